@@ -1,0 +1,66 @@
+// App: the whole service from its configuration, in the order in which it is put together.
+// May import everything.
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import fastify, { LogController, type FastifyHttpOptions, type FastifyInstance } from 'fastify';
+import { authentication } from '../plugins/authentication.ts';
+import { draining } from '../plugins/draining.ts';
+import { errorHandling, refuseConnection, sendError } from '../plugins/errors.ts';
+import { rawBodies } from '../plugins/raw-bodies.ts';
+import { compile, type Resource } from './compile/index.ts';
+import type { Config } from './config.ts';
+import type { Database } from './database/index.ts';
+import { checkSources, readSources } from './definition/index.ts';
+import { crud } from './routes/crud.ts';
+import { documentation } from './routes/documentation.ts';
+import { apiPrefix } from './routes/openapi.ts';
+
+/** The version of this package, and of the described API. */
+export const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
+/** Reads, checks and compiles the resource definitions. @throws DefinitionError with every mistake */
+export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
+  compile(checkSources(await readSources(config.resources)), apiPrefix);
+
+/** Puts the service together. It owns neither the database nor the process. */
+export async function build(
+  config: Config,
+  resources: readonly Resource[],
+  database: Database,
+): Promise<FastifyInstance> {
+  const app = fastify(serverOptions(config));
+  await app.register(errorHandling);
+  await app.register(draining);
+  await app.register(rawBodies);
+  await app.register(authentication, { config, database });
+  for (const resource of resources) {
+    await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
+  }
+  await app.register(documentation, { resources, version });
+  return app;
+}
+
+/** Limits are in bytes and milliseconds. */
+function serverOptions({ logLevel }: Config): FastifyHttpOptions<Server> {
+  const boot = randomBytes(4).toString('hex');
+  let requests = 0;
+  return {
+    logger: { level: logLevel, stream: process.stderr },
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    bodyLimit: 1024 * 1024,
+    requestTimeout: 15_000,
+    connectionTimeout: 30_000,
+    // Longer than a balancer's, so that it never sends on a connection being closed.
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    http: { headersTimeout: 10_000, maxHeaderSize: 16_384 },
+    routerOptions: { maxParamLength: 16_384 },
+    clientErrorHandler: refuseConnection,
+    frameworkErrors: sendError,
+  };
+}

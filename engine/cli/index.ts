@@ -1,0 +1,104 @@
+// CLI: one command line for the instance; each command honours the server's environment.
+// May import every room.
+import { Command, Option } from '@commander-js/extra-typings';
+import { version } from '../app.ts';
+import { UserError } from '../errors.ts';
+import type { Result } from './context.ts';
+import { check, migrateCommand, openApi } from './model.ts';
+import { keyCreate, keyList, keyRevoke, orgCreate, profileCreate, userCreate } from './people.ts';
+import { serve } from './serve.ts';
+
+const asJson = () => new Option('--json', 'print one JSON object and nothing else');
+const ofOrg = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
+
+/** Prints what a command did; a mistake of the caller is one message on standard error and exit code 1. */
+async function run(json: true | undefined, work: Promise<Result>): Promise<void> {
+  try {
+    const result = await work;
+    process.stdout.write(`${json ? JSON.stringify(result.json) : result.text}\n`);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    process.stderr.write(`crm: ${error.message}\n`);
+    process.exitCode = 1;
+  }
+}
+
+const program = new Command('crm')
+  .description('An organization-scoped CRM API whose resources are declared in YAML.')
+  .version(version)
+  .showHelpAfterError('(--help tells more)');
+
+program
+  .command('serve')
+  .description('serve the API until a signal stops it')
+  .addOption(asJson())
+  .action(({ json }) => run(json, serve()));
+program
+  .command('migrate')
+  .description('apply the migrations that the database lacks, or write one for changed definitions')
+  .option('--create <name>', 'write a migration for what the definitions have changed; apply nothing')
+  .option('--allow-data-loss', 'with --create: also where it drops or converts stored values')
+  .addOption(asJson())
+  .action(({ json, ...options }) => run(json, migrateCommand(options)));
+program
+  .command('check')
+  .description('check the resource definitions and the configuration; needs no database')
+  .addOption(asJson())
+  .action(({ json }) => run(json, check()));
+program
+  .command('openapi')
+  .description('print the OpenAPI description; needs no database')
+  .addOption(asJson())
+  .action(({ json }) => run(json, openApi()));
+
+const org = program.command('org').description('organizations');
+org
+  .command('create <slug>')
+  .description('make an organization with the profiles administrator and read-only')
+  .option('--name <name>', 'its name; default: the slug')
+  .addOption(asJson())
+  .action((slug, { json, ...options }) => run(json, orgCreate(slug, options)));
+
+const user = program.command('user').description('people');
+user
+  .command('create <email>')
+  .description('make a user, or give a known one a further membership')
+  .addOption(ofOrg())
+  .requiredOption('--profile <name>', "the user's profile there")
+  .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
+  .addOption(asJson())
+  .action((email, { json, ...options }) => run(json, userCreate(email, options)));
+
+const profile = program.command('profile').description('profiles: what their holders may do');
+profile
+  .command('create <name>')
+  .description('make a profile')
+  .addOption(ofOrg())
+  .requiredOption('--grant <grants...>', 'object:action,action such as leads:list,read; * stands for all')
+  .addOption(asJson())
+  .action((name, { json, ...options }) => run(json, profileCreate(name, options)));
+
+const key = program.command('key').description('API keys of an organization');
+key
+  .command('create')
+  .description('make a key; it is printed once')
+  .addOption(ofOrg())
+  .option('--profile <name>', 'what the key may do', 'administrator')
+  .option('--name <name>', 'what to call it', 'API key')
+  .option('--expires <time>', 'when it ends, such as 2027-01-31; default: never')
+  .addOption(asJson())
+  .action(({ json, ...options }) => run(json, keyCreate(options)));
+key
+  .command('list')
+  .description('list the keys, without their secrets')
+  .addOption(ofOrg())
+  .addOption(asJson())
+  .action(({ json, ...options }) => run(json, keyList(options)));
+key
+  .command('revoke <id>')
+  .description('end a key for good')
+  .addOption(ofOrg())
+  .addOption(asJson())
+  .action((id, { json, ...options }) => run(json, keyRevoke(id, options)));
+
+await program.parseAsync();

@@ -1,0 +1,53 @@
+import { loadResources, version } from '../app.ts';
+import { readConfig } from '../config.ts';
+import { openApiDocument } from '../routes/openapi.ts';
+import { assertMigrationsComplete, createMigration, migrate } from '../schema/index.ts';
+import type { Result } from './context.ts';
+
+/** `check`: definitions and configuration, without a database. */
+export async function check(): Promise<Result> {
+  const config = readConfig();
+  const resources = await loadResources(config);
+  await assertMigrationsComplete(config, resources);
+  const names = resources.map((resource) => resource.name);
+  return {
+    json: { ok: true, resources: names },
+    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}`,
+  };
+}
+
+/** `openapi`: the description that GET /docs/openapi.json serves. */
+export async function openApi(): Promise<Result> {
+  const document = openApiDocument(await loadResources(readConfig()), version);
+  return { json: document, text: JSON.stringify(document, null, 2) };
+}
+
+/** `migrate`: applies migrations, or with `--create` writes one. */
+export async function migrateCommand(options: {
+  create?: string | undefined;
+  allowDataLoss?: true | undefined;
+}): Promise<Result> {
+  const config = readConfig();
+  const resources = await loadResources(config);
+  if (options.create === undefined) {
+    await assertMigrationsComplete(config, resources);
+    const applied = await migrate(config, resources);
+    return {
+      json: { applied },
+      text: applied.length === 0 ? 'The database has every migration.' : `Applied ${applied.join(', ')}.`,
+    };
+  }
+  const { file, statements } = await createMigration(
+    config,
+    resources,
+    options.create,
+    options.allowDataLoss === true,
+  );
+  return {
+    json: { file: file ?? null, statements },
+    text:
+      file === undefined
+        ? 'The definitions have no change since the last migration.'
+        : `Wrote ${file}:\n${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`,
+  };
+}

@@ -1,0 +1,163 @@
+import { UserError } from '../errors.ts';
+import {
+  createKey,
+  createOrganization,
+  createProfile,
+  createUser,
+  listKeys,
+  makePassword,
+  organizationId,
+  parseGrant,
+  profileId,
+  revokeKey,
+  transaction,
+} from '../platform/index.ts';
+import { type Result, table, withInstance } from './context.ts';
+
+/** `org create <slug>`. */
+export const orgCreate = (slug: string, { name = slug }: { name?: string | undefined }): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const id = await transaction(database, (tables) => createOrganization(tables, slug, name));
+    return {
+      json: { id, slug, name, profiles: ['administrator', 'read-only'] },
+      text: `Organization "${slug}" made, with the profiles administrator and read-only.`,
+    };
+  });
+
+/** `profile create <name>`. */
+export const profileCreate = (
+  name: string,
+  { org, grant }: { org: string; grant: readonly string[] },
+): Promise<Result> =>
+  withInstance(async ({ database, resources }) => {
+    const objects = resources.map((resource) => resource.name);
+    const grants = grant.map((text) => parseGrant(text, objects));
+    const id = await transaction(database, async (tables) =>
+      createProfile(tables, await organizationId(tables, org), name, grants),
+    );
+    return {
+      json: { id, name, organization: org, grants },
+      text: `Profile "${name}" made in "${org}", with ${grant.length} grant(s).`,
+    };
+  });
+
+/** `user create <email>`. */
+export const userCreate = (
+  email: string,
+  options: { org: string; profile: string; passwordStdin?: true | undefined },
+): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const given = options.passwordStdin ? await passwordFromInput() : undefined;
+    const password = given ?? makePassword();
+    const user = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, options.org);
+      const profile = await profileId(tables, organization, options.profile);
+      return createUser(tables, { email, organization, profile, password: () => password });
+    });
+    const shown = user.created && given === undefined ? { password } : {};
+    const text = user.created
+      ? `User ${email} made, as ${options.profile} of "${options.org}".`
+      : `User ${email} was known and is now ${options.profile} of "${options.org}" too; the password is as it was.`;
+    return {
+      json: {
+        id: user.id,
+        email,
+        organization: options.org,
+        profile: options.profile,
+        created: user.created,
+        ...shown,
+      },
+      text: shown.password === undefined ? text : `${text}\nPassword, shown this once: ${password}`,
+    };
+  });
+
+/** `key create`. */
+export const keyCreate = (options: {
+  org: string;
+  profile: string;
+  name: string;
+  expires?: string | undefined;
+}): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    const expiresAt = expiry(options.expires);
+    const key = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, options.org);
+      const profile = await profileId(tables, organization, options.profile);
+      return createKey(tables, config.keyPrefix, {
+        organization,
+        profile,
+        name: options.name,
+        user: null,
+        expiresAt,
+      });
+    });
+    return {
+      json: {
+        id: key.id,
+        key: key.plaintext,
+        name: options.name,
+        organization: options.org,
+        profile: options.profile,
+        last_four: key.lastFour,
+        expires_at: expiresAt?.toISOString() ?? null,
+      },
+      text: `Key ${key.id} made for "${options.org}", as ${options.profile}. Shown this once:\n${key.plaintext}`,
+    };
+  });
+
+/** `key list`. */
+export const keyList = ({ org }: { org: string }): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const keys = await transaction(database, async (tables) =>
+      listKeys(tables, await organizationId(tables, org)),
+    );
+    const rows = keys.map((key) => [
+      key.id,
+      key.name,
+      key.profile,
+      `…${key.last_four}`,
+      key.created_at,
+      key.last_used_at ?? 'never',
+      key.revoked_at !== null
+        ? `revoked ${key.revoked_at}`
+        : key.expires_at !== null
+          ? `until ${key.expires_at}`
+          : 'live',
+    ]);
+    return {
+      json: { keys },
+      text:
+        keys.length === 0
+          ? `"${org}" has no keys.`
+          : table(['id', 'name', 'profile', 'key', 'created', 'last used', 'state'], rows),
+    };
+  });
+
+/** `key revoke <id>`. */
+export const keyRevoke = (id: string, { org }: { org: string }): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    if (!/^[1-9]\d{0,17}$/.test(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
+    await transaction(database, async (tables) => revokeKey(tables, await organizationId(tables, org), id));
+    return {
+      json: { id, revoked: true },
+      text: `Key ${id} is revoked; every node refuses it within a second.`,
+    };
+  });
+
+/** A time in the future, RFC 3339 or a date. @throws UserError otherwise */
+function expiry(text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const at = new Date(text);
+  if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(at.getTime())) {
+    throw new UserError(`"${text}" is no time; write 2027-01-31 or 2027-01-31T12:00:00Z`);
+  }
+  if (at.getTime() <= Date.now()) throw new UserError(`${text} is past`);
+  return at;
+}
+
+/** The password on standard input, up to its first line's end. */
+async function passwordFromInput(): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString('utf8').split(/\r?\n/)[0] ?? '';
+}

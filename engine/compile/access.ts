@@ -1,0 +1,27 @@
+/** What a profile may grant on an object (contract section 5, rule 4). Each is one bit of a grant mask. */
+export const actions = { list: 1, read: 2, create: 4, update: 8, delete: 16 } as const;
+
+export type Action = keyof typeof actions;
+
+export const actionNames = Object.keys(actions) as Action[];
+
+/** In a grant, stands for every object or every action, also those that come later. */
+export const everything = '*';
+
+/** What a caller may do: a mask of {@link actions} for each object, `*` for all objects. */
+export type Grants = Readonly<Record<string, number>>;
+
+/** Grant masks from rows of object and action. Unknown actions grant nothing. */
+export function grantMasks(rows: Iterable<{ readonly object: string; readonly action: string }>): Grants {
+  const masks: Record<string, number> = Object.create(null);
+  for (const { object, action } of rows) {
+    const bits = action === everything ? ~0 : Object.hasOwn(actions, action) ? actions[action as Action] : 0;
+    masks[object] = (masks[object] ?? 0) | bits;
+  }
+  return Object.freeze(masks);
+}
+
+/** Whether the grants allow an action on an object. */
+export function allows(grants: Grants, object: string, action: Action): boolean {
+  return (((grants[object] ?? 0) | (grants[everything] ?? 0)) & actions[action]) !== 0;
+}

@@ -1,0 +1,103 @@
+import { EntitySchema } from '@mikro-orm/core';
+import type { Field, ResourceDefinition } from '../definition/index.ts';
+import { columnsOf, literal, quote } from './sql.ts';
+
+/** An index of a resource, derived from its default order, its filters and its references. */
+interface Index {
+  readonly name: string;
+  readonly keys: readonly string[];
+}
+
+/**
+ * The MikroORM entity of a resource: one property for each column, the key (organization_id, id), and for each
+ * reference a foreign key that includes organization_id, so that a link to another organization cannot be stored.
+ */
+export function entity(definition: ResourceDefinition): EntitySchema {
+  // The key begins with the organization, and its columns come in the order of their properties.
+  const properties: Record<string, unknown> = { ...organization };
+  for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
+  return new EntitySchema({
+    name: definition.name,
+    tableName: definition.name,
+    properties,
+    indexes: indexes(definition).map(({ name, keys }) => ({
+      name,
+      expression: `create index ${quote(name)} on ${quote(definition.name)} (${keys.join(', ')})`,
+    })),
+  } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
+}
+
+/** The organization of a tenant row, as a foreign key to the platform's organizations. */
+const organization = {
+  organization_id: { type: 'bigint', columnType: 'bigint', persist: false },
+  organization: {
+    kind: 'm:1',
+    entity: () => 'crm_organizations',
+    primary: true,
+    fieldNames: ['organization_id'],
+    referenceColumnName: 'id',
+    deleteRule: 'no action',
+    updateRule: 'no action',
+  },
+};
+
+function property(field: Field, resource: string): Record<string, unknown> {
+  if (field.set === 'organization') return {};
+  if (field.set === 'id') {
+    const identity = { type: 'bigint', columnType: 'bigint', primary: true, autoincrement: true };
+    return { id: { ...identity, generated: 'by default as identity' } };
+  }
+  const columns = columnsOf(field).map((column) => [
+    column.name,
+    {
+      type: column.type,
+      columnType: column.type,
+      fieldName: column.name,
+      nullable: field.default === null && !field.required && field.set === undefined,
+      ...(field.set === 'creator' || field.set === 'editor' ? { nullable: true } : {}),
+      ...(column.collation === undefined ? {} : { collation: column.collation }),
+      ...(field.default === null ? {} : { defaultRaw: defaultSql(field.default) }),
+      ...(field.to === undefined ? {} : { persist: false }),
+    },
+  ]);
+  if (field.to === undefined) return Object.fromEntries(columns);
+  return {
+    ...Object.fromEntries(columns),
+    [`${field.name}_link`]: {
+      kind: 'm:1',
+      entity: () => field.to,
+      joinColumns: ['organization_id', field.name],
+      referencedColumnNames: ['organization_id', 'id'],
+      ownColumns: [field.name],
+      nullable: true,
+      index: false,
+      // Only the link becomes null; a plain SET NULL would null organization_id too.
+      deleteRule: `set null (${quote(field.name)})`,
+      updateRule: 'no action',
+      foreignKeyName: `${resource}_${field.name}_foreign`,
+    },
+  };
+}
+
+/** Existing rows get a new field's default, as a body without it would. */
+const defaultSql = (value: string | number | boolean): string =>
+  typeof value === 'string' ? literal(value) : String(value);
+
+/** Default order, each filter with the default order behind it, each reference; led by organization, ended by id. */
+function indexes({ name, fields, sort, filters }: ResourceDefinition): Index[] {
+  const key = (field: Field) => field.type.order?.(quote(field.name))[0] ?? quote(field.name);
+  const columns = (...keys: string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
+  const wanted = [
+    { field: sort.by, keys: columns(key(sort.by)) },
+    ...filters.map((field) => ({ field, keys: columns(key(field), key(sort.by)) })),
+    ...fields.filter((field) => field.type.refers).map((field) => ({ field, keys: columns(key(field)) })),
+  ];
+  const unique = new Map<string, Index>();
+  for (const { field, keys } of wanted) {
+    const existing = unique.get(field.name);
+    if (keys.length > 2 && existing === undefined) {
+      unique.set(field.name, { name: `${name}_${field.name}_index`, keys });
+    }
+  }
+  return [...unique.values()];
+}

@@ -1,0 +1,122 @@
+// Config: environment -> frozen Config, checked once, all mistakes at once. The only reader of process.env.
+// May import errors.
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { UserError } from './errors.ts';
+
+/** The instance's settings. */
+export interface Config {
+  /** Address to listen on. */
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  /** PostgreSQL connection URL; undefined means the embedded database. */
+  readonly databaseUrl: string | undefined;
+  /** Folder of the embedded database. */
+  readonly dataFolder: string;
+  /** Folder of resource definitions. */
+  readonly resources: string;
+  /** Folder of migrations. */
+  readonly migrations: string;
+  /** Folder of the demo organization's records. */
+  readonly samples: string;
+  /** Whether starting applies migrations; the embedded database always does. */
+  readonly migrateOnStart: boolean;
+  /** What API keys begin with. */
+  readonly keyPrefix: string;
+  /** Connections in the pool. */
+  readonly pool: number;
+  readonly connectTimeoutMs: number;
+  readonly statementTimeoutMs: number;
+  readonly logLevel: string;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How one variable is read: its default, and what a given text means (undefined: not valid). */
+interface Setting<T> {
+  readonly fallback: T;
+  readonly expected: string;
+  readonly read: (text: string) => T | undefined;
+}
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+
+const integer = (fallback: number, min: number, max: number): Setting<number> => ({
+  fallback,
+  expected: `an integer from ${min} to ${max}`,
+  read: (text) => (/^\d{1,9}$/.test(text) && +text >= min && +text <= max ? +text : undefined),
+});
+const text = (fallback: string): Setting<string> => ({
+  fallback,
+  expected: 'a text',
+  read: (given) => given,
+});
+const folder = (fallback: string): Setting<string> => ({
+  fallback,
+  expected: 'a folder',
+  read: (given) => resolve(given),
+});
+const oneOf = <T>(fallback: T, values: Readonly<Record<string, T>>): Setting<T> => ({
+  fallback,
+  expected: `one of ${Object.keys(values).join(', ')}`,
+  read: (given) => (Object.hasOwn(values, given) ? values[given] : undefined),
+});
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+/** Every variable that the service reads. */
+export const settings = {
+  HOST: text('127.0.0.1'),
+  PORT: integer(3000, 0, 65535),
+  DATABASE_URL: {
+    fallback: undefined,
+    expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
+    read: (given) => (/^postgres(ql)?:\/\/./.test(given) && URL.canParse(given) ? given : undefined),
+  } satisfies Setting<string | undefined>,
+  DATA_DIR: folder(join(process.cwd(), 'data')),
+  RESOURCES_DIR: folder(join(root, 'resources')),
+  MIGRATIONS_DIR: folder(join(root, 'migrations')),
+  SAMPLES_DIR: folder(join(root, 'samples')),
+  MIGRATE_ON_START: oneOf(false, { true: true, false: false }),
+  KEY_PREFIX: {
+    fallback: 'crm_',
+    expected: 'lower-case letters and digits, then "_", such as crm_',
+    read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),
+  } satisfies Setting<string>,
+  DATABASE_POOL: integer(16, 1, 1000),
+  DATABASE_CONNECT_TIMEOUT_MS: integer(2000, 1, 600_000),
+  DATABASE_STATEMENT_TIMEOUT_MS: integer(5000, 1, 600_000),
+  LOG_LEVEL: oneOf('warn', Object.fromEntries(levels.map((level) => [level, level]))),
+} as const;
+
+/**
+ * Reads the environment. Empty variables count as absent.
+ * @throws UserError with one line for each variable that is wrong
+ */
+export function readConfig(environment: Environment = process.env): Config {
+  const mistakes: string[] = [];
+  const get = <T>(name: keyof typeof settings, setting: Setting<T>): T => {
+    const given = environment[name];
+    if (given === undefined || given.trim() === '') return setting.fallback;
+    const value = setting.read(given.trim());
+    if (value === undefined) mistakes.push(`${name} must be ${setting.expected}`);
+    return value ?? setting.fallback;
+  };
+  const config: Config = {
+    host: get('HOST', settings.HOST),
+    port: get('PORT', settings.PORT),
+    databaseUrl: get<string | undefined>('DATABASE_URL', settings.DATABASE_URL),
+    dataFolder: get('DATA_DIR', settings.DATA_DIR),
+    resources: get('RESOURCES_DIR', settings.RESOURCES_DIR),
+    migrations: get('MIGRATIONS_DIR', settings.MIGRATIONS_DIR),
+    samples: get('SAMPLES_DIR', settings.SAMPLES_DIR),
+    migrateOnStart: get('MIGRATE_ON_START', settings.MIGRATE_ON_START),
+    keyPrefix: get('KEY_PREFIX', settings.KEY_PREFIX),
+    pool: get('DATABASE_POOL', settings.DATABASE_POOL),
+    connectTimeoutMs: get('DATABASE_CONNECT_TIMEOUT_MS', settings.DATABASE_CONNECT_TIMEOUT_MS),
+    statementTimeoutMs: get('DATABASE_STATEMENT_TIMEOUT_MS', settings.DATABASE_STATEMENT_TIMEOUT_MS),
+    logLevel: get('LOG_LEVEL', settings.LOG_LEVEL),
+  };
+  if (mistakes.length > 0) throw new UserError(mistakes.join('\n'));
+  return Object.freeze(config);
+}

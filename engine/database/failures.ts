@@ -1,0 +1,20 @@
+import { errors, type HttpError } from '../errors.ts';
+
+/** A refused foreign key: a reference to a record that does not exist in the organization. */
+export const foreignKeyViolation = '23503';
+
+/** SQLSTATE of a driver's error; undefined where the server never answered. */
+export function sqlState(cause: unknown): string | undefined {
+  const { code } = (cause ?? {}) as { code?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+// Connection failures (08, 57P), resources (53), read-only after a failover (25006), conflicts (40001, 40P01)
+// and cancelled statements (57014) pass; a missing table does not.
+const passing = /^(08|53|57|25006|40)/;
+
+/** A driver's error as a 500, with Retry-After where waiting helps. */
+export function databaseFailure(cause: unknown): HttpError {
+  const state = sqlState(cause);
+  return errors.database(cause, state === undefined || passing.test(state) ? 5 : undefined);
+}

@@ -1,0 +1,54 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../errors.ts';
+
+/** Releases a lock. Calling it again does nothing. */
+export type Release = () => void;
+
+/**
+ * Takes the embedded database's folder for this process. PGlite does not lock it itself, and two processes that
+ * write to one folder lose acknowledged records without an error.
+ *
+ * The lock is an exclusive SQLite transaction on a file in the folder: the kernel holds it, and releases it when
+ * the process ends in whatever way, so a killed process leaves none behind.
+ *
+ * @throws UserError when another process has the folder, or it cannot be written
+ */
+export async function lockFolder(folder: string): Promise<Release> {
+  const { DatabaseSync } = await quietly(() => import('node:sqlite'));
+  try {
+    mkdirSync(folder, { recursive: true });
+    const database = new DatabaseSync(join(folder, 'lock'));
+    try {
+      database.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');
+    } catch (cause) {
+      database.close();
+      throw cause;
+    }
+    let held = true;
+    return () => {
+      if (held) database.close();
+      held = false;
+    };
+  } catch (cause) {
+    const { errcode, code, message } = cause as { errcode?: number; code?: string; message: string };
+    const busy = errcode === 5;
+    throw new UserError(
+      busy
+        ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
+        : `the data folder ${folder} cannot be used: ${code ?? message}`,
+      { cause },
+    );
+  }
+}
+
+/** Imports a module without Node's notice that it is new: standard error is for what an administrator must know. */
+async function quietly<T>(load: () => Promise<T>): Promise<T> {
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  try {
+    return await load();
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}

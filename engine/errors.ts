@@ -1,0 +1,67 @@
+// Errors: every failure a caller can see, with its status and its public text.
+// May import nothing local; every room may import it.
+
+/** One wrong part of a request body or query. */
+export interface FieldProblem {
+  readonly field: string;
+  readonly message: string;
+}
+
+/** An answer other than success. Helpers throw it, the error handler (plugins/errors.ts) sends it. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError';
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly extra: {
+      readonly fields?: readonly FieldProblem[];
+      readonly headers?: Readonly<Record<string, string>>;
+    } = {},
+    options?: { readonly cause?: unknown },
+  ) {
+    super(message, options);
+  }
+}
+
+const problems = (fields: readonly FieldProblem[]) =>
+  new HttpError(400, fields.map((problem) => problem.message).join('; '), { fields });
+
+/** The errors of the REST API (contract section 7), one constructor each. */
+export const errors = {
+  /** 400: the body is not a JSON object sent as application/json. */
+  invalidJson: (reason: string) => new HttpError(400, `invalid JSON body: ${reason}`),
+  /** 400: all wrong fields or parameters at once. */
+  invalidFields: problems,
+  /** 400: one wrong query parameter. */
+  invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
+  /** 401: one text for every reason, so that it does not tell why. */
+  unauthenticated: () =>
+    new HttpError(401, 'missing or invalid credentials', { headers: { 'www-authenticate': 'Bearer' } }),
+  /** 403: the profile lacks the action on the object. */
+  forbidden: (object: string, action: string) =>
+    new HttpError(403, `the profile does not grant ${action} on ${object}`),
+  /** 404: a missing record, another organization's record and an unknown path look the same. */
+  notFound: () => new HttpError(404, 'not found'),
+  /** 405: a known path, with the methods that it has. */
+  methodNotAllowed: (allow: string) => new HttpError(405, 'method not allowed', { headers: { allow } }),
+  /** 413: a body over the limit, given in bytes. */
+  tooLarge: (limit: number) => new HttpError(413, `the request body is larger than ${limit} bytes`),
+  /** 500: the database failed or cannot be reached; `retryAfter` in seconds where waiting helps. */
+  database: (cause: unknown, retryAfter?: number) =>
+    new HttpError(
+      500,
+      'the database did not answer as expected',
+      retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
+      { cause },
+    ),
+  /** 503: the process is draining before it stops. */
+  draining: () =>
+    new HttpError(503, 'the server is shutting down', {
+      headers: { 'retry-after': '1', connection: 'close' },
+    }),
+} as const;
+
+/** A mistake that a person can mend: configuration, a definition, a command line. Shown as text, without a stack. */
+export class UserError extends Error {
+  override readonly name = 'UserError';
+}

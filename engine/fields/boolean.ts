@@ -1,0 +1,15 @@
+import type { FieldType } from './type.ts';
+
+/** true or false. */
+export const boolean: FieldType = {
+  expected: 'true or false',
+  json: { type: 'boolean' },
+  columns: () => [{ suffix: '', type: 'boolean' }],
+  empty: false,
+  write: (value) => [String(value)],
+  order: (column) => [column],
+  equals: (column, placeholder) => `${column} = ${placeholder}::text::boolean`,
+  among: (column, placeholder) => `${column} = any(${placeholder}::text[]::boolean[])`,
+  parse: (text) => (text === 'true' || text === 'false' ? text : undefined),
+  examples: [true, false],
+};

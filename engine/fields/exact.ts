@@ -1,0 +1,62 @@
+// Numbers as they were written. JSON.parse rounds past 2^53, and a rounded link points to another row.
+
+/** A JSON number that a JavaScript number cannot hold without change; `source` is its text in the body. */
+export class ExactNumber {
+  constructor(readonly source: string) {}
+}
+
+const integer = /^(0|-?[1-9]\d{0,18})$/;
+const min = -(2n ** 63n);
+const max = 2n ** 63n - 1n;
+
+/**
+ * A canonical decimal integer within signed 64 bits, as text.
+ * @returns the same text, or undefined for anything else ("01", "+1", "1.0", 2^63 …)
+ */
+export function int64(text: string): string | undefined {
+  if (!integer.test(text)) return undefined;
+  if (text.length < 19) return text;
+  const value = BigInt(text);
+  return value >= min && value <= max ? text : undefined;
+}
+
+/** A JSON integer as text, or undefined where it is none or is out of the signed 64-bit range. */
+export function integerText(value: unknown): string | undefined {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value + 0) : undefined;
+  return value instanceof ExactNumber ? int64(value.source) : undefined;
+}
+
+const decimal = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
+const maxDigits = 100;
+
+/**
+ * A JSON number as decimal text, exact.
+ * @returns undefined where it is no number, has more than 100 significant digits, or is beyond what a
+ *   reader with double precision could hold (1e400, 1e-400)
+ */
+export function decimalText(value: unknown): string | undefined {
+  const source = typeof value === 'number' ? String(value) : value instanceof ExactNumber ? value.source : '';
+  const match = decimal.exec(source);
+  if (match === null) return undefined;
+  const digits = `${match[2]}${match[3] ?? ''}`.replace(/^0+/, '');
+  if (digits.length > maxDigits) return undefined;
+  const magnitude = Number(source);
+  if (!Number.isFinite(magnitude) || (magnitude === 0 && digits !== '')) return undefined;
+  return source;
+}
+
+// Long digit runs and three-digit exponents are all that a double can change.
+const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
+
+/**
+ * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}.
+ * @throws SyntaxError for invalid JSON, RangeError for nesting too deep to walk
+ */
+export function parseExactJson(text: string): unknown {
+  if (!risky.test(text)) return JSON.parse(text);
+  return JSON.parse(text, ((_key, value, context?: { source?: string }) => {
+    const source = context?.source;
+    if (typeof value !== 'number' || source === undefined || !risky.test(source)) return value;
+    return String(value) === source ? value : new ExactNumber(source);
+  }) as (this: unknown, key: string, value: unknown) => unknown);
+}

@@ -1,0 +1,32 @@
+import type { FieldOptions, FieldType } from './type.ts';
+
+/** Characters of a text that an index holds: a B-tree entry is limited to about 2,700 bytes, a text is not. */
+const indexed = 100;
+const head = (column: string) => `left(${column}, ${indexed})`;
+
+/** Any Unicode text without U+0000, on one line by custom. */
+export const string: FieldType = {
+  expected: 'a string',
+  json: { type: 'string' },
+  body: ({ maxLength, pattern }: FieldOptions) => ({
+    type: 'string',
+    unicode: true,
+    ...(maxLength === undefined ? {} : { maxLength }),
+    ...(pattern === undefined ? {} : { linearPattern: pattern }),
+  }),
+  // "C" is the same order on every server; a locale's order differs between them.
+  columns: () => [{ suffix: '', type: 'text', collation: 'C' }],
+  empty: '',
+  write: (value) => [value as string],
+  order: (column) => [head(column), column],
+  equals: (column, placeholder) =>
+    `(${head(column)} = left(${placeholder}::text, ${indexed}) and ${column} = ${placeholder}::text)`,
+  among: (column, placeholder) => `${column} = any(${placeholder}::text[])`,
+  parse: (text) => (text.includes('\0') || !text.isWellFormed() ? undefined : text),
+  text: (column) => column,
+  bounded: true,
+  examples: ['Ada', 'Grüße, 世界 🌍', ' spaces kept ', 'line\nbreak', '<b>"quoted"</b>'],
+};
+
+/** A string that is expected to have several lines. */
+export const text: FieldType = { ...string, examples: ['First line.\nSecond line.', ''] };

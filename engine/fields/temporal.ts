@@ -1,0 +1,101 @@
+import type { FieldOptions, FieldType } from './type.ts';
+
+/** SQL of RFC 3339 text without an offset, from a timestamp without time zone; PostgreSQL trims the fraction. */
+const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
+const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
+
+const rfc3339 =
+  /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/**
+ * Reads an RFC 3339 timestamp (section 5.6), years 0001 to 9999, no leap seconds.
+ * @returns local time to the microsecond and the UTC offset as written, or undefined
+ */
+export function parseTimestamp(text: string): { local: string; offset: string } | undefined {
+  const match = rfc3339.exec(text);
+  if (match === null) return undefined;
+  const [, year = '', month = '', day = '', hour = '', minute = '', second = '', fraction = '', offset = ''] =
+    match;
+  if (!isDay(year, month, day) || hour > '23' || minute > '59' || second > '59') return undefined;
+  const digits = fraction.slice(0, 6).replace(/0+$/, '');
+  const time = `${hour}:${minute}:${second}${digits === '' ? '' : `.${digits}`}`;
+  return { local: `${year}-${month}-${day}T${time}`, offset: offset.toUpperCase() };
+}
+
+/** Whether a day exists in the calendar, years 0001 to 9999. */
+function isDay(year: string, month: string, day: string): boolean {
+  const date = new Date(`${year}-${month}-${day}T00:00:00Z`);
+  return year !== '0000' && !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day);
+}
+
+const day = /^(\d{4})-(\d\d)-(\d\d)$/;
+const parseDate = (text: string): string | undefined => {
+  const match = day.exec(text);
+  return match !== null && isDay(match[1] ?? '', match[2] ?? '', match[3] ?? '') ? text : undefined;
+};
+
+const dayMs = 86_400_000;
+
+/**
+ * A point in time. A writable one keeps the UTC offset that was written in a second column, because the API
+ * does not convert time zones; one that the server sets is UTC.
+ */
+export const timestamp: FieldType = {
+  expected: 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
+  json: { type: 'string', format: 'date-time' },
+  body: () => ({ type: 'string', format: 'rfc3339' }),
+  columns: ({ readOnly }: FieldOptions) => [
+    { suffix: '', type: 'timestamptz' },
+    ...(readOnly ? [] : [{ suffix: '_offset', type: 'text', collation: 'C' }]),
+  ],
+  write: (value) => {
+    const parsed = parseTimestamp(value as string);
+    return parsed === undefined ? [null, null] : [parsed.local, parsed.offset];
+  },
+  // Not a cast of the whole text: PostgreSQL refuses offsets past 15:59, RFC 3339 goes to 23:59.
+  assign: ([at = '', offset = '']) => [
+    `((${at}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
+    `${offset}::text`,
+  ],
+  read: (column, { readOnly }) => {
+    const utc = `${column} at time zone 'UTC'`;
+    if (readOnly) return `${local(utc)} || 'Z'`;
+    const offset = column.replace(/"$/, '_offset"');
+    return `${local(`${utc} + ${interval(offset)}`)} || ${offset}`;
+  },
+  order: (column) => [column],
+  equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
+  among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
+  parse: (text) => {
+    // "+" in a query string means a space; a timestamp has no other place for one.
+    const parsed = parseTimestamp(text.replace(' ', '+'));
+    if (parsed === undefined) return undefined;
+    return /^[+-](1[6-9]|2)/.test(parsed.offset) ? undefined : `${parsed.local}${parsed.offset}`;
+  },
+  shift: (value, days) => {
+    const parsed = parseTimestamp(value);
+    if (parsed === undefined) return value;
+    const at = new Date(Date.parse(`${parsed.local}Z`) + days * dayMs).toISOString().replace(/\.000Z$/, '');
+    return `${at.replace(/Z$/, '')}${parsed.offset}`;
+  },
+  examples: ['2026-03-01T09:30:00Z', '2026-03-01T09:30:00.25+05:30', '1999-12-31T23:59:59.999999-08:00'],
+};
+
+/** A calendar day. */
+export const date: FieldType = {
+  expected: 'a date, such as 2026-03-01',
+  json: { type: 'string', format: 'date' },
+  body: () => ({ type: 'string', format: 'calendarDate' }),
+  columns: () => [{ suffix: '', type: 'date' }],
+  write: (value) => [value as string],
+  order: (column) => [column],
+  equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,
+  among: (column, placeholder) => `${column} = any(${placeholder}::text[]::date[])`,
+  parse: parseDate,
+  shift: (value, days) =>
+    new Date(Date.parse(`${value}T00:00:00Z`) + days * dayMs).toISOString().slice(0, 10),
+  examples: ['2026-03-01', '2024-02-29', '0001-01-01', '9999-12-31'],
+};
+
+/** Whether a text is a calendar day. */
+export const isDate = (text: string): boolean => parseDate(text) !== undefined;

@@ -1,0 +1,166 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CompiledQuery, sql } from 'kysely';
+import { parse } from 'yaml';
+import type { Resource, Statement } from '../compile/index.ts';
+import type { Config } from '../config.ts';
+import type { Database } from '../database/index.ts';
+import { createPlan, createStatement, type Principal } from '../request/index.ts';
+import { type Platform, transaction } from './handle.ts';
+import { createKey } from './keys.ts';
+import { createOrganization } from './organizations.ts';
+import { profileId } from './profiles.ts';
+import { createUser, makePassword } from './users.ts';
+
+/** What the first start made, to be shown once. */
+export interface Demo {
+  readonly organization: string;
+  readonly email: string;
+  readonly password: string;
+  readonly key: string;
+}
+
+/** A file of sample records (samples/*.yaml). */
+interface Samples {
+  /** Times in the file are moved by whole days, so that this day becomes today. */
+  readonly as_of: string;
+  readonly records: readonly Readonly<Record<string, unknown>>[];
+}
+
+const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
+/** Any number; two nodes that start together on an empty database make one organization. */
+const demoLock = 7_263_140_560n;
+const dayMs = 86_400_000;
+
+/**
+ * Makes the organization `demo` with sample records, an administrator and an API key, all or nothing.
+ * @returns undefined where the database holds an organization already
+ */
+export function createDemo(
+  database: Database,
+  config: Config,
+  resources: readonly Resource[],
+): Promise<Demo | undefined> {
+  return transaction(database, async (tables) => {
+    await sql`select pg_advisory_xact_lock(${demoLock}::bigint)`.execute(tables);
+    const existing = await tables.selectFrom('crm_organizations').select('id').limit(1).executeTakeFirst();
+    if (existing !== undefined) return undefined;
+
+    const organization = await createOrganization(tables, demo.slug, demo.name);
+    const profile = await profileId(tables, organization, 'administrator');
+    const password = makePassword();
+    const { id: user } = await createUser(tables, {
+      email: demo.email,
+      organization,
+      profile,
+      password: () => password,
+    });
+    const { plaintext } = await createKey(tables, config.keyPrefix, {
+      organization,
+      profile,
+      name: demo.key,
+      user,
+      expiresAt: null,
+    });
+    await insertSamples(tables, config.samples, resources, {
+      kind: 'key',
+      organization,
+      user,
+      grants: { '*': ~0 },
+    });
+    return { organization: demo.slug, email: demo.email, password, key: plaintext };
+  });
+}
+
+/** Inserts the sample records of every resource that has a file of them. */
+async function insertSamples(
+  tables: Platform,
+  folder: string,
+  resources: readonly Resource[],
+  principal: Principal,
+): Promise<void> {
+  const ids = new Map<string, string[]>();
+  for (const resource of referredFirst(resources)) {
+    const samples = await readSamples(join(folder, `${resource.name}.yaml`));
+    const made: string[] = [];
+    ids.set(resource.name, made);
+    if (samples === undefined) continue;
+    const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
+    for (const sample of samples.records) {
+      const record = resolve(resource, sample, ids, days);
+      const plan = createPlan(resource, record, { principal, query: {}, strict: false });
+      const id = await insert(tables, createStatement(plan));
+      made.push(id);
+      await setReadOnly(tables, resource, principal.organization, id, record);
+    }
+  }
+}
+
+/** Samples of a resource; undefined where there is no file. */
+async function readSamples(file: string): Promise<Samples | undefined> {
+  const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw cause;
+  });
+  return text === undefined ? undefined : (parse(text, { maxAliasCount: 0 }) as Samples);
+}
+
+/** References become ids of records already made; times move by `days`. */
+function resolve(
+  { definition }: Resource,
+  sample: Samples['records'][number],
+  ids: ReadonlyMap<string, readonly string[]>,
+  days: number,
+): Record<string, unknown> {
+  const record: Record<string, unknown> = { ...sample };
+  for (const field of definition.fields) {
+    const value = record[field.name];
+    if (value === undefined) continue;
+    if (field.to !== undefined) record[field.name] = Number(ids.get(field.to)?.[Number(value) - 1]);
+    else if (field.type.shift !== undefined) record[field.name] = field.type.shift(String(value), days);
+  }
+  return record;
+}
+
+async function insert(tables: Platform, { text, values }: Statement): Promise<string> {
+  const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
+  return String(rows[0]?.id);
+}
+
+/** Writes what callers cannot: the read-only fields that a sample gives. */
+async function setReadOnly(
+  tables: Platform,
+  { name, definition }: Resource,
+  organization: string,
+  id: string,
+  record: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const given = definition.fields.filter((field) => field.readOnly && record[field.name] !== undefined);
+  if (given.length === 0) return;
+  await sql`update ${sql.table(name)} set ${sql.join(
+    given.map(
+      (field) =>
+        sql`${sql.ref(field.name)} = ${String(record[field.name])}::text::${sql.raw(columnType(field))}`,
+    ),
+  )} where organization_id = ${organization}::bigint and id = ${id}::bigint`.execute(tables);
+}
+
+const columnType = (field: Resource['definition']['fields'][number]): string =>
+  field.type.columns?.(field)[0]?.type ?? 'text';
+
+/** Resources such that those a resource refers to come before it, as far as that is possible. */
+function referredFirst(resources: readonly Resource[]): Resource[] {
+  const ordered = new Set<Resource>();
+  const visiting = new Set<Resource>();
+  const visit = (resource: Resource) => {
+    if (ordered.has(resource) || visiting.has(resource)) return;
+    visiting.add(resource);
+    for (const field of resource.definition.fields) {
+      const target = resources.find((other) => other.name === field.to);
+      if (target !== undefined) visit(target);
+    }
+    ordered.add(resource);
+  };
+  for (const resource of resources) visit(resource);
+  return [...ordered];
+}

@@ -1,0 +1,54 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+/** Lengths in base-62 characters: 10 name a key, 43 hold 256 bits, 6 hold a CRC-32. */
+const lengths = { publicId: 10, secret: 43, checksum: 6 } as const;
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** An API key, its parts, and what is stored of it. */
+export interface NewKey {
+  /** `<prefix><public id>_<secret><checksum>`; shown once, never stored. */
+  readonly plaintext: string;
+  readonly publicId: string;
+  /** SHA-256, hex. The secret is random, so a slow hash would buy nothing. */
+  readonly hash: string;
+  readonly lastFour: string;
+}
+
+/** Makes a random API key. */
+export function makeKey(prefix: string): NewKey {
+  const publicId = base62(BigInt(`0x${randomBytes(8).toString('hex')}`), lengths.publicId);
+  const secret = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), lengths.secret);
+  const body = `${prefix}${publicId}_${secret}`;
+  const plaintext = body + checksum(body);
+  return { plaintext, publicId, hash: digest(plaintext).toString('hex'), lastFour: plaintext.slice(-4) };
+}
+
+/**
+ * Reads the public id of a key, without the database.
+ * @returns undefined where it has not the form of a key or its checksum is wrong (a typo)
+ */
+export function publicIdOf(prefix: string, key: string): string | undefined {
+  const { publicId, secret, checksum: check } = lengths;
+  if (key.length !== prefix.length + publicId + 1 + secret + check || !key.startsWith(prefix))
+    return undefined;
+  const body = key.slice(0, -check);
+  if (key.slice(-check) !== checksum(body)) return undefined;
+  const id = key.slice(prefix.length, prefix.length + publicId);
+  return body[prefix.length + publicId] === '_' && /^[0-9A-Za-z]+$/.test(id) ? id : undefined;
+}
+
+/** Whether a key is the one whose stored hash is given; constant time. */
+export const matches = (key: string, storedHash: Buffer): boolean => timingSafeEqual(digest(key), storedHash);
+
+const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
+
+const checksum = (body: string): string => base62(BigInt(crc32(body)), lengths.checksum);
+
+function base62(value: bigint, length: number): string {
+  let text = '';
+  for (let rest = value, place = 0; place < length; place++, rest /= 62n) {
+    text = alphabet.charAt(Number(rest % 62n)) + text;
+  }
+  return text;
+}

@@ -1,0 +1,138 @@
+import { EntitySchema } from '@mikro-orm/core';
+import type { Generated } from 'kysely';
+
+/** Columns of the platform's tables, as queries see them. Ids are decimal text, times are Date. */
+export interface PlatformTables {
+  crm_organizations: { id: Generated<string>; slug: string; name: string; created_at: Generated<Date> };
+  crm_users: { id: Generated<string>; email: string; password_hash: string; created_at: Generated<Date> };
+  crm_profiles: { organization_id: string; id: Generated<string>; name: string; created_at: Generated<Date> };
+  crm_grants: { organization_id: string; profile_id: string; object: string; action: string };
+  crm_memberships: {
+    organization_id: string;
+    user_id: string;
+    profile_id: string;
+    created_at: Generated<Date>;
+  };
+  crm_api_keys: {
+    organization_id: string;
+    id: Generated<string>;
+    public_id: string;
+    secret_hash: string;
+    last_four: string;
+    name: string;
+    profile_id: string;
+    created_by_id: string | null;
+    created_at: Generated<Date>;
+    last_used_at: Date | null;
+    expires_at: Date | null;
+    revoked_at: Date | null;
+  };
+}
+
+type Properties = Record<string, Record<string, unknown>>;
+
+const text = { type: 'text', columnType: 'text', collation: 'C' };
+const bigint = { type: 'bigint', columnType: 'bigint' };
+const time = { type: 'timestamptz', columnType: 'timestamptz' };
+const now = { ...time, defaultRaw: 'now()' };
+const identity = { ...bigint, primary: true, autoincrement: true, generated: 'by default as identity' };
+
+/** A foreign key of one column, and the column. */
+function link(column: string, to: string, options: Record<string, unknown> = {}): Properties {
+  return {
+    [column]: { ...bigint, persist: false, nullable: options.nullable === true },
+    [`${column}_link`]: {
+      kind: 'm:1',
+      entity: () => to,
+      fieldNames: [column],
+      deleteRule: 'no action',
+      updateRule: 'no action',
+      index: false,
+      ...options,
+    },
+  };
+}
+
+/** The foreign key of a tenant row to a profile of its own organization. */
+function profile(table: string, options: Record<string, unknown> = {}): Properties {
+  return {
+    profile_id: { ...bigint, persist: false },
+    profile: {
+      kind: 'm:1',
+      entity: () => 'crm_profiles',
+      joinColumns: ['organization_id', 'profile_id'],
+      referencedColumnNames: ['organization_id', 'id'],
+      deleteRule: 'no action',
+      updateRule: 'no action',
+      index: false,
+      foreignKeyName: `${table}_profile_foreign`,
+      ...options,
+    },
+  };
+}
+
+const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
+
+/** Keys and indexes of a table beside its primary key. */
+interface Keys {
+  readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
+  readonly indexes?: readonly { readonly name: string; readonly properties: readonly string[] }[];
+}
+
+const table = (name: keyof PlatformTables, properties: Properties, keys: Keys = {}): EntitySchema =>
+  new EntitySchema({ name, tableName: name, properties, ...keys } as unknown as ConstructorParameters<
+    typeof EntitySchema
+  >[0]);
+
+/** The platform's own tables. Every one that belongs to an organization has it first in its key. */
+export const platformEntities: readonly EntitySchema[] = [
+  table(
+    'crm_organizations',
+    { id: identity, slug: text, name: text, created_at: now },
+    { uniques: [{ name: 'crm_organizations_slug', properties: ['slug'] }] },
+  ),
+  table(
+    'crm_users',
+    { id: identity, email: text, password_hash: text, created_at: now },
+    { uniques: [{ name: 'crm_users_email', properties: ['email'] }] },
+  ),
+  table(
+    'crm_profiles',
+    { ...tenant(), id: identity, name: text, created_at: now },
+    { uniques: [{ name: 'crm_profiles_name', properties: ['organization_id_link', 'name'] }] },
+  ),
+  table('crm_grants', {
+    ...profile('crm_grants', { primary: true, deleteRule: 'cascade' }),
+    object: { ...text, primary: true },
+    action: { ...text, primary: true },
+  }),
+  table(
+    'crm_memberships',
+    {
+      ...tenant(),
+      ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+      ...profile('crm_memberships', { ownColumns: ['profile_id'] }),
+      created_at: now,
+    },
+    { indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }] },
+  ),
+  table(
+    'crm_api_keys',
+    {
+      ...tenant(),
+      id: identity,
+      public_id: text,
+      secret_hash: text,
+      last_four: text,
+      name: text,
+      ...profile('crm_api_keys', { ownColumns: ['profile_id'] }),
+      // A key outlives its creator (contract section 5, rule 2).
+      ...link('created_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
+      created_at: now,
+      last_used_at: { ...time, nullable: true },
+      expires_at: { ...time, nullable: true },
+      revoked_at: { ...time, nullable: true },
+    },
+    { uniques: [{ name: 'crm_api_keys_public_id', properties: ['public_id'] }] },
+  ),
+];

@@ -1,0 +1,22 @@
+// Request: what a request asks -> plan (data) -> statement (pure) -> execute (the database) -> reply.
+// May import errors, fields, definition, compile, database.
+export { readBody } from './body.ts';
+export { execute, executeWrite } from './execute.ts';
+export {
+  createPlan,
+  type Input,
+  type ListPlan,
+  listPlan,
+  type Plan,
+  type Principal,
+  type Query,
+  recordPlan,
+  replacePlan,
+} from './plan.ts';
+export { deletedReply, json, listReply, recordReply } from './reply.ts';
+export {
+  createStatement,
+  listStatement,
+  recordStatement,
+  replaceStatement,
+} from './statement.ts';

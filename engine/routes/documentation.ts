@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import type { Resource } from '../compile/index.ts';
+import { json } from '../request/index.ts';
+import { refuseOtherMethods } from './methods.ts';
+import { openApiDocument } from './openapi.ts';
+
+const documentPath = '/docs/openapi.json';
+const scriptPath = '/docs/js/scalar.js';
+
+/** The API's description (GET /docs/openapi.json) and an explorer of it (/docs). Neither needs authentication. */
+export async function documentation(
+  app: FastifyInstance,
+  { resources, version }: { resources: readonly Resource[]; version: string },
+): Promise<void> {
+  const document = JSON.stringify(openApiDocument(resources, version));
+  app.get(documentPath, async (_request, reply) => {
+    reply.header('content-type', json).header('cache-control', 'no-cache');
+    return document;
+  });
+
+  const { page, script } = await renderExplorer();
+  const policy = contentSecurityPolicy(page);
+  const sendPage = async (_request: unknown, reply: FastifyReply) => {
+    reply.header('content-type', 'text/html; charset=utf-8').header('cache-control', 'no-store');
+    reply.header('content-security-policy', policy).header('referrer-policy', 'no-referrer');
+    reply.header('x-content-type-options', 'nosniff').header('cross-origin-opener-policy', 'same-origin');
+    return page;
+  };
+  app.get('/docs', sendPage);
+  app.get('/docs/', sendPage);
+
+  const etag = `"${createHash('sha256').update(script).digest('base64url')}"`;
+  let compressed: Promise<Buffer> | undefined;
+  app.get(scriptPath, async (request, reply) => {
+    reply
+      .header('content-type', 'text/javascript; charset=utf-8')
+      .header('x-content-type-options', 'nosniff');
+    reply
+      .header('cache-control', 'public, max-age=86400')
+      .header('etag', etag)
+      .header('vary', 'accept-encoding');
+    if (request.headers['if-none-match'] === etag) return reply.code(304).send();
+    if (!/\bgzip\b/.test(String(request.headers['accept-encoding']))) return script;
+    compressed ??= promisify(gzip)(script);
+    reply.header('content-encoding', 'gzip');
+    return compressed;
+  });
+
+  for (const url of [documentPath, '/docs', '/docs/', scriptPath])
+    refuseOtherMethods(app, url, ['GET', 'HEAD']);
+}
+
+/** Scalar's page and script, rendered once: they depend on nothing of a request. */
+async function renderExplorer(): Promise<{ page: string; script: string }> {
+  const { default: scalar } = await import('@scalar/fastify-api-reference');
+  const renderer = fastify();
+  await renderer.register(scalar, {
+    routePrefix: '/docs',
+    configuration: {
+      url: documentPath,
+      pageTitle: 'CRM API',
+      cdn: scriptPath,
+      // Nothing is fetched from outside the instance.
+      withDefaultFonts: false,
+      telemetry: false,
+      showDeveloperTools: 'never',
+      hideClientButton: true,
+      agent: { disabled: true },
+      mcp: { disabled: true },
+    },
+  });
+  const page = (await renderer.inject('/docs/')).body;
+  const script = (await renderer.inject(scriptPath)).body;
+  await renderer.close();
+  return { page, script };
+}
+
+/** Scripts from this instance and the page's own inline one, by its hash; no other origin for anything. */
+function contentSecurityPolicy(page: string): string {
+  const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
+    ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,
+  );
+  return [
+    "default-src 'none'",
+    `script-src 'self' ${inline.join(' ')}`,
+    // Scalar styles its elements at run time.
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "font-src 'self' data:",
+    "connect-src 'self'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; ');
+}

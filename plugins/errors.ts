@@ -1,0 +1,78 @@
+// Plugins: what every request passes through (errors, limits, authentication), each a named Fastify plugin.
+// May import every room of engine/ but routes, cli and app.
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { sqlState } from '../engine/database/index.ts';
+import { errors, HttpError } from '../engine/errors.ts';
+import { json } from '../engine/request/index.ts';
+
+/** What Fastify's own refusals become. Others of 400 to 499 keep their status with its standard text. */
+const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => errors.invalidJson('the Content-Length does not match the body'),
+};
+
+/** The HttpError that a thrown value stands for; anything unknown is a 500 without its text. */
+function toHttpError(error: unknown, request: FastifyRequest): HttpError {
+  if (error instanceof HttpError) return error;
+  const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
+  const known = fastifyErrors[code]?.(error as FastifyError, request);
+  if (known !== undefined) return known;
+  return statusCode >= 400 && statusCode < 500
+    ? new HttpError(statusCode, (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
+    : new HttpError(500, 'the server failed', {}, { cause: error });
+}
+
+/** Sends an error in the one shape, `{"error": …}`, and logs what an administrator must see. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const failure = toHttpError(error, request);
+  const { fields, headers = {} } = failure.extra;
+  const body: Record<string, unknown> = { error: failure.message, ...(fields && { fields }) };
+  if (failure.status >= 500) {
+    body.request_id = request.id;
+    logFailure(failure, request);
+  }
+  reply.code(failure.status).headers(headers).header('content-type', json).send(JSON.stringify(body));
+}
+
+/** Path pattern, not address; class and SQLSTATE, not the driver's text, which may hold what was sent. */
+function logFailure(failure: HttpError, request: FastifyRequest): void {
+  const cause = failure.cause as { name?: string; code?: string; stack?: string } | undefined;
+  const details = {
+    status: failure.status,
+    method: request.method,
+    route: request.routeOptions.url,
+    sqlstate: sqlState(cause),
+    code: cause?.code,
+    cause: cause?.name,
+    // The frames without the message.
+    stack: cause?.stack?.split('\n    at ').slice(1, 6),
+  };
+  request.log.error(details, failure.message);
+}
+
+/** Answers what never became a request: a malformed head, one too large, one too slow. */
+export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const status =
+    error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
+  const reason = STATUS_CODES[status] ?? '';
+  const body = JSON.stringify({ error: reason.toLowerCase() });
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: ${json}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+/** One shape for every error, also for unknown paths. */
+export const errorHandling = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+    app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
+  },
+  { name: 'errors', fastify: '5.x' },
+);

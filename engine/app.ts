@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import fastify, { LogController, type FastifyHttpOptions, type FastifyInstance } from 'fastify';
+import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
 import { authentication } from '../plugins/authentication.ts';
 import { draining } from '../plugins/draining.ts';
 import { errorHandling, refuseConnection, sendError } from '../plugins/errors.ts';

@@ -1,0 +1,235 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import { build } from '../../engine/app.ts';
+import { compile, type Resource } from '../../engine/compile/index.ts';
+import { type Config, readConfig } from '../../engine/config.ts';
+import { type Database, openDatabase } from '../../engine/database/index.ts';
+import { checkSources, readSources, type Source } from '../../engine/definition/index.ts';
+import {
+  createKey,
+  createOrganization,
+  createProfile,
+  createUser,
+  type Grant,
+  profileId,
+  transaction,
+} from '../../engine/platform/index.ts';
+import { apiPrefix } from '../../engine/routes/openapi.ts';
+import { model } from '../../engine/schema/index.ts';
+import { makeDatabase, startPostgres } from './postgres.ts';
+
+export const drivers = ['embedded', 'postgresql'] as const;
+export type Driver = (typeof drivers)[number];
+
+/** An answer as a client sees it. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body as JSON; throws where it is none. */
+  readonly json: Record<string, unknown>;
+}
+
+/** What to send; `body` is sent as JSON unless it is a string or bytes. */
+export interface Call {
+  readonly key?: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A whole service on a port of its own, on a database of its own. */
+export interface Instance {
+  readonly driver: Driver;
+  readonly config: Config;
+  readonly resources: readonly Resource[];
+  readonly database: Database;
+  readonly app: FastifyInstance;
+  /** Origin, without a slash at the end. */
+  readonly url: string;
+  /** `call('GET /api/v1/leads', { key })`. */
+  readonly call: (request: string, call?: Call) => Promise<Answer>;
+  /** Makes an organization with an administrator's key (of a user) and returns how to make more. */
+  readonly organization: (slug: string) => Promise<Organization>;
+  readonly close: () => Promise<void>;
+}
+
+export interface Organization {
+  readonly id: string;
+  readonly slug: string;
+  /** An administrator's key, made by a user. */
+  readonly key: string;
+  /** That user's id. */
+  readonly user: string;
+  /** A further key, with a profile of its own that holds just these grants. */
+  readonly keyWith: (grants: readonly Grant[]) => Promise<string>;
+  /** A further key with a built-in profile and options. */
+  readonly makeKey: (options?: {
+    profile?: string;
+    user?: string | null;
+    expiresAt?: Date | null;
+  }) => Promise<{ id: string; key: string }>;
+}
+
+/** Folders under the project, so that generated migrations find their packages. */
+const scratch = join(import.meta.dirname, '../../.tmp');
+
+/** A temporary folder; `inProject` where files in it import packages. */
+export function temporaryFolder(inProject = false): { path: string; remove: () => void } {
+  const parent = inProject ? scratch : tmpdir();
+  mkdirSync(parent, { recursive: true });
+  const path = mkdtempSync(join(parent, 'crm-test-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** The shipped resource files and further ones. */
+export const sourcesWith = async (...more: Source[]): Promise<Source[]> => [
+  ...(await readSources(readConfig({}).resources)),
+  ...more,
+];
+
+/** Starts a service. Its tables come from the compiled model; migrations have tests of their own. */
+export async function startInstance(
+  driver: Driver,
+  options: { sources?: readonly Source[]; environment?: Record<string, string> } = {},
+): Promise<Instance> {
+  const folder = temporaryFolder();
+  const { url: databaseUrl, drop } =
+    driver === 'postgresql'
+      ? await makeDatabase(await postgresServer())
+      : { url: undefined, drop: undefined };
+  const config = readConfig({
+    PORT: '0',
+    DATA_DIR: folder.path,
+    LOG_LEVEL: 'fatal',
+    ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+    ...options.environment,
+  });
+  const resources = compile(checkSources(options.sources ?? (await sourcesWith())), apiPrefix);
+  const database = await openDatabase(config, model(resources));
+  await database.orm.schema.create();
+  const app = await build(config, resources, database);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  return {
+    driver,
+    config,
+    resources,
+    database,
+    app,
+    url,
+    call: (request, call) => send(url, request, call),
+    organization: (slug) => makeOrganization(database, config, slug),
+    close: async () => {
+      await app.close();
+      await database.close();
+      await drop?.();
+      folder.remove();
+    },
+  };
+}
+
+/** Sends one request over real HTTP. */
+export async function send(url: string, request: string, call: Call = {}): Promise<Answer> {
+  const [method = 'GET', path = '/'] = request.split(/ (.*)/s);
+  const raw = typeof call.body === 'string' || call.body instanceof Uint8Array;
+  const response = await fetch(url + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(call.key === undefined ? {} : { authorization: `Bearer ${call.key}` }),
+      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...call.headers,
+    },
+    ...(call.body === undefined ? {} : { body: raw ? (call.body as string) : JSON.stringify(call.body) }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    get json() {
+      return JSON.parse(text) as Record<string, unknown>;
+    },
+  };
+}
+
+async function makeOrganization(database: Database, config: Config, slug: string): Promise<Organization> {
+  const made = await transaction(database, async (tables) => {
+    const id = await createOrganization(tables, slug, slug);
+    const profile = await profileId(tables, id, 'administrator');
+    const { id: user } = await createUser(tables, {
+      email: `admin@${slug}.example`,
+      organization: id,
+      profile,
+      password: () => 'a long enough password',
+    });
+    const { plaintext } = await createKey(tables, config.keyPrefix, {
+      organization: id,
+      profile,
+      name: 'admin',
+      user,
+      expiresAt: null,
+    });
+    return { id, user, key: plaintext };
+  });
+  const makeKey: Organization['makeKey'] = ({
+    profile = 'administrator',
+    user = null,
+    expiresAt = null,
+  } = {}) =>
+    transaction(database, async (tables) => {
+      const key = await createKey(tables, config.keyPrefix, {
+        organization: made.id,
+        profile: await profileId(tables, made.id, profile),
+        name: profile,
+        user,
+        expiresAt,
+      });
+      return { id: key.id, key: key.plaintext };
+    });
+  let profiles = 0;
+  return {
+    ...made,
+    slug,
+    makeKey,
+    keyWith: async (grants) => {
+      const profile = `profile ${++profiles}`;
+      await transaction(database, (tables) => createProfile(tables, made.id, profile, grants));
+      return (await makeKey({ profile })).key;
+    },
+  };
+}
+
+let ownServer: Promise<{ url: string; stop: () => Promise<void> }> | undefined;
+
+/** The PostgreSQL server of this test run; a single file run by itself starts its own. */
+export async function postgresServer(): Promise<string> {
+  const shared = process.env.TEST_POSTGRES_URL;
+  if (shared !== undefined) return shared;
+  ownServer ??= startPostgres();
+  return (await ownServer).url;
+}
+
+after(async () => {
+  await (await ownServer)?.stop();
+});
+
+/** Runs a suite against a service on each driver. The instance is there once the tests run. */
+export function onBothDrivers(
+  name: string,
+  suite: (instance: () => Instance) => void,
+  options: Parameters<typeof startInstance>[1] = {},
+): void {
+  for (const driver of drivers) {
+    describe(`${name} (${driver})`, () => {
+      let instance: Instance;
+      before(async () => {
+        instance = await startInstance(driver, options);
+      });
+      after(() => instance.close());
+      suite(() => instance);
+    });
+  }
+}

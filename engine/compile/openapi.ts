@@ -19,13 +19,15 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   const { name, singular, description, fields } = definition;
   const one = pascal(singular);
   const many = pascal(name);
+  const word = singular.replaceAll('_', ' ');
+  const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const collection = `${prefix}/${name}`;
   const common = [ref('parameters', 'org'), ref('parameters', 'Prefer')];
   const id = {
     name: 'id',
     in: 'path',
     required: true,
-    description: `The ${singular}'s id.`,
+    description: `The ${word}'s id.`,
     schema: { type: 'integer', format: 'int64' },
   };
   const body = { required: true, content: content(ref('schemas', `${one}Input`)) };
@@ -55,7 +57,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
             ...failures('list'),
           },
         }),
-        post: operation('create', `create${one}`, `Create a record in ${name}`, {
+        post: operation('create', `create${one}`, `Create ${aRecord}`, {
           parameters: common,
           requestBody: body,
           responses: { 201: answer('The created record.', record, created), ...failures('create') },
@@ -63,11 +65,11 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
       },
       [`${collection}/{id}`]: {
         parameters: [id],
-        get: operation('read', `get${one}`, `Read one of ${name}`, {
+        get: operation('read', `get${one}`, `Read ${aRecord}`, {
           parameters: common,
           responses: { 200: answer('The record.', record), ...failures('read') },
         }),
-        put: operation('update', `replace${one}`, `Replace the writable fields of one of ${name}`, {
+        put: operation('update', `replace${one}`, `Replace ${aRecord}`, {
           parameters: common,
           requestBody: {
             ...body,
@@ -75,7 +77,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
           },
           responses: { 200: answer('The record as it is now.', record), ...failures('update') },
         }),
-        delete: operation('delete', `delete${one}`, `Delete one of ${name}`, {
+        delete: operation('delete', `delete${one}`, `Delete ${aRecord}`, {
           parameters: common,
           responses: {
             200: answer('The record is gone; references to it became null.', ref('schemas', 'Deleted')),
@@ -91,7 +93,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
         required: fields.map((field) => field.name),
         properties: Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
       },
-      [`${one}Input`]: inputSchema(fields, singular),
+      [`${one}Input`]: inputSchema(fields, aRecord),
       [`${one}List`]: {
         type: 'object',
         required: ['data', 'page', 'per_page'],
@@ -120,12 +122,12 @@ function failures(action: Action) {
   };
 }
 
-function inputSchema(fields: readonly Field[], singular: string): Schema {
+function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   const writable = fields.filter((field) => !field.readOnly);
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
     type: 'object',
-    description: `The writable fields of a ${singular}. Other keys are ignored. Null counts as absent.`,
+    description: `The writable fields of ${aRecord}. Other keys are ignored. Null counts as absent.`,
     ...(required.length > 0 && { required }),
     properties: Object.fromEntries(writable.map((field) => [field.name, fieldInputSchema(field)])),
   };

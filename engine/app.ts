@@ -7,7 +7,9 @@ import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController }
 import { authentication } from '../plugins/authentication.ts';
 import { draining } from '../plugins/draining.ts';
 import { errorHandling, refuseConnection, sendError } from '../plugins/errors.ts';
+import { login } from '../plugins/login.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
+import { setupScreens } from '../plugins/setup/index.ts';
 import { compile, type Resource } from './compile/index.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/index.ts';
@@ -23,7 +25,7 @@ export const { version } = JSON.parse(readFileSync(new URL('../package.json', im
 
 /** Reads, checks and compiles the resource definitions. @throws DefinitionError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
-  compile(checkSources(await readSources(config.resources)), apiPrefix);
+  compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit);
 
 /** Puts the service together. It owns neither the database nor the process. */
 export async function build(
@@ -36,21 +38,24 @@ export async function build(
   await app.register(draining);
   await app.register(rawBodies);
   await app.register(authentication, { config, database });
+  await app.register(login, { config, database });
   for (const resource of resources) {
     await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
   }
+  await app.register(setupScreens, { config, database, resources });
   await app.register(documentation, { resources, version });
   return app;
 }
 
 /** Limits are in bytes and milliseconds. */
-function serverOptions({ logLevel }: Config): FastifyHttpOptions<Server> {
+function serverOptions({ logLevel, trustedProxies }: Config): FastifyHttpOptions<Server> {
   const boot = randomBytes(4).toString('hex');
   let requests = 0;
   return {
     logger: { level: logLevel, stream: process.stderr },
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
     requestTimeout: 15_000,
     connectionTimeout: 30_000,

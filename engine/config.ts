@@ -29,6 +29,16 @@ export interface Config {
   readonly connectTimeoutMs: number;
   readonly statementTimeoutMs: number;
   readonly logLevel: string;
+  /** Secrets that sign tokens of people; the first signs, all verify. Empty: one is made and kept in the data folder. */
+  readonly authSecrets: readonly string[];
+  /** A browser session ends when it is not used for so long. */
+  readonly sessionIdleMs: number;
+  /** A login ends after so long, used or not. */
+  readonly sessionMs: number;
+  /** Whether changes are noted in the organization's activity. */
+  readonly audit: boolean;
+  /** Proxies in front whose X-Forwarded-For is believed. */
+  readonly trustedProxies: number;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -62,6 +72,14 @@ const oneOf = <T>(fallback: T, values: Readonly<Record<string, T>>): Setting<T> 
   expected: `one of ${Object.keys(values).join(', ')}`,
   read: (given) => (Object.hasOwn(values, given) ? values[given] : undefined),
 });
+const secrets: Setting<readonly string[]> = {
+  fallback: [],
+  expected: 'secrets of at least 32 characters, separated by commas',
+  read: (given) => {
+    const list = given.split(',').map((secret) => secret.trim());
+    return list.every((secret) => secret.length >= 32) ? list : undefined;
+  },
+};
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 
 /** Every variable that the service reads. */
@@ -86,6 +104,11 @@ export const settings = {
   DATABASE_POOL: integer(16, 1, 1000),
   DATABASE_CONNECT_TIMEOUT_MS: integer(2000, 1, 600_000),
   DATABASE_STATEMENT_TIMEOUT_MS: integer(5000, 1, 600_000),
+  AUTH_SECRETS: secrets,
+  SESSION_IDLE_MINUTES: integer(30, 1, 525_600),
+  SESSION_HOURS: integer(12, 1, 8760),
+  AUDIT: oneOf(true, { true: true, false: false }),
+  TRUSTED_PROXIES: integer(0, 0, 10),
   LOG_LEVEL: oneOf('warn', Object.fromEntries(levels.map((level) => [level, level]))),
 } as const;
 
@@ -115,6 +138,11 @@ export function readConfig(environment: Environment = process.env): Config {
     pool: get('DATABASE_POOL', settings.DATABASE_POOL),
     connectTimeoutMs: get('DATABASE_CONNECT_TIMEOUT_MS', settings.DATABASE_CONNECT_TIMEOUT_MS),
     statementTimeoutMs: get('DATABASE_STATEMENT_TIMEOUT_MS', settings.DATABASE_STATEMENT_TIMEOUT_MS),
+    authSecrets: get('AUTH_SECRETS', settings.AUTH_SECRETS),
+    sessionIdleMs: get('SESSION_IDLE_MINUTES', settings.SESSION_IDLE_MINUTES) * 60_000,
+    sessionMs: get('SESSION_HOURS', settings.SESSION_HOURS) * 3_600_000,
+    audit: get('AUDIT', settings.AUDIT),
+    trustedProxies: get('TRUSTED_PROXIES', settings.TRUSTED_PROXIES),
     logLevel: get('LOG_LEVEL', settings.LOG_LEVEL),
   };
   if (mistakes.length > 0) throw new UserError(mistakes.join('\n'));

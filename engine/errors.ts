@@ -40,6 +40,18 @@ export const errors = {
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
     new HttpError(403, `the profile does not grant ${action} on ${object}`),
+  /** 400: a person of several organizations did not say which. */
+  organizationNeeded: () =>
+    problems([{ field: 'org', message: 'org is required: you belong to several organizations' }]),
+  /** 403: an unknown organization and one that the caller is no member of look the same. */
+  noSuchMembership: () => new HttpError(403, 'you are no member of this organization'),
+  /** 403: a cookie came with a write that no page of this instance made. */
+  crossSite: () => new HttpError(403, 'a session cookie may write only from pages of this origin'),
+  /** 429: too many attempts; `retryAfter` in seconds. */
+  throttled: (retryAfter: number) =>
+    new HttpError(429, 'too many attempts; try again later', {
+      headers: { 'retry-after': String(retryAfter) },
+    }),
   /** 404: a missing record, another organization's record and an unknown path look the same. */
   notFound: () => new HttpError(404, 'not found'),
   /** 405: a known path, with the methods that it has. */

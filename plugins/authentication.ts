@@ -1,97 +1,140 @@
-import type { FastifyInstance } from 'fastify';
+import cookie from '@fastify/cookie';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { LRUCache } from 'lru-cache';
 import type { Config } from '../engine/config.ts';
-import { type Database, databaseFailure } from '../engine/database/index.ts';
+import type { Database } from '../engine/database/index.ts';
 import { errors } from '../engine/errors.ts';
 import {
   findKey,
+  findSession,
   matches,
   noteKeysUsed,
+  noteSessionsUsed,
   platform,
   publicIdOf,
+  type Session,
   type StoredKey,
+  tokens,
 } from '../engine/platform/index.ts';
-import type { Principal } from '../engine/request/index.ts';
+import type { Principal, Query } from '../engine/request/index.ts';
+import { noted } from './noted.ts';
+import { isLoopback, isSafe, isSameOrigin } from './origin.ts';
+import { recent } from './recent.ts';
+
+/** A person, and how they came. */
+export interface Person {
+  readonly session: Session;
+  readonly by: 'cookie' | 'token';
+}
 
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Who sent the request. The answer is there at once where the key was looked up within the last moment.
-     * @throws HttpError 401, the same for every reason; 500 when the database does not answer
+     * Who sent the request, and for which organization. At once where a key was looked up within the last moment.
+     * @throws HttpError 401, the same for every reason; 400 or 403 where `?org=` does not decide; 500 when the
+     *   database does not answer
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
+    /** The person who sent the request, by cookie or token. @throws HttpError 401; 403 for a cross-site write */
+    identify: (request: FastifyRequest) => Promise<Person>;
+    /** Forgets what this node knows of sessions, after it has ended some. */
+    forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
   }
 }
 
-/** How long a look-up may be used. Well under the second after which a revoked key may not work any more. */
-const freshMs = 700;
-/** How often "last used" is written. */
-const noteEveryMs = 30_000;
 const bearer = /^Bearer +([^ ]+) *$/i;
 
-/** Organization API keys (contract section 5). */
+/** Name of the session's cookie. Browsers take `__Host-` only with TLS, which loopback does without. */
+export const cookieName = (request: FastifyRequest): string =>
+  isLoopback(request) ? 'crm_session' : '__Host-crm_session';
+
+/** Keys, session cookies and tokens (contract section 5): one method per request, `Authorization` before the cookie. */
 export const authentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: Config; database: Database }) => {
-    // Looked up at most once for each key and moment, however many requests come; bounded.
-    const known = new LRUCache<string, { readonly key: StoredKey | undefined }>({
-      max: 10_000,
-      ttl: freshMs,
-    });
-    const pending = new Map<string, Promise<StoredKey | undefined>>();
-    const used = new Map<string, { organization: string; at: Date }>();
+    await app.register(cookie);
+    const { verify } = tokens(config);
+    const keys = recent((publicId) => findKey(platform(database), publicId));
+    const byToken = recent((token) => findSession(platform(database), { token }));
+    const byJti = recent((jti) => findSession(platform(database), { jti }));
+    const usedKeys = noted<{ organization: string; at: Date }>(app, (used) =>
+      noteKeysUsed(platform(database), used),
+    );
+    const usedSessions = noted<Date>(app, (used) => noteSessionsUsed(platform(database), used));
 
-    const lookUp = (publicId: string): Promise<StoredKey | undefined> => {
-      const running = pending.get(publicId);
-      if (running !== undefined) return running;
-      // The look-up counts from when it was asked, not from when it was answered.
-      const start = performance.now();
-      const found = findKey(platform(database), publicId)
-        .catch((cause) => {
-          throw databaseFailure(cause);
-        })
-        .then((key) => {
-          known.set(publicId, { key }, { start });
-          return key;
-        })
-        .finally(() => pending.delete(publicId));
-      pending.set(publicId, found);
-      return found;
-    };
-
-    const accept = (token: string, key: StoredKey | undefined): Principal => {
-      if (key === undefined || !matches(token, key.hash)) throw errors.unauthenticated();
-      const now = Date.now();
-      if (key.expiresAt <= now) throw errors.unauthenticated();
-      const noted = used.get(key.id);
-      if (noted === undefined) used.set(key.id, { organization: key.organization, at: new Date(now) });
-      else noted.at.setTime(now);
+    const acceptKey = (token: string, key: StoredKey | undefined): Principal => {
+      const now = new Date();
+      if (key === undefined || !matches(token, key.hash) || key.expiresAt <= now.getTime()) {
+        throw errors.unauthenticated();
+      }
+      usedKeys.note(key.id, { organization: key.organization, at: now });
       return key.principal;
     };
 
-    const noteUsed = async (): Promise<void> => {
-      if (used.size === 0) return;
-      const batch = new Map(used);
-      used.clear();
-      await noteKeysUsed(platform(database), batch).catch((cause) =>
-        app.log.warn({ code: cause?.code }, 'could not note when keys were last used'),
-      );
+    const acceptSession = (session: Session | undefined, by: Person['by']): Person => {
+      const now = Date.now();
+      if (session === undefined || session.expires <= now) throw errors.unauthenticated();
+      const lastSeen = Math.max(session.lastSeen, usedSessions.get(session.id)?.getTime() ?? 0);
+      // A token tells its holder when it ends; only browsers are forgotten when nobody sits before them.
+      if (by === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
+      usedSessions.note(session.id, new Date(now));
+      return { session, by };
     };
-    const timer = setInterval(noteUsed, noteEveryMs).unref();
-    app.addHook('onClose', async () => {
-      clearInterval(timer);
-      await noteUsed();
+
+    const byBearer = async (token: string): Promise<Person> => {
+      const claims = await verify(token);
+      if (claims === undefined) throw errors.unauthenticated();
+      const session = await byJti.get(claims.jti);
+      if (session?.user.id !== claims.user || session.tokenVersion !== claims.version) {
+        throw errors.unauthenticated();
+      }
+      return acceptSession(session, 'token');
+    };
+
+    const byCookie = async (request: FastifyRequest): Promise<Person> => {
+      const token = request.cookies[cookieName(request)];
+      if (token === undefined || token.length > 100) throw errors.unauthenticated();
+      const person = acceptSession(await byToken.get(token), 'cookie');
+      if (!isSafe(request.method) && !isSameOrigin(request)) throw errors.crossSite();
+      return person;
+    };
+
+    app.decorate('identify', async (request) => {
+      const { authorization } = request.headers;
+      if (authorization === undefined) return byCookie(request);
+      const token = bearer.exec(authorization)?.[1];
+      if (token === undefined || token.startsWith(config.keyPrefix)) throw errors.unauthenticated();
+      return byBearer(token);
     });
 
     app.decorate('authenticate', (request) => {
-      const token = bearer.exec(request.headers.authorization ?? '')?.[1];
-      const publicId = token === undefined ? undefined : publicIdOf(config.keyPrefix, token);
-      if (token === undefined || publicId === undefined) throw errors.unauthenticated();
-      const recent = known.get(publicId);
-      return recent === undefined
-        ? lookUp(publicId).then((key) => accept(token, key))
-        : accept(token, recent.key);
+      const { authorization } = request.headers;
+      const token = authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
+      if (token?.startsWith(config.keyPrefix)) {
+        const publicId = publicIdOf(config.keyPrefix, token);
+        if (publicId === undefined) throw errors.unauthenticated();
+        const key = keys.get(publicId);
+        return key instanceof Promise ? key.then((found) => acceptKey(token, found)) : acceptKey(token, key);
+      }
+      return app.identify(request).then(({ session }) => principalOf(session, request.query as Query));
+    });
+
+    app.decorate('forgetSession', ({ token, jti }) => {
+      if (token !== undefined) byToken.forget(token);
+      if (jti !== undefined) byJti.forget(jti);
     });
   },
   { name: 'authentication', fastify: '5.x', dependencies: ['errors'] },
 );
+
+/** A person's part in the organization that `?org=` names; with one membership it need not. */
+function principalOf(session: Session, { org }: Query): Principal {
+  const { memberships, user } = session;
+  if (Array.isArray(org)) throw errors.invalidParameter('org', 'must be given once');
+  const only = memberships.size === 1 ? [...memberships.values()][0] : undefined;
+  const named = typeof org === 'string' && org !== '' ? org : undefined;
+  if (named === undefined && memberships.size > 1) throw errors.organizationNeeded();
+  const membership = named === undefined ? only : memberships.get(named);
+  if (membership === undefined) throw errors.noSuchMembership();
+  const { organization, grants } = membership;
+  return { kind: 'user', actor: user.id, organization, user: user.id, grants };
+}

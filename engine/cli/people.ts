@@ -12,12 +12,13 @@ import {
   revokeKey,
   transaction,
 } from '../platform/index.ts';
-import { type Result, table, withInstance } from './context.ts';
+import { commandLine, type Result, table, withInstance } from './context.ts';
 
 /** `org create <slug>`. */
 export const orgCreate = (slug: string, { name = slug }: { name?: string | undefined }): Promise<Result> =>
-  withInstance(async ({ database }) => {
-    const id = await transaction(database, (tables) => createOrganization(tables, slug, name));
+  withInstance(async ({ database, config }) => {
+    const by = commandLine(config);
+    const id = await transaction(database, (tables) => createOrganization(tables, by, slug, name));
     return {
       json: { id, slug, name, profiles: ['administrator', 'read-only'] },
       text: `Organization "${slug}" made, with the profiles administrator and read-only.`,
@@ -29,11 +30,12 @@ export const profileCreate = (
   name: string,
   { org, grant }: { org: string; grant: readonly string[] },
 ): Promise<Result> =>
-  withInstance(async ({ database, resources }) => {
+  withInstance(async ({ database, resources, config }) => {
+    const by = commandLine(config);
     const objects = resources.map((resource) => resource.name);
     const grants = grant.map((text) => parseGrant(text, objects));
     const id = await transaction(database, async (tables) =>
-      createProfile(tables, await organizationId(tables, org), name, grants),
+      createProfile(tables, by, await organizationId(tables, org), name, grants),
     );
     return {
       json: { id, name, organization: org, grants },
@@ -46,13 +48,14 @@ export const userCreate = (
   email: string,
   options: { org: string; profile: string; passwordStdin?: true | undefined },
 ): Promise<Result> =>
-  withInstance(async ({ database }) => {
+  withInstance(async ({ database, config }) => {
+    const by = commandLine(config);
     const given = options.passwordStdin ? await passwordFromInput() : undefined;
     const password = given ?? makePassword();
     const user = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
       const profile = await profileId(tables, organization, options.profile);
-      return createUser(tables, { email, organization, profile, password: () => password });
+      return createUser(tables, by, { email, organization, profile, password: () => password });
     });
     const shown = user.created && given === undefined ? { password } : {};
     const text = user.created
@@ -79,11 +82,12 @@ export const keyCreate = (options: {
   expires?: string | undefined;
 }): Promise<Result> =>
   withInstance(async ({ database, config }) => {
+    const by = commandLine(config);
     const expiresAt = expiry(options.expires);
     const key = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
       const profile = await profileId(tables, organization, options.profile);
-      return createKey(tables, config.keyPrefix, {
+      return createKey(tables, by, config.keyPrefix, {
         organization,
         profile,
         name: options.name,
@@ -135,9 +139,12 @@ export const keyList = ({ org }: { org: string }): Promise<Result> =>
 
 /** `key revoke <id>`. */
 export const keyRevoke = (id: string, { org }: { org: string }): Promise<Result> =>
-  withInstance(async ({ database }) => {
+  withInstance(async ({ database, config }) => {
     if (!/^[1-9]\d{0,17}$/.test(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
-    await transaction(database, async (tables) => revokeKey(tables, await organizationId(tables, org), id));
+    const by = commandLine(config);
+    await transaction(database, async (tables) =>
+      revokeKey(tables, by, await organizationId(tables, org), id),
+    );
     return {
       json: { id, revoked: true },
       text: `Key ${id} is revoked; every node refuses it within a second.`,

@@ -14,6 +14,8 @@ export interface Resource {
   readonly entity: EntitySchema;
   readonly body: BodyRules;
   readonly statements: Statements;
+  /** Whether statements that write also note it in the organization's activity. */
+  readonly noted: boolean;
   /** Fields that `?sort=` accepts; empty where the order is not selectable. */
   readonly sortable: ReadonlyMap<string, Field>;
   /** Writable references, in the order of their parameters in a write, with each one's position there. */
@@ -25,8 +27,13 @@ export interface Resource {
 /**
  * Compiles checked definitions. They must be complete: references are followed.
  * @param prefix path of the API, for the description
+ * @param noted whether writes are noted in the organization's activity
  */
-export function compile(definitions: readonly ResourceDefinition[], prefix: string): readonly Resource[] {
+export function compile(
+  definitions: readonly ResourceDefinition[],
+  prefix: string,
+  noted: boolean,
+): readonly Resource[] {
   return Object.freeze(
     definitions.map((definition) =>
       Object.freeze({
@@ -34,7 +41,8 @@ export function compile(definitions: readonly ResourceDefinition[], prefix: stri
         definition,
         entity: entity(definition),
         body: bodyRules(definition.fields),
-        statements: statements(definition, definitions),
+        noted,
+        statements: statements(definition, definitions, noted),
         sortable: new Map(
           definition.fields
             .filter((field) => definition.sort.selectable && field.type.order !== undefined)

@@ -1,5 +1,6 @@
 import type { Field, ResourceDefinition, ServerValue } from '../definition/index.ts';
-import { columnsOf, type Prepared, quote } from './sql.ts';
+import type { Action } from './access.ts';
+import { columnsOf, literal, type Prepared, quote } from './sql.ts';
 
 /** Records on one page of a list (contract section 8). */
 export const pageSize = 20;
@@ -15,7 +16,10 @@ export interface ListShape {
   readonly depth: 'first' | 'shallow' | 'deep';
 }
 
-/** The statements of one resource. Each is bound to one organization by its first parameter. */
+/**
+ * The statements of one resource. Each is bound to one organization by its first parameter. Where activity is
+ * noted, those that write end with three more parameters: the actor's kind and id, and the request's id.
+ */
 export interface Statements {
   /** $1 organization, $2 id. One row, one column: the record as JSON. */
   readonly read: Prepared;
@@ -46,10 +50,15 @@ const serverValues: Readonly<Record<ServerValue, { create?: string; replace?: st
 };
 
 /** Compiles a resource's SQL. Nothing of a request is in the text, only in the parameters. */
-export function statements(definition: ResourceDefinition, all: readonly ResourceDefinition[]): Statements {
+export function statements(
+  definition: ResourceDefinition,
+  all: readonly ResourceDefinition[],
+  noted: boolean,
+): Statements {
   const { name, fields } = definition;
   const target = quote(name);
   const { columns, joins } = projection(definition, all);
+  const note = (action: Action, parameters: number) => (noted ? activity(name, action, parameters) : '');
   const record = (source: string) =>
     `select row_to_json(r)::text, r."id"::text from (select ${columns} from ${source} ${table}${joins}) r`;
   const identified = `${bound} and ${table}."id" = $2::bigint`;
@@ -64,20 +73,26 @@ export function statements(definition: ResourceDefinition, all: readonly Resourc
     create: {
       name: `${name}_create`,
       usesCaller: create.usesCaller,
-      text: `with written as (insert into ${target} (${create.columns.join(', ')}) values (${create.values.join(', ')}) returning *) ${record('written')}`,
+      text: `with written as (insert into ${target} (${create.columns.join(', ')}) values (${create.values.join(', ')}) returning *)${note('create', create.parameters)} ${record('written')}`,
     },
     replace: {
       name: `${name}_replace`,
       usesCaller: replace.usesCaller,
-      text: `with written as (update ${target} ${table} set ${setClause(replace)} where ${identified} returning ${table}.*) ${record('written')}`,
+      text: `with written as (update ${target} ${table} set ${setClause(replace)} where ${identified} returning ${table}.*)${note('update', replace.parameters)} ${record('written')}`,
     },
     delete: {
       name: `${name}_delete`,
-      text: `delete from ${target} ${table} where ${identified} returning 1`,
+      text: `with written as (delete from ${target} ${table} where ${identified} returning "organization_id", "id")${note('delete', 2)} select 1 from written`,
     },
     missingReferences: missingReferences(definition),
     list: listStatements(definition, columns, joins),
   };
+}
+
+/** Notes in the organization's activity what a statement has written, in the statement itself. */
+function activity(object: string, action: Action, parameters: number): string {
+  const [kind, actor, request] = [1, 2, 3].map((next) => `$${parameters + next}`);
+  return `, noted as (insert into "crm_activity" ("organization_id", "actor_kind", "actor_id", "action", "object", "object_id", "request_id") select "organization_id", ${kind}::text, ${actor}::bigint, ${literal(action)}, ${literal(object)}, "id", ${request}::text from written)`;
 }
 
 /** The record as columns named like its fields, and the joins that joined fields need. */
@@ -148,7 +163,7 @@ function assignments(fields: readonly Field[], verb: 'create' | 'replace', first
       values.push(...(field.type.assign?.(placeholders.map(({ text }) => text)) ?? plain));
     }
   }
-  return { columns, values, usesCaller };
+  return { columns, values, usesCaller, parameters: next - 1 };
 }
 
 function setClause({ columns, values }: { columns: readonly string[]; values: readonly string[] }): string {

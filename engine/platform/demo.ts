@@ -6,11 +6,13 @@ import type { Resource, Statement } from '../compile/index.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/index.ts';
 import { createPlan, createStatement, type Principal } from '../request/index.ts';
+import type { Actor } from './activity.ts';
 import { type Platform, transaction } from './handle.ts';
 import { createKey } from './keys.ts';
 import { createOrganization } from './organizations.ts';
+import { makePassword } from './passwords.ts';
 import { profileId } from './profiles.ts';
-import { createUser, makePassword } from './users.ts';
+import { createUser } from './users.ts';
 
 /** What the first start made, to be shown once. */
 export interface Demo {
@@ -46,16 +48,17 @@ export function createDemo(
     const existing = await tables.selectFrom('crm_organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) return undefined;
 
-    const organization = await createOrganization(tables, demo.slug, demo.name);
+    const by: Actor = { kind: 'command', id: null, requestId: null, noted: config.audit };
+    const organization = await createOrganization(tables, by, demo.slug, demo.name);
     const profile = await profileId(tables, organization, 'administrator');
     const password = makePassword();
-    const { id: user } = await createUser(tables, {
+    const { id: user } = await createUser(tables, by, {
       email: demo.email,
       organization,
       profile,
       password: () => password,
     });
-    const { plaintext } = await createKey(tables, config.keyPrefix, {
+    const { plaintext } = await createKey(tables, by, config.keyPrefix, {
       organization,
       profile,
       name: demo.key,
@@ -63,7 +66,8 @@ export function createDemo(
       expiresAt: null,
     });
     await insertSamples(tables, config.samples, resources, {
-      kind: 'key',
+      kind: 'command',
+      actor: null,
       organization,
       user,
       grants: { '*': ~0 },
@@ -88,7 +92,7 @@ async function insertSamples(
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
     for (const sample of samples.records) {
       const record = resolve(resource, sample, ids, days);
-      const plan = createPlan(resource, record, { principal, query: {}, strict: false });
+      const plan = createPlan(resource, record, { principal, requestId: '', query: {}, strict: false });
       const id = await insert(tables, createStatement(plan));
       made.push(id);
       await setReadOnly(tables, resource, principal.organization, id, record);

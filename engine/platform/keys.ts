@@ -1,6 +1,7 @@
 import { grantMasks } from '../compile/index.ts';
 import { UserError } from '../errors.ts';
 import type { Principal } from '../request/index.ts';
+import { type Actor, note } from './activity.ts';
 import { type Platform, plain } from './handle.ts';
 import { makeKey } from './key-format.ts';
 
@@ -9,6 +10,9 @@ export interface KeyInfo {
   readonly id: string;
   readonly name: string;
   readonly profile: string;
+  readonly profile_id: string;
+  /** The creator's e-mail address; null where no person made it or the user is gone. */
+  readonly created_by: string | null;
   readonly last_four: string;
   readonly created_at: string;
   readonly last_used_at: string | null;
@@ -16,13 +20,20 @@ export interface KeyInfo {
   readonly revoked_at: string | null;
 }
 
+/** An API key just made. The plaintext is stored nowhere. */
+export interface NewApiKey {
+  readonly id: string;
+  readonly plaintext: string;
+  readonly lastFour: string;
+}
+
 /**
  * Makes an API key.
  * @param key `user`: its creator, whose records it makes; null where no person makes it
- * @returns the plaintext, which is stored nowhere, and the key's id
  */
 export async function createKey(
   tables: Platform,
+  by: Actor,
   prefix: string,
   key: {
     readonly organization: string;
@@ -31,7 +42,7 @@ export async function createKey(
     readonly user: string | null;
     readonly expiresAt: Date | null;
   },
-): Promise<{ readonly id: string; readonly plaintext: string; readonly lastFour: string }> {
+): Promise<NewApiKey> {
   const made = makeKey(prefix);
   const row = await tables
     .insertInto('crm_api_keys')
@@ -49,6 +60,8 @@ export async function createKey(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
+  const entry = { organization: key.organization, object: 'key', objectId: String(row.id) };
+  await note(tables, by, { ...entry, action: 'create' });
   return { id: String(row.id), plaintext: made.plaintext, lastFour: made.lastFour };
 }
 
@@ -59,7 +72,9 @@ export async function listKeys(tables: Platform, organization: string): Promise<
     .innerJoin('crm_profiles as p', (join) =>
       join.onRef('p.organization_id', '=', 'k.organization_id').onRef('p.id', '=', 'k.profile_id'),
     )
-    .select(['k.id', 'k.name', 'p.name as profile', 'k.last_four', 'k.created_at'])
+    .leftJoin('crm_users as u', 'u.id', 'k.created_by_id')
+    .select(['k.id', 'k.name', 'p.name as profile', 'k.profile_id', 'k.last_four', 'k.created_at'])
+    .select('u.email')
     .select(['k.last_used_at', 'k.expires_at', 'k.revoked_at'])
     .where('k.organization_id', '=', organization)
     .orderBy('k.id')
@@ -69,6 +84,8 @@ export async function listKeys(tables: Platform, organization: string): Promise<
     id: String(row.id),
     name: row.name,
     profile: row.profile,
+    profile_id: String(row.profile_id),
+    created_by: row.email,
     last_four: row.last_four,
     created_at: time(row.created_at) ?? '',
     last_used_at: time(row.last_used_at),
@@ -81,7 +98,12 @@ export async function listKeys(tables: Platform, organization: string): Promise<
  * Revokes a key of an organization, for good.
  * @throws UserError when there is no such key or it is revoked already
  */
-export async function revokeKey(tables: Platform, organization: string, id: string): Promise<void> {
+export async function revokeKey(
+  tables: Platform,
+  by: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
   const revoked = await tables
     .updateTable('crm_api_keys')
     .set({ revoked_at: new Date() })
@@ -90,7 +112,10 @@ export async function revokeKey(tables: Platform, organization: string, id: stri
     .where('revoked_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (revoked !== undefined) return;
+  if (revoked !== undefined) {
+    await note(tables, by, { organization, action: 'revoke', object: 'key', objectId: id });
+    return;
+  }
   const known = await tables
     .selectFrom('crm_api_keys')
     .select('id')
@@ -100,6 +125,40 @@ export async function revokeKey(tables: Platform, organization: string, id: stri
   throw new UserError(
     known === undefined ? `this organization has no key ${id}` : `key ${id} is revoked already`,
   );
+}
+
+/**
+ * Makes a key that takes another's place: same name, profile and expiry. The old one works on for a while.
+ * @param overlapMs how long, in milliseconds
+ * @throws UserError when there is no such live key
+ */
+export async function rotateKey(
+  tables: Platform,
+  by: Actor,
+  prefix: string,
+  old: { readonly organization: string; readonly id: string; readonly overlapMs: number },
+): Promise<NewApiKey> {
+  const key = (await listKeys(tables, old.organization)).find((each) => each.id === old.id);
+  const end = new Date(Date.now() + old.overlapMs);
+  const expires = key?.expires_at == null ? null : new Date(key.expires_at);
+  if (key === undefined || key.revoked_at !== null || (expires !== null && expires <= new Date())) {
+    throw new UserError('there is no such live key');
+  }
+  await tables
+    .updateTable('crm_api_keys')
+    .set({ expires_at: expires !== null && expires < end ? expires : end })
+    .where('organization_id', '=', old.organization)
+    .where('id', '=', old.id)
+    .execute();
+  const entry = { organization: old.organization, object: 'key', objectId: old.id };
+  await note(tables, by, { ...entry, action: 'rotate' });
+  return createKey(tables, by, prefix, {
+    organization: old.organization,
+    profile: key.profile_id,
+    name: key.name,
+    user: by.kind === 'user' ? by.id : null,
+    expiresAt: expires,
+  });
 }
 
 /** What authentication needs to know of a live key. */
@@ -139,6 +198,7 @@ export async function findKey(tables: Platform, publicId: string): Promise<Store
     expiresAt: key.expires_at === null ? Number.POSITIVE_INFINITY : new Date(key.expires_at).getTime(),
     principal: Object.freeze({
       kind: 'key',
+      actor: String(key.id),
       organization,
       user: key.created_by_id === null ? null : String(key.created_by_id),
       grants: grantMasks(granted),

@@ -1,4 +1,5 @@
 import { UserError } from '../errors.ts';
+import { type Actor, note } from './activity.ts';
 import { type Platform, plain } from './handle.ts';
 import { builtInProfiles, createProfile } from './profiles.ts';
 
@@ -9,7 +10,12 @@ const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
  * @returns its id
  * @throws UserError when the slug is not valid or taken
  */
-export async function createOrganization(tables: Platform, slug: string, name: string): Promise<string> {
+export async function createOrganization(
+  tables: Platform,
+  by: Actor,
+  slug: string,
+  name: string,
+): Promise<string> {
   if (!slugPattern.test(slug)) {
     throw new UserError(
       `"${slug}" is no slug: use lower-case letters, digits and "-", up to 63 characters, no "-" at the ends`,
@@ -23,8 +29,9 @@ export async function createOrganization(tables: Platform, slug: string, name: s
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`the organization "${slug}" exists already`);
   const id = String(row.id);
+  await note(tables, by, { organization: id, action: 'create', object: 'organization', objectId: id });
   for (const [profile, grants] of Object.entries(builtInProfiles)) {
-    await createProfile(tables, id, profile, grants);
+    await createProfile(tables, by, id, profile, grants);
   }
   return id;
 }

@@ -1,10 +1,14 @@
 import { type Action, actionNames, everything } from '../compile/index.ts';
 import { UserError } from '../errors.ts';
+import { type Actor, note } from './activity.ts';
 import { type Platform, plain } from './handle.ts';
+
+/** Name of the profile whose members administrate their organization. */
+export const administrator = 'administrator';
 
 /** Profiles that every organization has from the start. */
 export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
-  administrator: [{ object: everything, actions: [everything] }],
+  [administrator]: [{ object: everything, actions: [everything] }],
   'read-only': [{ object: everything, actions: ['list', 'read'] }],
 };
 
@@ -21,6 +25,7 @@ export interface Grant {
  */
 export async function createProfile(
   tables: Platform,
+  by: Actor,
   organization_id: string,
   name: string,
   grants: readonly Grant[],
@@ -33,17 +38,137 @@ export async function createProfile(
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`the profile "${name}" exists already`);
   const profile_id = String(row.id);
+  await insertGrants(tables, organization_id, profile_id, grants);
+  await note(tables, by, {
+    organization: organization_id,
+    action: 'create',
+    object: 'profile',
+    objectId: profile_id,
+  });
+  return profile_id;
+}
+
+async function insertGrants(
+  tables: Platform,
+  organization_id: string,
+  profile_id: string,
+  grants: readonly Grant[],
+): Promise<void> {
   const rows = grants.flatMap(({ object, actions }) =>
     [...new Set(actions)].map((action) => ({ organization_id, profile_id, object, action })),
   );
-  if (rows.length > 0) {
-    await tables
-      .insertInto('crm_grants')
-      .values(rows)
-      .onConflict((conflict) => conflict.doNothing())
-      .execute();
+  if (rows.length === 0) return;
+  await tables
+    .insertInto('crm_grants')
+    .values(rows)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** A profile as an administrator sees it. */
+export interface Profile {
+  readonly id: string;
+  readonly name: string;
+  readonly builtIn: boolean;
+  /** `object:action` of each grant. */
+  readonly grants: ReadonlySet<string>;
+}
+
+/** The profiles of an organization, by name. */
+export async function listProfiles(tables: Platform, organization: string): Promise<Profile[]> {
+  const rows = await tables
+    .selectFrom('crm_profiles as p')
+    .leftJoin('crm_grants as g', (join) =>
+      join.onRef('g.organization_id', '=', 'p.organization_id').onRef('g.profile_id', '=', 'p.id'),
+    )
+    .select(['p.id', 'p.name', 'g.object', 'g.action'])
+    .where('p.organization_id', '=', organization)
+    .orderBy('p.name')
+    .execute();
+  return [...Map.groupBy(rows, (row) => String(row.id))].map(([id, all]) => ({
+    id,
+    name: all[0]?.name ?? '',
+    builtIn: Object.hasOwn(builtInProfiles, all[0]?.name ?? ''),
+    grants: new Set(all.filter((row) => row.object !== null).map((row) => `${row.object}:${row.action}`)),
+  }));
+}
+
+/**
+ * Replaces what a profile grants.
+ * @throws UserError when there is no such profile or it is built in
+ */
+export async function changeProfile(
+  tables: Platform,
+  by: Actor,
+  organization: string,
+  id: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  await tables
+    .deleteFrom('crm_grants')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .execute();
+  await insertGrants(tables, organization, id, grants);
+  await note(tables, by, { organization, action: 'update', object: 'profile', objectId: id });
+}
+
+/**
+ * Deletes a profile that nobody has.
+ * @throws UserError when there is none, it is built in, or a member, key or invitation has it
+ */
+export async function deleteProfile(
+  tables: Platform,
+  by: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  // Invitations that cannot be used any more do not keep it.
+  await tables
+    .deleteFrom('crm_invites')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .where((expression) =>
+      expression.or([expression('used_at', 'is not', null), expression('expires_at', '<', new Date())]),
+    )
+    .execute();
+  for (const [table, users] of [
+    ['crm_memberships', 'members'],
+    ['crm_api_keys', 'API keys (revoked ones too)'],
+    ['crm_invites', 'invitations'],
+  ] as const) {
+    const used = await tables
+      .selectFrom(table)
+      .select('organization_id')
+      .where('organization_id', '=', organization)
+      .where('profile_id', '=', id)
+      .limit(1)
+      .executeTakeFirst();
+    if (used !== undefined)
+      throw new UserError(`this profile is in use by ${users}: give them another first`);
   }
-  return profile_id;
+  await tables
+    .deleteFrom('crm_profiles')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+  await note(tables, by, { organization, action: 'delete', object: 'profile', objectId: id });
+}
+
+/** Locks a profile of the organization that may be changed. */
+async function assertOwn(tables: Platform, organization: string, id: string): Promise<void> {
+  const row = await tables
+    .selectFrom('crm_profiles')
+    .select('name')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such profile');
+  if (Object.hasOwn(builtInProfiles, row.name))
+    throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
 
 /**

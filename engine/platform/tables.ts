@@ -4,7 +4,26 @@ import type { Generated } from 'kysely';
 /** Columns of the platform's tables, as queries see them. Ids are decimal text, times are Date. */
 export interface PlatformTables {
   crm_organizations: { id: Generated<string>; slug: string; name: string; created_at: Generated<Date> };
-  crm_users: { id: Generated<string>; email: string; password_hash: string; created_at: Generated<Date> };
+  crm_users: {
+    id: Generated<string>;
+    email: string;
+    password_hash: string;
+    /** Rises with "sign out everywhere"; a JWT of an earlier version is void. */
+    token_version: Generated<number>;
+    created_at: Generated<Date>;
+  };
+  crm_sessions: {
+    id: Generated<string>;
+    user_id: string;
+    /** SHA-256 of the cookie's value, hex. */
+    token_hash: string;
+    /** What a JWT of this login names as its `jti`. */
+    jti: string;
+    user_agent: string;
+    created_at: Generated<Date>;
+    last_seen_at: Generated<Date>;
+    expires_at: Date;
+  };
   crm_profiles: { organization_id: string; id: Generated<string>; name: string; created_at: Generated<Date> };
   crm_grants: { organization_id: string; profile_id: string; object: string; action: string };
   crm_memberships: {
@@ -27,6 +46,30 @@ export interface PlatformTables {
     expires_at: Date | null;
     revoked_at: Date | null;
   };
+  crm_invites: {
+    organization_id: string;
+    id: Generated<string>;
+    /** Stands in the link. The code that opens it does not. */
+    public_id: string;
+    code_hash: string;
+    email: string;
+    profile_id: string;
+    invited_by_id: string | null;
+    created_at: Generated<Date>;
+    expires_at: Date;
+    used_at: Date | null;
+  };
+  crm_activity: {
+    organization_id: string;
+    id: Generated<string>;
+    at: Generated<Date>;
+    actor_kind: string;
+    actor_id: string | null;
+    action: string;
+    object: string;
+    object_id: string | null;
+    request_id: string | null;
+  };
 }
 
 type Properties = Record<string, Record<string, unknown>>;
@@ -35,6 +78,7 @@ const text = { type: 'text', columnType: 'text', collation: 'C' };
 const bigint = { type: 'bigint', columnType: 'bigint' };
 const time = { type: 'timestamptz', columnType: 'timestamptz' };
 const now = { ...time, defaultRaw: 'now()' };
+const version = { type: 'integer', columnType: 'integer', defaultRaw: '1' };
 const identity = { ...bigint, primary: true, autoincrement: true, generated: 'by default as identity' };
 
 /** A foreign key of one column, and the column. */
@@ -93,8 +137,28 @@ export const platformEntities: readonly EntitySchema[] = [
   ),
   table(
     'crm_users',
-    { id: identity, email: text, password_hash: text, created_at: now },
+    { id: identity, email: text, password_hash: text, token_version: version, created_at: now },
     { uniques: [{ name: 'crm_users_email', properties: ['email'] }] },
+  ),
+  table(
+    'crm_sessions',
+    {
+      id: identity,
+      ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+      token_hash: text,
+      jti: text,
+      user_agent: text,
+      created_at: now,
+      last_seen_at: now,
+      expires_at: time,
+    },
+    {
+      uniques: [
+        { name: 'crm_sessions_token', properties: ['token_hash'] },
+        { name: 'crm_sessions_jti', properties: ['jti'] },
+      ],
+      indexes: [{ name: 'crm_sessions_user', properties: ['user_id_link'] }],
+    },
   ),
   table(
     'crm_profiles',
@@ -135,4 +199,32 @@ export const platformEntities: readonly EntitySchema[] = [
     },
     { uniques: [{ name: 'crm_api_keys_public_id', properties: ['public_id'] }] },
   ),
+  table(
+    'crm_invites',
+    {
+      ...tenant(),
+      id: identity,
+      public_id: text,
+      code_hash: text,
+      email: text,
+      ...profile('crm_invites', { ownColumns: ['profile_id'] }),
+      ...link('invited_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
+      created_at: now,
+      expires_at: time,
+      used_at: { ...time, nullable: true },
+    },
+    { uniques: [{ name: 'crm_invites_public_id', properties: ['public_id'] }] },
+  ),
+  // Rows are only ever added, in the transaction of what they tell of.
+  table('crm_activity', {
+    organization_id: { ...bigint, primary: true },
+    id: identity,
+    at: now,
+    actor_kind: text,
+    actor_id: { ...bigint, nullable: true },
+    action: text,
+    object: text,
+    object_id: { ...bigint, nullable: true },
+    request_id: { ...text, nullable: true },
+  }),
 ];

@@ -1,13 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { hash } from 'argon2';
 import { UserError } from '../errors.ts';
+import { type Actor, note } from './activity.ts';
 import type { Platform } from './handle.ts';
-
-/** OWASP's current minimum for argon2id: 19 MiB, two passes, one lane. */
-const argon2 = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
-
-/** A password nobody has to think of: 128 bits. */
-export const makePassword = (): string => randomBytes(16).toString('base64url');
+import { checkPassword, hashPassword } from './passwords.ts';
 
 /** What {@link createUser} did. */
 export interface NewMember {
@@ -16,13 +10,25 @@ export interface NewMember {
   readonly created: boolean;
 }
 
+/** An e-mail address as it is stored and compared. @throws UserError where it is none */
+export function normalEmail(text: string): string {
+  const email = text.trim().toLowerCase();
+  if (!/^[^\s@]+@[^\s@]+$/.test(email) || email.length > 254 || !isText(email)) {
+    throw new UserError('that is no e-mail address');
+  }
+  return email;
+}
+
+const isText = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
+
 /**
  * Makes a user with a membership, or gives a known user a further one.
- * @param password asked for only where the user is new
+ * @param user `password` is asked for only where the user is new
  * @throws UserError when the e-mail is not valid or the user is a member already
  */
 export async function createUser(
   tables: Platform,
+  by: Actor,
   user: {
     readonly email: string;
     readonly organization: string;
@@ -30,34 +36,82 @@ export async function createUser(
     readonly password: () => string;
   },
 ): Promise<NewMember> {
-  const email = user.email.trim().toLowerCase();
-  if (!/^[^\s@]+@[^\s@]+$/.test(email) || email.length > 254 || email.includes('\0')) {
-    throw new UserError(`"${user.email}" is no e-mail address`);
-  }
-  const known = await tables
-    .selectFrom('crm_users')
-    .select('id')
-    .where('email', '=', email)
-    .executeTakeFirst();
+  const email = normalEmail(user.email);
+  const known = await findUser(tables, email);
   const id = known?.id ?? (await insertUser(tables, email, user.password()));
   const membership = await tables
     .insertInto('crm_memberships')
-    .values({ organization_id: user.organization, user_id: String(id), profile_id: user.profile })
+    .values({ organization_id: user.organization, user_id: id, profile_id: user.profile })
     .onConflict((conflict) => conflict.doNothing())
     .returning('user_id')
     .executeTakeFirst();
   if (membership === undefined) throw new UserError(`${email} is a member of this organization already`);
-  return { id: String(id), created: known === undefined };
+  await note(tables, by, {
+    organization: user.organization,
+    action: 'create',
+    object: 'member',
+    objectId: id,
+  });
+  return { id, created: known === undefined };
+}
+
+/** A user by e-mail address, in any case. */
+export async function findUser(
+  tables: Platform,
+  email: string,
+): Promise<{ id: string; password_hash: string; token_version: number } | undefined> {
+  const row = await tables
+    .selectFrom('crm_users')
+    .select(['id', 'password_hash', 'token_version'])
+    .where('email', '=', email)
+    .executeTakeFirst();
+  return row === undefined ? undefined : { ...row, id: String(row.id) };
 }
 
 async function insertUser(tables: Platform, email: string, password: string): Promise<string> {
-  const length = [...password].length;
-  if (length < 8 || length > 1000) throw new UserError('a password has 8 to 1,000 characters');
-  const password_hash = await hash(password.normalize('NFC'), argon2);
   const row = await tables
     .insertInto('crm_users')
-    .values({ email, password_hash })
+    .values({ email, password_hash: await hashPassword(password) })
     .returning('id')
     .executeTakeFirstOrThrow();
   return String(row.id);
+}
+
+/** A user whose password was right. */
+export interface KnownUser {
+  readonly id: string;
+  readonly tokenVersion: number;
+}
+
+/** The user with an e-mail address and password; undefined, after the same time, whatever is wrong. */
+export async function verifyUser(
+  tables: Platform,
+  email: string,
+  password: string,
+): Promise<KnownUser | undefined> {
+  const normal = email.trim().toLowerCase();
+  const user = isText(normal) ? await findUser(tables, normal) : undefined;
+  const { right, rehashed } = await checkPassword(password, user?.password_hash);
+  if (user === undefined || !right) return undefined;
+  if (rehashed !== undefined) await storeHash(tables, user.id, rehashed);
+  return { id: user.id, tokenVersion: user.token_version };
+}
+
+/**
+ * Gives a user another password. Sessions are not touched.
+ * @throws UserError when the current one is wrong or the new one is not acceptable
+ */
+export async function changePassword(
+  tables: Platform,
+  user: { readonly id: string; readonly email: string },
+  current: string,
+  wanted: string,
+): Promise<void> {
+  const known = await verifyUser(tables, user.email, current);
+  if (known?.id !== user.id) throw new UserError('the current password is wrong');
+  await storeHash(tables, user.id, await hashPassword(wanted));
+}
+
+async function storeHash(tables: Platform, id: string, password_hash: string): Promise<void> {
+  await tables.updateTable('crm_users').set({ password_hash }).where('id', '=', id).execute();
 }

@@ -3,20 +3,23 @@
 export { readBody } from './body.ts';
 export { execute, executeWrite } from './execute.ts';
 export {
+  type By,
   createPlan,
+  deletePlan,
   type Input,
   type ListPlan,
   listPlan,
   type Plan,
   type Principal,
   type Query,
-  recordPlan,
+  readPlan,
   replacePlan,
 } from './plan.ts';
 export { deletedReply, json, listReply, recordReply } from './reply.ts';
 export {
   createStatement,
+  deleteStatement,
   listStatement,
-  recordStatement,
+  readStatement,
   replaceStatement,
 } from './statement.ts';

@@ -6,7 +6,10 @@ import { int64, type Parameter } from '../fields/index.ts';
 
 /** Who is calling, and for which organization. Ids are decimal text. */
 export interface Principal {
-  readonly kind: 'key';
+  /** `command` is the command line. */
+  readonly kind: 'key' | 'user' | 'command';
+  /** Id of the key or the user; null for the command line. */
+  readonly actor: string | null;
   readonly organization: string;
   /** The user who acts; null for a key whose creator is gone or never was. */
   readonly user: string | null;
@@ -16,9 +19,14 @@ export interface Principal {
 /** A request's query parameters; a repeated one is a list. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** One request's input, still unjudged. */
-export interface Input {
+/** Who is to be named for a write in the organization's activity. */
+export interface By {
   readonly principal: Principal;
+  readonly requestId: string;
+}
+
+/** One request's input, still unjudged. */
+export interface Input extends By {
   readonly query: Query;
   /** `Prefer: handling=strict` (RFC 7240): refuse what would be ignored. */
   readonly strict: boolean;
@@ -29,21 +37,27 @@ interface Scope {
   readonly organization: string;
 }
 
-export interface RecordPlan extends Scope {
-  readonly kind: 'read' | 'delete';
+export interface ReadPlan extends Scope {
+  readonly kind: 'read';
   readonly id: string;
+}
+
+export interface DeletePlan extends Scope {
+  readonly kind: 'delete';
+  readonly id: string;
+  readonly by: By;
 }
 
 export interface CreatePlan extends Scope {
   readonly kind: 'create';
-  readonly user: string | null;
+  readonly by: By;
   readonly values: readonly Parameter[];
 }
 
 export interface ReplacePlan extends Scope {
   readonly kind: 'replace';
   readonly id: string;
-  readonly user: string | null;
+  readonly by: By;
   readonly values: readonly Parameter[];
 }
 
@@ -60,7 +74,7 @@ export interface ListPlan extends Scope {
 }
 
 /** What a request asks of the database, as data. */
-export type Plan = RecordPlan | CreatePlan | ReplacePlan | ListPlan;
+export type Plan = ReadPlan | DeletePlan | CreatePlan | ReplacePlan | ListPlan;
 export type WritePlan = CreatePlan | ReplacePlan;
 
 /** Query parameters that every operation knows; `org` chooses the organization of people, keys have theirs. */
@@ -69,17 +83,27 @@ const listing = ['page', 'sort', 'dir'];
 const farthestPage = 10 ** 12;
 
 /**
- * Plans GET and DELETE of one record.
+ * Plans GET of one record.
  * @throws HttpError 404 for an id that is no int64, 400 for unknown parameters where strict
  */
-export function recordPlan(
-  kind: RecordPlan['kind'],
-  resource: Resource,
-  id: string,
-  input: Input,
-): RecordPlan {
+export function readPlan(resource: Resource, id: string, input: Input): ReadPlan {
   refuse(unknownParameters(input, common));
-  return { kind, resource, organization: input.principal.organization, id: recordId(id) };
+  return { kind: 'read', resource, organization: input.principal.organization, id: recordId(id) };
+}
+
+/**
+ * Plans DELETE.
+ * @throws HttpError as {@link readPlan}
+ */
+export function deletePlan(resource: Resource, id: string, input: Input): DeletePlan {
+  refuse(unknownParameters(input, common));
+  return {
+    kind: 'delete',
+    resource,
+    organization: input.principal.organization,
+    id: recordId(id),
+    by: input,
+  };
 }
 
 /**
@@ -88,8 +112,8 @@ export function recordPlan(
  */
 export function createPlan(resource: Resource, body: Body, input: Input): CreatePlan {
   judge(resource, body, input);
-  const { organization, user } = input.principal;
-  return { kind: 'create', resource, organization, user, values: resource.body.parameters(body) };
+  const { organization } = input.principal;
+  return { kind: 'create', resource, organization, by: input, values: resource.body.parameters(body) };
 }
 
 /**
@@ -98,9 +122,9 @@ export function createPlan(resource: Resource, body: Body, input: Input): Create
  */
 export function replacePlan(resource: Resource, id: string, body: Body, input: Input): ReplacePlan {
   judge(resource, body, input);
-  const { organization, user } = input.principal;
+  const { organization } = input.principal;
   const values = resource.body.parameters(body);
-  return { kind: 'replace', resource, organization, user, id: recordId(id), values };
+  return { kind: 'replace', resource, organization, by: input, id: recordId(id), values };
 }
 
 /**

@@ -1,26 +1,35 @@
-import type { Prepared, Statement } from '../compile/index.ts';
-import type { CreatePlan, ListPlan, RecordPlan, ReplacePlan, WritePlan } from './plan.ts';
+import type { Prepared, Resource, Statement } from '../compile/index.ts';
+import type { By, CreatePlan, DeletePlan, ListPlan, ReadPlan, ReplacePlan, WritePlan } from './plan.ts';
 
-/** The statement of a GET or DELETE of one record. */
-export function recordStatement({ kind, resource, organization, id }: RecordPlan): Statement {
-  const { name, text } = resource.statements[kind];
+/** The statement of a GET of one record. */
+export function readStatement({ resource, organization, id }: ReadPlan): Statement {
+  const { name, text } = resource.statements.read;
   return { name, text, values: [organization, id] };
 }
 
+/** The statement of a DELETE. */
+export function deleteStatement({ resource, organization, id, by }: DeletePlan): Statement {
+  const { name, text } = resource.statements.delete;
+  return { name, text, values: [organization, id, ...activity(resource, by)] };
+}
+
 /** The statement of a POST. */
-export function createStatement({ resource, organization, user, values }: CreatePlan): Statement {
+export function createStatement({ resource, organization, by, values }: CreatePlan): Statement {
   const { name, text, usesCaller } = resource.statements.create;
-  return { name, text, values: usesCaller ? [organization, user, ...values] : [organization, ...values] };
+  const caller = usesCaller ? [by.principal.user] : [];
+  return { name, text, values: [organization, ...caller, ...values, ...activity(resource, by)] };
 }
 
 /** The statement of a PUT. */
-export function replaceStatement({ resource, organization, id, user, values }: ReplacePlan): Statement {
+export function replaceStatement({ resource, organization, id, by, values }: ReplacePlan): Statement {
   const { name, text, usesCaller } = resource.statements.replace;
-  return {
-    name,
-    text,
-    values: usesCaller ? [organization, id, user, ...values] : [organization, id, ...values],
-  };
+  const caller = usesCaller ? [by.principal.user] : [];
+  return { name, text, values: [organization, id, ...caller, ...values, ...activity(resource, by)] };
+}
+
+/** Who did it, for statements that note what they write. */
+function activity({ noted }: Resource, { principal, requestId }: By): readonly (string | null)[] {
+  return noted ? [principal.kind, principal.actor, requestId] : [];
 }
 
 /** The statement of a list; undefined where the page is beyond any table, so that there is nothing to ask. */

@@ -8,6 +8,8 @@ import {
   createPlan,
   createStatement,
   deletedReply,
+  deletePlan,
+  deleteStatement,
   execute,
   executeWrite,
   type Input,
@@ -18,9 +20,9 @@ import {
   type Principal,
   type Query,
   readBody,
-  recordPlan,
+  readPlan,
+  readStatement,
   recordReply,
-  recordStatement,
   replacePlan,
   replaceStatement,
 } from '../request/index.ts';
@@ -58,8 +60,8 @@ export async function crud(
   });
 
   app.get<ById>(one, guard('read'), async (request, reply) => {
-    const plan = recordPlan('read', resource, request.params.id, input(request, reply));
-    return recordReply(await execute(database, recordStatement(plan)));
+    const plan = readPlan(resource, request.params.id, input(request, reply));
+    return recordReply(await execute(database, readStatement(plan)));
   });
 
   app.put<ById>(one, guard('update'), async (request, reply) => {
@@ -69,8 +71,8 @@ export async function crud(
   });
 
   app.delete<ById>(one, guard('delete'), async (request, reply) => {
-    const plan = recordPlan('delete', resource, request.params.id, input(request, reply));
-    return deletedReply(await execute(database, recordStatement(plan)));
+    const plan = deletePlan(resource, request.params.id, input(request, reply));
+    return deletedReply(await execute(database, deleteStatement(plan)));
   });
 
   refuseOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
@@ -105,5 +107,5 @@ function input(request: FastifyRequest, reply: FastifyReply): Input {
   const { prefer } = headers;
   const strict = prefer !== undefined && strictly.test([prefer].flat().join(','));
   if (strict) reply.header('preference-applied', 'handling=strict');
-  return { principal, query: request.query as Query, strict };
+  return { principal, requestId: request.id, query: request.query as Query, strict };
 }

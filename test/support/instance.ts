@@ -107,7 +107,7 @@ export async function startInstance(
     ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
     ...options.environment,
   });
-  const resources = compile(checkSources(options.sources ?? (await sourcesWith())), apiPrefix);
+  const resources = compile(checkSources(options.sources ?? (await sourcesWith())), apiPrefix, config.audit);
   const database = await openDatabase(config, model(resources));
   await database.orm.schema.create();
   const app = await build(config, resources, database);
@@ -156,16 +156,17 @@ export async function send(url: string, request: string, call: Call = {}): Promi
 }
 
 async function makeOrganization(database: Database, config: Config, slug: string): Promise<Organization> {
+  const by = { kind: 'command', id: null, requestId: null, noted: config.audit } as const;
   const made = await transaction(database, async (tables) => {
-    const id = await createOrganization(tables, slug, slug);
+    const id = await createOrganization(tables, by, slug, slug);
     const profile = await profileId(tables, id, 'administrator');
-    const { id: user } = await createUser(tables, {
+    const { id: user } = await createUser(tables, by, {
       email: `admin@${slug}.example`,
       organization: id,
       profile,
       password: () => 'a long enough password',
     });
-    const { plaintext } = await createKey(tables, config.keyPrefix, {
+    const { plaintext } = await createKey(tables, by, config.keyPrefix, {
       organization: id,
       profile,
       name: 'admin',
@@ -180,7 +181,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
     expiresAt = null,
   } = {}) =>
     transaction(database, async (tables) => {
-      const key = await createKey(tables, config.keyPrefix, {
+      const key = await createKey(tables, by, config.keyPrefix, {
         organization: made.id,
         profile: await profileId(tables, made.id, profile),
         name: profile,
@@ -196,7 +197,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
     makeKey,
     keyWith: async (grants) => {
       const profile = `profile ${++profiles}`;
-      await transaction(database, (tables) => createProfile(tables, made.id, profile, grants));
+      await transaction(database, (tables) => createProfile(tables, by, made.id, profile, grants));
       return (await makeKey({ profile })).key;
     },
   };

@@ -1,0 +1,104 @@
+import { createHmac, hash, randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
+import type { Config } from '../config.ts';
+import { UserError } from '../errors.ts';
+
+/** The one algorithm that is signed with and accepted. */
+const algorithm = 'HS256';
+const issuer = 'crm';
+const audience = 'crm-api';
+const type = 'at+jwt';
+/** No token of ours is longer. */
+const maxLength = 1024;
+/** Clocks of nodes may differ by so many seconds. */
+const tolerance = 5;
+
+/** What a token says: no role and no organization, so that a withdrawn one acts at once. */
+export interface Claims {
+  readonly user: string;
+  /** Names the login; the token ends with it. */
+  readonly jti: string;
+  readonly version: number;
+}
+
+/** Signs and verifies the tokens of people (JWT, RFC 9068's type). */
+export interface Tokens {
+  readonly sign: (claims: Claims, expires: Date) => Promise<string>;
+  /** undefined for every token that is not ours and live, whatever is wrong with it. */
+  readonly verify: (token: string) => Promise<Claims | undefined>;
+}
+
+/** Tokens with the instance's secrets: the first signs, all verify, so that one can be replaced without an outage. */
+export function tokens(config: Config): Tokens {
+  const secrets = secretsOf(config);
+  const keys = new Map(secrets.map((secret) => [keyId(secret), Buffer.from(secret, 'utf8')]));
+  const [kid = '', key = Buffer.alloc(0)] = [...keys][0] ?? [];
+  const options = {
+    algorithms: [algorithm],
+    issuer,
+    audience,
+    typ: type,
+    clockTolerance: tolerance,
+    requiredClaims: ['sub', 'iat', 'exp', 'jti', 'ver'],
+  };
+  const find = ({ kid: wanted }: JWTHeaderParameters) => {
+    const found = wanted === undefined ? undefined : keys.get(wanted);
+    if (found === undefined) throw new Error('unknown key');
+    return found;
+  };
+  return {
+    sign: ({ user, jti, version }, expires) =>
+      new SignJWT({ ver: version })
+        .setProtectedHeader({ alg: algorithm, typ: type, kid })
+        .setIssuer(issuer)
+        .setAudience(audience)
+        .setSubject(user)
+        .setJti(jti)
+        .setIssuedAt()
+        .setExpirationTime(expires)
+        .sign(key),
+    verify: async (token) => {
+      if (token.length > maxLength) return undefined;
+      try {
+        const { payload } = await jwtVerify<{ ver: unknown }>(token, find, options);
+        const { sub, jti, ver, iat = 0 } = payload;
+        const ahead = iat > Date.now() / 1000 + tolerance;
+        if (sub === undefined || jti === undefined || typeof ver !== 'number' || ahead) return undefined;
+        return { user: sub, jti, version: ver };
+      } catch {
+        return undefined;
+      }
+    },
+  };
+}
+
+const secretsOf = (config: Config): readonly string[] =>
+  config.authSecrets.length > 0 ? config.authSecrets : [keptSecret(config.dataFolder)];
+
+/** A secret that every node of the instance derives alike, one for each purpose. */
+export const instanceSecret = (config: Config, purpose: string): string =>
+  createHmac('sha256', secretsOf(config)[0] ?? '')
+    .update(purpose)
+    .digest('base64url');
+
+/** Names a secret without telling it. */
+const keyId = (secret: string): string => hash('sha256', `key id of ${secret}`, 'hex').slice(0, 16);
+
+/** The secret that an instance without AUTH_SECRETS makes for itself and keeps in its data folder. */
+function keptSecret(folder: string): string {
+  const file = join(folder, 'auth-secret');
+  try {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(file, randomBytes(48).toString('base64url'), { flag: 'wx', mode: 0o600 });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code !== 'EEXIST') {
+      throw new UserError(`cannot keep a secret in ${folder} (${code}): set AUTH_SECRETS or DATA_DIR`);
+    }
+  }
+  const secret = readFileSync(file, 'utf8').trim();
+  if (secret.length < 32) throw new UserError(`${file} holds no secret: delete it or set AUTH_SECRETS`);
+  return secret;
+}

@@ -1,0 +1,30 @@
+import type handlebars from 'handlebars';
+
+type Engine = typeof handlebars;
+
+/** What a page says after something was done, by the code in `?done=`: texts never come from an address. */
+export const doneTexts: Readonly<Record<string, string>> = {
+  'key-revoked': 'The key is revoked. Every node refuses it within a second.',
+  'member-changed': 'The member has another profile.',
+  'member-removed': 'The member is removed.',
+  'invite-cancelled': 'The invitation is taken back.',
+  'profile-created': 'The profile is made. Choose what it grants.',
+  'profile-changed': 'The profile is changed.',
+  'profile-deleted': 'The profile is deleted.',
+  'session-ended': 'That session is ended.',
+  'password-changed': 'The password is changed, and every other session is ended.',
+  'logged-out': 'You are logged out.',
+  'invite-accepted': 'Welcome. Log in with your e-mail address and password.',
+};
+
+/** Adds the helpers that the views use. Handlebars escapes what they return. */
+export function withHelpers(engine: Engine): Engine {
+  engine.registerHelper('time', (value: Date | string | null | undefined) => {
+    if (value == null) return 'never';
+    const iso = new Date(value).toISOString();
+    const text = `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
+    return new engine.SafeString(`<time datetime="${iso}">${text}</time>`);
+  });
+  engine.registerHelper('equal', (a: unknown, b: unknown) => a === b);
+  return engine;
+}

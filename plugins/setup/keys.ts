@@ -1,0 +1,97 @@
+import type { FastifyInstance } from 'fastify';
+import { LRUCache } from 'lru-cache';
+import { UserError } from '../../engine/errors.ts';
+import {
+  createKey,
+  listKeys,
+  listProfiles,
+  platform,
+  revokeKey,
+  rotateKey,
+  transaction,
+} from '../../engine/platform/index.ts';
+import type { Setup } from './index.ts';
+import { type Form, field, idField, section } from './page.ts';
+
+const dayMs = 86_400_000;
+/** How long a key may live, by what the form sends. */
+const lifetimes: Readonly<Record<string, number | null>> = {
+  never: null,
+  '30': 30 * dayMs,
+  '90': 90 * dayMs,
+  '365': 365 * dayMs,
+};
+/** How long a rotated key works on, by what the form sends. */
+const overlaps: Readonly<Record<string, number>> = {
+  '1h': dayMs / 24,
+  '1d': dayMs,
+  '7d': 7 * dayMs,
+};
+
+/** API keys: made, rotated and revoked here; the plaintext is in one answer and nowhere else. */
+export function keyPages(app: FastifyInstance, { config, database }: Setup): void {
+  // Reloading the page that shows a key sends its form again; that must not make another key.
+  const sent = new LRUCache<string, true>({ max: 10_000, ttl: dayMs });
+  const once = (form: Form) => {
+    const token = field(form, '_csrf');
+    if (sent.has(token)) {
+      throw new UserError('this form was sent already; its key was shown then. Revoke it if you lost it');
+    }
+    sent.set(token, true);
+  };
+
+  section(app, {
+    name: 'keys',
+    title: 'API keys',
+    load: async ({ membership: { organization } }) => {
+      const [keys, profiles] = await Promise.all([
+        listKeys(platform(database), organization),
+        listProfiles(platform(database), organization),
+      ]);
+      const now = new Date().toISOString();
+      const expired = (at: string | null) => at !== null && at <= now;
+      return {
+        profiles,
+        keys: keys
+          .map((key) => ({ ...key, live: key.revoked_at === null && !expired(key.expires_at) }))
+          .reverse(),
+      };
+    },
+    actions: {
+      create: async ({ membership: { organization }, person, by }, form) => {
+        const lifetime = lifetimes[field(form, 'expires')];
+        if (lifetime === undefined) throw new UserError('choose when the key expires');
+        const name = field(form, 'name');
+        const profile = idField(form, 'profile');
+        const key = await transaction(database, async (tables) => {
+          const known = await listProfiles(tables, organization);
+          if (!known.some((each) => each.id === profile)) throw new UserError('there is no such profile');
+          once(form);
+          return createKey(tables, by, config.keyPrefix, {
+            organization,
+            profile,
+            name,
+            user: person.session.user.id,
+            expiresAt: lifetime === null ? null : new Date(Date.now() + lifetime),
+          });
+        });
+        return { shown: { newKey: key.plaintext } };
+      },
+      rotate: async ({ membership: { organization }, by }, form) => {
+        const id = idField(form, 'id');
+        const overlapMs = overlaps[field(form, 'overlap')];
+        if (overlapMs === undefined) throw new UserError('choose how long the old key works on');
+        const key = await transaction(database, (tables) => {
+          once(form);
+          return rotateKey(tables, by, config.keyPrefix, { organization, id, overlapMs });
+        });
+        return { shown: { newKey: key.plaintext } };
+      },
+      revoke: async ({ membership: { organization }, by }, form) => {
+        const id = idField(form, 'id');
+        await transaction(database, (tables) => revokeKey(tables, by, organization, id));
+        return { done: 'key-revoked' };
+      },
+    },
+  });
+}

@@ -1,0 +1,189 @@
+import { STATUS_CODES } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { HttpError, UserError } from '../../engine/errors.ts';
+import { type Actor, administrator, type Membership } from '../../engine/platform/index.ts';
+import type { Person } from '../authentication.ts';
+import { sendError } from '../errors.ts';
+import { isLoopback } from '../origin.ts';
+import { doneTexts } from './helpers.ts';
+
+/** A form as it was sent. */
+export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** An administrator of one organization, at work. */
+export interface Admin {
+  readonly person: Person;
+  readonly membership: Membership;
+  readonly by: Actor;
+}
+
+/** What a view shows, by name. */
+export type Shown = Readonly<Record<string, unknown>>;
+
+/** What an action of a page leads to: the page again with a note, or the page now with something shown once. */
+export type Outcome = { readonly done: string } | { readonly shown: Shown };
+
+/** A page of an organization: what it shows, and the forms on it by the last part of their address. */
+export interface Section {
+  readonly name: string;
+  readonly title: string;
+  readonly load: (admin: Admin, request: FastifyRequest) => Promise<Shown>;
+  readonly actions: Readonly<
+    Record<string, (admin: Admin, form: Form, request: FastifyRequest) => Promise<Outcome>>
+  >;
+}
+
+/** The pages of an organization, in the order of the navigation. */
+const sections = [
+  { name: 'keys', title: 'API keys' },
+  { name: 'members', title: 'Members' },
+  { name: 'profiles', title: 'Profiles' },
+  { name: 'activity', title: 'Activity' },
+] as const;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** To whom a form belongs: the session, or `nobody` before login. */
+    formOwner: string;
+    /** Who looks at the page; null before login. */
+    person: Person | null;
+  }
+}
+
+/** One value of a form field; the first where there are several. */
+export const field = (form: Form, name: string): string => {
+  const value = form[name];
+  return (typeof value === 'string' ? value : value?.[0]) ?? '';
+};
+
+/** Every value of a form field. */
+export const fields = (form: Form, name: string): readonly string[] => {
+  const value = form[name];
+  return value === undefined ? [] : typeof value === 'string' ? [value] : value;
+};
+
+/** An id in a form. @throws UserError where it is none */
+export function idField(form: Form, name: string): string {
+  const id = field(form, name);
+  if (!/^[1-9]\d{0,17}$/.test(id)) throw new UserError('that does not exist any more');
+  return id;
+}
+
+/** A path of this origin to go on to, or /setup: what else an address may name, nobody is sent there. */
+export function safeNext(next: unknown): string {
+  return typeof next === 'string' && /^\/setup(?:[/?][\w\-./?=&%]*)?$/.test(next) && !next.includes('..')
+    ? next
+    : '/setup';
+}
+
+/** Lets only people pass who are logged in; others go to the login page and come back. */
+export const signedIn =
+  (app: FastifyInstance) =>
+  async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    try {
+      request.person = await app.identify(request);
+      request.formOwner = request.person.session.id;
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.status !== 401) throw error;
+      const next = request.method === 'GET' ? `?next=${encodeURIComponent(request.url)}` : '';
+      return reply.redirect(`/setup/login${next}`, 303);
+    }
+  };
+
+/** The person that {@link signedIn} let pass. */
+export function personOf({ person }: FastifyRequest): Person {
+  if (person === null) throw new Error('a page without signedIn');
+  return person;
+}
+
+/** The organizations that a person administrates. */
+export const administrated = ({ session }: Person): Membership[] =>
+  [...session.memberships.values()].filter((membership) => membership.profile === administrator);
+
+/** @throws HttpError 403, the same for an unknown organization and one that the person does not administrate */
+function adminOf(app: FastifyInstance, request: FastifyRequest): Admin {
+  const person = personOf(request);
+  const { org } = request.params as { org: string };
+  const membership = administrated(person).find((each) => each.slug === org);
+  if (membership === undefined)
+    throw new HttpError(403, 'Only administrators of this organization come here.');
+  return { person, membership, by: app.actor(request, person.session.user.id) };
+}
+
+/** Renders a page with what every page has. */
+export async function render(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  view: string,
+  data: Readonly<Record<string, unknown>> & { readonly title: string },
+): Promise<string> {
+  const csrf = reply.generateCsrf({ userInfo: request.formOwner, secure: !isLoopback(request) });
+  const { done } = request.query as { done?: unknown };
+  const note = typeof done === 'string' && Object.hasOwn(doneTexts, done) ? doneTexts[done] : undefined;
+  reply.header('content-type', 'text/html; charset=utf-8');
+  return reply.viewAsync(view, {
+    csrf,
+    note,
+    user: request.person?.session.user,
+    organizations: request.person === null ? [] : administrated(request.person),
+    ...data,
+  });
+}
+
+/** Registers a section: its page, and its forms, each with a token that belongs to the session. */
+export function section(app: FastifyInstance, { name, title, load, actions }: Section): void {
+  const base = `/o/:org/${name}`;
+  const show = async (admin: Admin, request: FastifyRequest, reply: FastifyReply, more: Shown) =>
+    render(request, reply, name, {
+      title,
+      org: admin.membership,
+      sections: sections.map((each) => ({ ...each, current: each.name === name })),
+      ...(await load(admin, request)),
+      ...more,
+    });
+
+  app.get(base, { preHandler: signedIn(app) }, async (request, reply) =>
+    show(adminOf(app, request), request, reply, {}),
+  );
+  for (const [action, act] of Object.entries(actions)) {
+    const preHandler = [signedIn(app), app.csrfProtection];
+    app.post(`${base}/${action}`, { preHandler }, async (request, reply) => {
+      const admin = adminOf(app, request);
+      const form = (request.body ?? {}) as Form;
+      try {
+        const outcome = await act(admin, form, request);
+        if ('shown' in outcome) return await show(admin, request, reply, outcome.shown);
+        return await reply.redirect(`/setup/o/${admin.membership.slug}/${name}?done=${outcome.done}`, 303);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        reply.code(400);
+        return show(admin, request, reply, { problem: error.message, form });
+      }
+    });
+  }
+}
+
+/** A failure as a page, with the status it has; where that fails too, as JSON. */
+export async function sendFailure(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const { statusCode } = (error ?? {}) as { statusCode?: number };
+  const status = error instanceof HttpError ? error.status : (statusCode ?? 500);
+  if (status >= 500) return sendError(error, request, reply);
+  const texts: Readonly<Record<number, string>> = {
+    403: 'This form is no longer valid, or came from elsewhere. Go back, reload the page and try again.',
+    404: 'There is no such page.',
+    413: 'The form is too large.',
+    415: 'This is no form.',
+  };
+  const message = error instanceof HttpError && status !== 404 ? error.message : texts[status];
+  reply.code(status);
+  if (error instanceof HttpError) reply.headers(error.extra.headers ?? {});
+  return render(request, reply, 'failure', {
+    title: STATUS_CODES[status] ?? 'Failure',
+    message: message ?? 'That did not work.',
+  });
+}

@@ -8,9 +8,10 @@ import { authentication } from '../plugins/authentication.ts';
 import { draining } from '../plugins/draining.ts';
 import { errorHandling, refuseConnection, sendError } from '../plugins/errors.ts';
 import { login } from '../plugins/login.ts';
+import { loginFragment } from '../plugins/login-description.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
 import { setupScreens } from '../plugins/setup/index.ts';
-import { compile, type Resource } from './compile/index.ts';
+import { compile, type Fragment, type Resource } from './compile/index.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/index.ts';
 import { checkSources, readSources } from './definition/index.ts';
@@ -26,6 +27,12 @@ export const { version } = JSON.parse(readFileSync(new URL('../package.json', im
 /** Reads, checks and compiles the resource definitions. @throws DefinitionError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit);
+
+/** What every part of the service says of itself, for the description. */
+export const fragments = (resources: readonly Resource[]): readonly Fragment[] => [
+  loginFragment,
+  ...resources.map((resource) => resource.openApi),
+];
 
 /** Puts the service together. It owns neither the database nor the process. */
 export async function build(
@@ -43,7 +50,7 @@ export async function build(
     await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
   }
   await app.register(setupScreens, { config, database, resources });
-  await app.register(documentation, { resources, version });
+  await app.register(documentation, { fragments: fragments(resources), version });
   return app;
 }
 

@@ -1,4 +1,4 @@
-import { loadResources, version } from '../app.ts';
+import { fragments, loadResources, version } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { openApiDocument } from '../routes/openapi.ts';
 import { assertMigrationsComplete, createMigration, migrate } from '../schema/index.ts';
@@ -18,7 +18,7 @@ export async function check(): Promise<Result> {
 
 /** `openapi`: the description that GET /docs/openapi.json serves. */
 export async function openApi(): Promise<Result> {
-  const document = openApiDocument(await loadResources(readConfig()), version);
+  const document = openApiDocument(fragments(await loadResources(readConfig())), version);
   return { json: document, text: JSON.stringify(document, null, 2) };
 }
 

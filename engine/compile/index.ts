@@ -67,5 +67,6 @@ function referencePositions(fields: readonly Field[]): Resource['references'] {
 
 export { type Action, actionNames, actions, allows, everything, type Grants, grantMasks } from './access.ts';
 export type { Body } from './body.ts';
+export type { Fragment } from './openapi.ts';
 export type { Prepared, Statement } from './sql.ts';
 export { deepPage, pageSize } from './statements.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
-import type { Resource } from '../compile/index.ts';
+import type { Fragment } from '../compile/index.ts';
 import { json } from '../request/index.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { openApiDocument } from './openapi.ts';
@@ -13,9 +13,9 @@ const scriptPath = '/docs/js/scalar.js';
 /** The API's description (GET /docs/openapi.json) and an explorer of it (/docs). Neither needs authentication. */
 export async function documentation(
   app: FastifyInstance,
-  { resources, version }: { resources: readonly Resource[]; version: string },
+  { fragments, version }: { fragments: readonly Fragment[]; version: string },
 ): Promise<void> {
-  const document = JSON.stringify(openApiDocument(resources, version));
+  const document = JSON.stringify(openApiDocument(fragments, version));
   app.get(documentPath, async (_request, reply) => {
     reply.header('content-type', json).header('cache-control', 'no-cache');
     return document;

@@ -1,4 +1,4 @@
-import type { Resource } from '../compile/index.ts';
+import type { Fragment } from '../compile/index.ts';
 import type { Schema } from '../fields/index.ts';
 
 /** Where the REST API lives (contract section 9). */
@@ -33,10 +33,14 @@ const retryAfter = {
 
 const responses = {
   BadRequest: failure('Wrong parameters, or a body that is no JSON object or has wrong fields.'),
-  Unauthorized: failure('No key, or one that is wrong, expired or revoked.', {
+  Unauthorized: failure('No credentials, or ones that are wrong, expired or revoked.', {
     'WWW-Authenticate': { description: 'Always `Bearer`.', schema: { type: 'string' } },
   }),
-  Forbidden: failure("The key's profile lacks the action on the object."),
+  Forbidden: failure(
+    "The caller's profile lacks the action on the object, or `org` names no organization of theirs.",
+  ),
+  CrossSite: failure("A cookie came with a write from outside the instance's origin."),
+  Throttled: failure('Too many attempts.', retryAfter),
   NotFound: failure('There is no such record in the organization.'),
   TooLarge: failure('The body is larger than 1 MiB.'),
   Failure: failure('The server or its database failed.', retryAfter),
@@ -47,7 +51,8 @@ const parameters = {
   org: {
     name: 'org',
     in: 'query',
-    description: "Slug of the organization. Ignored with an API key, which has its own organization's.",
+    description:
+      'Slug of the organization. Required for people who belong to several; ignored with an API key, which has its own.',
     schema: { type: 'string' },
   },
   page: {
@@ -65,9 +70,8 @@ const parameters = {
   },
 };
 
-/** Builds the OpenAPI 3.1 document of the instance from its compiled resources. */
-export function openApiDocument(resources: readonly Resource[], version: string): Schema {
-  const fragments = resources.map((resource) => resource.openApi);
+/** Builds the OpenAPI 3.1 document of the instance from what each part of it says of itself. */
+export function openApiDocument(fragments: readonly Fragment[], version: string): Schema {
   return {
     openapi: '3.1.1',
     info: {
@@ -79,7 +83,7 @@ export function openApiDocument(resources: readonly Resource[], version: string)
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],
-    security: [{ apiKey: [] }],
+    security: [{ apiKey: [] }, { token: [] }, { session: [] }],
     tags: fragments.map((fragment) => fragment.tag),
     paths: Object.assign({}, ...fragments.map((fragment) => fragment.paths)),
     components: {
@@ -99,6 +103,19 @@ export function openApiDocument(resources: readonly Resource[], version: string)
           type: 'http',
           scheme: 'bearer',
           description: 'An organization API key: `Authorization: Bearer <key>`.',
+        },
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'JWT',
+          description: 'The `access_token` of a login. With several organizations, `?org=` says which.',
+        },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: '__Host-crm_session',
+          description:
+            "The cookie of a login (`crm_session` on loopback). It writes only from pages of the instance's origin.",
         },
       },
     },

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { parse } from 'yaml';
+import { settings } from '../../engine/config.ts';
+import { checkSources } from '../../engine/definition/index.ts';
+import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
+import { fieldTypes } from '../../engine/fields/index.ts';
+import { sourcesWith } from '../support/instance.ts';
+
+const root = join(import.meta.dirname, '../..');
+const read = (file: string) => readFileSync(join(root, file), 'utf8');
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'))
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => `docs/${file}`),
+];
+
+/** Every name must stand in a page as code. */
+function mentions(page: string, names: readonly string[]): void {
+  const text = read(page);
+  for (const name of names)
+    test(`${page} explains ${name}`, () => assert.ok(text.includes(`\`${name}`), name));
+}
+
+describe('the pages are complete', () => {
+  mentions('docs/maintainers.md', Object.keys(fieldTypes));
+  mentions('docs/maintainers.md', Object.keys(schema.properties));
+  mentions('docs/maintainers.md', Object.keys(schema.$defs.field.properties));
+  mentions('docs/administrators.md', Object.keys(settings));
+
+  const help = (...command: string[]) =>
+    execFileSync(process.execPath, ['--import', 'tsx', 'engine/cli/index.ts', ...command, '--help'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+  const commands = [...help().matchAll(/^ {2}([a-z]+)/gm)]
+    .map(([, name = '']) => name)
+    .filter((name) => name !== 'help');
+  const whole = commands.flatMap((name) => {
+    const below = [...(help(name).split('Commands:')[1] ?? '').matchAll(/^ {2}([a-z]+)/gm)].map(
+      ([, sub = '']) => sub,
+    );
+    return below.length === 0 ? [name] : below.filter((sub) => sub !== 'help').map((sub) => `${name} ${sub}`);
+  });
+  assert.ok(whole.length > 8);
+  mentions('docs/administrators.md', whole);
+});
+
+describe('the pages are true', () => {
+  test("the README's resource is a right definition", async () => {
+    const yaml = /```yaml\n([\s\S]*?)```/.exec(read('README.md'))?.[1] ?? '';
+    const definitions = checkSources(await sourcesWith({ file: 'projects.yaml', text: yaml }));
+    assert.ok(definitions.some((definition) => definition.name === 'projects'));
+    assert.ok(parse(yaml).fields.stage);
+  });
+
+  for (const page of pages) {
+    test(`every link in ${page} leads somewhere`, () => {
+      for (const [, target = ''] of read(page).matchAll(/\]\(([^)#]+)\)/g)) {
+        assert.ok(/^https?:/.test(target) || existsSync(join(root, page, '..', target)), target);
+      }
+    });
+  }
+
+  test('the README names scripts that exist', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    for (const [, script = ''] of read('README.md').matchAll(/npm run (?:-s )?([a-z]+)/g)) {
+      assert.ok(scripts[script], script);
+    }
+  });
+});

@@ -1,0 +1,206 @@
+// Bench: the engine beside a hand-written handler and MikroORM's em.find, in one run on one real PostgreSQL.
+// May import engine/ and the test support that starts a server.
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { table } from '../engine/cli/context.ts';
+import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
+import { type Dialect, median, operations, type Round, round } from './load.ts';
+import { organizations, rows, seed } from './seed.ts';
+
+const { values: options } = parseArgs({
+  options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } },
+});
+const rounds = options.quick ? 3 : 7;
+const seconds = options.quick ? 0.4 : 3;
+
+interface Target {
+  readonly name: string;
+  readonly script: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly dialect: (keys: readonly string[]) => Dialect;
+  readonly operations: readonly string[];
+}
+
+const byQuery: Dialect = {
+  path: '/leads',
+  query: (organization) => `organization=${organization}`,
+  headers: () => ({}),
+};
+const byKey = (keys: readonly string[]): Dialect => ({
+  path: '/api/v1/leads',
+  query: () => '',
+  headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
+});
+const common = Object.keys(operations).filter((name) => !name.startsWith('deep'));
+
+const targets: readonly Target[] = [
+  { name: 'engine', script: 'engine', dialect: byKey, operations: Object.keys(operations) },
+  {
+    name: 'engine, no activity',
+    script: 'engine',
+    environment: { AUDIT: 'false' },
+    dialect: byKey,
+    operations: ['POST', 'PUT'],
+  },
+  { name: 'hand-written', script: 'hand-written', dialect: () => byQuery, operations: common },
+  { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
+];
+
+interface Running extends Target {
+  readonly url: string;
+  readonly process: ChildProcess;
+  readonly spoken: Dialect;
+}
+
+async function start(
+  target: Target,
+  databaseUrl: string,
+  folder: string,
+  keys: readonly string[],
+): Promise<Running> {
+  const child = fork(join(import.meta.dirname, 'targets', `${target.script}.ts`), {
+    execArgv: ['--import', 'tsx'],
+    env: {
+      ...process.env,
+      DATABASE_URL: databaseUrl,
+      DATA_DIR: folder,
+      LOG_LEVEL: 'error',
+      ...target.environment,
+    },
+  });
+  const gone = once(child, 'exit').then(() => {
+    throw new Error(`${target.name} did not start`);
+  });
+  const [message] = await Promise.race([once(child, 'message'), gone]);
+  return { ...target, process: child, url: (message as { url: string }).url, spoken: target.dialect(keys) };
+}
+
+/** Every target must answer the same for the same record and list, or the figures compare nothing. */
+async function assertEquivalent(all: readonly Running[]): Promise<void> {
+  const normal = (value: unknown): unknown =>
+    JSON.parse(JSON.stringify(value), (_key, each) =>
+      typeof each === 'string' && /^\d{4}-\d\d-\d\dT/.test(each) ? Date.parse(each) : each,
+    );
+  for (const path of ['/7', '']) {
+    const answers = await Promise.all(
+      all.map(async ({ url, spoken }) => {
+        const response = await fetch(`${url}${spoken.path}${path}?${spoken.query(7)}`, {
+          headers: spoken.headers(7),
+        });
+        return normal(await response.json());
+      }),
+    );
+    const [first, ...others] = answers.map((answer) => JSON.stringify(sorted(answer)));
+    for (const [index, other] of others.entries()) {
+      if (other !== first) throw new Error(`${all[index + 1]?.name} answers otherwise:\n${first}\n${other}`);
+    }
+  }
+}
+
+/** Keys in one order, all the way down. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, each]) => [key, sorted(each)]),
+  );
+}
+
+interface Figure {
+  readonly target: string;
+  readonly operation: string;
+  readonly rate: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+async function measure(all: readonly Running[]): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  for (const operation of Object.keys(operations)) {
+    const taking = all.filter((target) => target.operations.includes(operation));
+    const results = new Map<string, Round[]>(taking.map((target) => [target.name, []]));
+    // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
+    for (let number = 0; number <= rounds; number++) {
+      for (const target of taking) {
+        const result = await round(target.url, target.spoken, operation, seconds);
+        if (number > 0) results.get(target.name)?.push(result);
+      }
+    }
+    for (const [target, done] of results) {
+      const of = (key: keyof Round) => median(done.map((each) => each[key]));
+      figures.push({ target, operation, rate: of('rate'), p50: of('p50'), p99: of('p99') });
+    }
+  }
+  return figures;
+}
+
+function report(figures: readonly Figure[]): string {
+  const rate = (target: string, operation: string) =>
+    figures.find((figure) => figure.target === target && figure.operation === operation)?.rate;
+  const ratio = (operation: string, target: string) => {
+    const ours = rate('engine', operation);
+    const theirs = rate(target, operation);
+    return ours === undefined || theirs === undefined ? '' : `${(ours / theirs).toFixed(2)}×`;
+  };
+  const lines = figures.map((figure) => [
+    figure.operation,
+    figure.target,
+    figure.rate.toFixed(0),
+    figure.p50.toFixed(1),
+    figure.p99.toFixed(1),
+  ]);
+  const ratios = Object.keys(operations)
+    .filter((operation) => rate('hand-written', operation) !== undefined)
+    .map((operation) => [
+      operation,
+      ratio(operation, 'hand-written'),
+      ratio(operation, 'em.find'),
+      ratio(operation, 'engine, no activity'),
+    ]);
+  return `${table(['operation', 'target', 'requests/s', 'p50 ms', 'p99 ms'], lines)}\n\n${table(
+    ['engine against', 'hand-written', 'em.find', 'itself without activity'],
+    ratios,
+  )}`;
+}
+
+const machine = {
+  cpu: cpus()[0]?.model ?? 'unknown',
+  cores: availableParallelism(),
+  node: process.version,
+  rows,
+  organizations,
+  connections: 16,
+  rounds,
+  seconds,
+  date: new Date().toISOString(),
+};
+
+const folder = mkdtempSync(join(tmpdir(), 'crm-bench-'));
+const server = await startPostgres({
+  fsync: 'on',
+  shared_buffers: '512MB',
+  max_connections: '200',
+  max_wal_size: '4GB',
+});
+const running: Running[] = [];
+try {
+  const { url } = await makeDatabase(server.url);
+  process.stderr.write(`seeding ${rows} leads in ${organizations} organizations …\n`);
+  const keys = await seed(url);
+  for (const target of targets) running.push(await start(target, url, folder, keys));
+  await assertEquivalent(running);
+  process.stderr.write(`measuring ${rounds} rounds of ${seconds} s for each target and operation …\n`);
+  const figures = await measure(running);
+  process.stdout.write(`${machine.cores} × ${machine.cpu}, Node ${machine.node}\n\n${report(figures)}\n`);
+  if (options.json !== undefined) writeFileSync(options.json, JSON.stringify({ machine, figures }, null, 2));
+} finally {
+  for (const { process: child } of running) child.kill();
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,103 @@
+import autocannon from 'autocannon';
+import { filter, organizations, rows } from './seed.ts';
+
+/** How a target is spoken to. */
+export interface Dialect {
+  readonly path: string;
+  /** Query and headers that say for which organization (1 to 50) a request is. */
+  readonly query: (organization: number) => string;
+  readonly headers: (organization: number) => Readonly<Record<string, string>>;
+}
+
+const body = JSON.stringify({
+  first_name: 'Ada',
+  last_name: 'Lovelace',
+  company: 'Analytical Engines',
+  email: 'ada@example.com',
+  phone: '+44 20 7946 0000',
+  status: filter,
+  rating: 'Hot',
+  source: 'Website',
+  lead_score: 7,
+  timezone: 'Europe/London',
+  description: 'Wants to know what a program is.',
+});
+
+type Make = (
+  dialect: Dialect,
+  organization: number,
+  id: number,
+) => { method: 'GET' | 'POST' | 'PUT'; path: string };
+
+/** What is measured. */
+export const operations: Readonly<Record<string, Make>> = {
+  'GET by id': ({ path, query }, organization, id) => ({
+    method: 'GET',
+    path: `${path}/${id}?${query(organization)}`,
+  }),
+  list: ({ path, query }, organization) => ({ method: 'GET', path: `${path}?${query(organization)}` }),
+  'list filtered': ({ path, query }, organization) => ({
+    method: 'GET',
+    path: `${path}?status=${encodeURIComponent(filter)}&${query(organization)}`,
+  }),
+  'deep page (150)': ({ path, query }, organization) => ({
+    method: 'GET',
+    path: `${path}?page=150&${query(organization)}`,
+  }),
+  POST: ({ path, query }, organization) => ({ method: 'POST', path: `${path}?${query(organization)}` }),
+  PUT: ({ path, query }, organization, id) => ({
+    method: 'PUT',
+    path: `${path}/${id}?${query(organization)}`,
+  }),
+};
+
+/** One round. */
+export interface Round {
+  /** Requests per second. */
+  readonly rate: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** Requests prepared for a target, spread over organizations and records. */
+function requests(make: Make, dialect: Dialect): autocannon.Request[] {
+  return Array.from({ length: 1000 }, () => {
+    const organization = 1 + Math.floor(Math.random() * organizations);
+    const id = organization + organizations * Math.floor((Math.random() * rows) / organizations);
+    const request = make(dialect, organization, id);
+    const headers = { ...dialect.headers(organization) };
+    if (request.method === 'GET') return { ...request, headers };
+    return { ...request, headers: { ...headers, 'content-type': 'application/json' }, body };
+  });
+}
+
+/** Puts load on a target for some seconds. @throws Error when an answer was no success */
+export async function round(
+  url: string,
+  dialect: Dialect,
+  operation: string,
+  seconds: number,
+): Promise<Round> {
+  const make = operations[operation];
+  if (make === undefined) throw new Error(`no operation ${operation}`);
+  const began = performance.now();
+  const running = autocannon({
+    url,
+    connections: 16,
+    // Ended by the timer below: autocannon itself counts in whole seconds.
+    duration: seconds + 60,
+    requests: requests(make, dialect),
+  });
+  const timer = setTimeout(() => running.stop(), seconds * 1000);
+  const result = await running;
+  clearTimeout(timer);
+  const elapsed = (performance.now() - began) / 1000;
+  if (result.non2xx + result.errors + result.timeouts > 0) {
+    throw new Error(`${operation} at ${url}: ${result.non2xx} refusals, ${result.errors} errors`);
+  }
+  return { rate: result.requests.total / elapsed, p50: result.latency.p50, p99: result.latency.p99 };
+}
+
+export const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;

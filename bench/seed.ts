@@ -1,0 +1,46 @@
+import { loadResources } from '../engine/app.ts';
+import { readConfig } from '../engine/config.ts';
+import { openDatabase } from '../engine/database/index.ts';
+import { createKey, createOrganization, profileId, transaction } from '../engine/platform/index.ts';
+import { model } from '../engine/schema/index.ts';
+
+export const organizations = 50;
+export const rows = 200_000;
+
+/** A status that a quarter of the rows have. */
+export const filter = 'Working - Contacted';
+
+/**
+ * Fills an empty database: organizations 1 to 50, each with 4,000 leads; lead n belongs to organization (n-1) % 50 + 1.
+ * @returns an administrator's key for each organization
+ */
+export async function seed(databaseUrl: string): Promise<string[]> {
+  const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
+  const resources = await loadResources(config);
+  const database = await openDatabase(config, model(resources));
+  await database.orm.schema.create();
+  const keys: string[] = [];
+  const by = { kind: 'command', id: null, requestId: null, noted: false } as const;
+  for (let index = 1; index <= organizations; index++) {
+    const key = await transaction(database, async (tables) => {
+      const organization = await createOrganization(tables, by, `org-${index}`, `Organization ${index}`);
+      const profile = await profileId(tables, organization, 'administrator');
+      const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
+      return createKey(tables, by, config.keyPrefix, options);
+    });
+    keys.push(key.plaintext);
+  }
+  const em = database.orm.em.fork();
+  await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
+      updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)
+    select (n - 1) % ${organizations} + 1, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
+      'Company ' || n, 'person' || n || '@example.com', '+1555' || n,
+      (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${organizations}) % 4],
+      (array['Hot', 'Warm', 'Cold'])[1 + n % 3], 'Website', n % 100, 'Europe/Berlin',
+      'A description of lead ' || n || ', about as long as people write them.'
+    from generate_series(1, ${rows}) n`);
+  await em.execute(`select setval(pg_get_serial_sequence('leads', 'id'), ${rows})`);
+  await em.execute('vacuum analyze leads');
+  await database.close();
+  return keys;
+}

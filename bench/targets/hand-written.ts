@@ -1,0 +1,100 @@
+// What a good engineer writes by hand: Fastify, a pg pool, parameters, a body schema, rows through a response schema.
+import fastify from 'fastify';
+import pg from 'pg';
+import { listening } from './listening.ts';
+
+const columns = {
+  id: { type: 'integer' },
+  organization_id: { type: 'integer' },
+  owner_id: { type: ['integer', 'null'] },
+  created_by_id: { type: ['integer', 'null'] },
+  last_modified_by_id: { type: ['integer', 'null'] },
+  created_at: { type: 'string', format: 'date-time' },
+  updated_at: { type: 'string', format: 'date-time' },
+  first_name: { type: 'string' },
+  last_name: { type: 'string' },
+  company: { type: 'string' },
+  email: { type: 'string' },
+  phone: { type: 'string' },
+  status: { type: 'string' },
+  rating: { type: 'string' },
+  source: { type: 'string' },
+  lead_score: { type: 'integer' },
+  timezone: { type: 'string' },
+  linkedin_url: { type: 'string' },
+  facebook_url: { type: 'string' },
+  instagram_handle: { type: 'string' },
+  description: { type: 'string' },
+  meta_ad_id: { type: 'string' },
+  meta_form_id: { type: 'string' },
+  meta_campaign_id: { type: 'string' },
+  meta_leadgen_id: { type: 'string' },
+} as const;
+
+type Column = keyof typeof columns;
+const all = Object.keys(columns) as Column[];
+const writable = all.slice(all.indexOf('first_name'), all.indexOf('meta_ad_id'));
+const selected = all.join(', ');
+const record = { type: 'object', properties: columns } as const;
+const body = {
+  type: 'object',
+  properties: Object.fromEntries(writable.map((name) => [name, columns[name]])),
+} as const;
+const list = {
+  type: 'object',
+  properties: {
+    data: { type: 'array', items: record },
+    page: { type: 'integer' },
+    per_page: { type: 'integer' },
+  },
+} as const;
+
+// 64-bit integers as numbers, as nearly everybody does.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 16 });
+const app = fastify();
+
+interface Request {
+  readonly Querystring: { readonly organization: string; readonly status?: string };
+  readonly Params: { readonly id: string };
+  readonly Body: Partial<Record<Column, unknown>>;
+}
+const values = (given: Request['Body']) =>
+  writable.map((name) => given[name] ?? (name === 'lead_score' ? 0 : ''));
+
+app.get<Request>('/leads/:id', { schema: { response: { 200: record } } }, async (request, reply) => {
+  const { rows } = await pool.query(`select ${selected} from leads where organization_id = $1 and id = $2`, [
+    request.query.organization,
+    request.params.id,
+  ]);
+  return rows[0] ?? reply.code(404).send({ error: 'not found' });
+});
+
+app.get<Request>('/leads', { schema: { response: { 200: list } } }, async ({ query }) => {
+  const filter = query.status === undefined ? '' : 'and left(status, 100) = left($2, 100) and status = $2';
+  const { rows } = await pool.query(
+    `select ${selected} from leads where organization_id = $1 ${filter} order by created_at desc, id desc limit 20`,
+    query.status === undefined ? [query.organization] : [query.organization, query.status],
+  );
+  return { data: rows, page: 1, per_page: 20 };
+});
+
+app.post<Request>('/leads', { schema: { body, response: { 201: record } } }, async (request, reply) => {
+  const { rows } = await pool.query(
+    `insert into leads (organization_id, created_at, updated_at, ${writable.join(', ')})
+     values ($1, now(), now(), ${writable.map((_, index) => `$${index + 2}`).join(', ')}) returning ${selected}`,
+    [request.query.organization, ...values(request.body)],
+  );
+  return reply.code(201).send(rows[0]);
+});
+
+app.put<Request>('/leads/:id', { schema: { body, response: { 200: record } } }, async (request, reply) => {
+  const { rows } = await pool.query(
+    `update leads set updated_at = now(), ${writable.map((name, index) => `${name} = $${index + 3}`).join(', ')}
+     where organization_id = $1 and id = $2 returning ${selected}`,
+    [request.query.organization, request.params.id, ...values(request.body)],
+  );
+  return rows[0] ?? reply.code(404).send({ error: 'not found' });
+});
+
+await listening(app);

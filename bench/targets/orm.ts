@@ -1,0 +1,78 @@
+// The same with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush, em.nativeUpdate.
+import type { EntitySchema } from '@mikro-orm/core';
+import fastify from 'fastify';
+import { loadResources } from '../../engine/app.ts';
+import { readConfig } from '../../engine/config.ts';
+import { openDatabase } from '../../engine/database/index.ts';
+import { model } from '../../engine/schema/index.ts';
+import { listening } from './listening.ts';
+
+const config = readConfig();
+const resources = await loadResources(config);
+const { orm } = await openDatabase(config, model(resources));
+const leads = resources.find((resource) => resource.name === 'leads');
+if (leads === undefined) throw new Error('no leads');
+const Lead = leads.entity as EntitySchema<Record<string, unknown>>;
+const names = leads.definition.fields.map((field) => field.name);
+const writable = leads.definition.fields.filter((field) => !field.readOnly);
+
+type Row = Readonly<Record<string, unknown>>;
+interface Request {
+  readonly Querystring: { readonly organization: string; readonly status?: string };
+  readonly Params: { readonly id: string };
+  readonly Body: Row;
+}
+
+/** An entity as a plain object; identifiers as numbers. */
+const plain = (entity: unknown): Row =>
+  Object.fromEntries(
+    names.map((name) => {
+      const value = (entity as Row)[name];
+      return [name, typeof value === 'bigint' ? Number(value) : value];
+    }),
+  );
+const one = async (organization: string, id: string): Promise<Row | undefined> => {
+  const found = await orm.em
+    .fork()
+    .findOne(Lead, { organization_id: organization, id }, { disableIdentityMap: true });
+  return found === null ? undefined : plain(found);
+};
+const written = (body: Row) =>
+  Object.fromEntries(writable.map((field) => [field.name, body[field.name] ?? field.default]));
+
+const app = fastify();
+app.get<Request>('/leads/:id', async ({ query, params }) => one(query.organization, params.id));
+app.get<Request>('/leads', async ({ query: { organization, status } }) => {
+  const where =
+    status === undefined ? { organization_id: organization } : { organization_id: organization, status };
+  const found = await orm.em.fork().find(Lead, where, {
+    orderBy: [{ created_at: 'desc' }, { id: 'desc' }],
+    limit: 20,
+    disableIdentityMap: true,
+  });
+  return { data: found.map(plain), page: 1, per_page: 20 };
+});
+app.post<Request>('/leads', async ({ query, body }, reply) => {
+  const em = orm.em.fork();
+  const now = new Date();
+  const lead = em.create(Lead, {
+    organization: query.organization,
+    created_at: now,
+    updated_at: now,
+    ...written(body),
+  });
+  await em.persist(lead).flush();
+  return reply.code(201).send({ ...plain(lead), organization_id: Number(query.organization) });
+});
+app.put<Request>('/leads/:id', async ({ query, params, body }) => {
+  await orm.em.fork().nativeUpdate(
+    Lead,
+    { organization_id: query.organization, id: params.id },
+    {
+      updated_at: new Date(),
+      ...written(body),
+    },
+  );
+  return one(query.organization, params.id);
+});
+await listening(app);

@@ -82,16 +82,17 @@ export async function round(
   const make = operations[operation];
   if (make === undefined) throw new Error(`no operation ${operation}`);
   const began = performance.now();
-  const running = autocannon({
-    url,
-    connections: 16,
-    // Ended by the timer below: autocannon itself counts in whole seconds.
-    duration: seconds + 60,
-    requests: requests(make, dialect),
+  const result = await new Promise<autocannon.Result>((resolve, reject) => {
+    const options = {
+      url,
+      connections: 16,
+      // Ended by the timer below: autocannon itself counts in whole seconds.
+      duration: seconds + 60,
+      requests: requests(make, dialect),
+    };
+    const running = autocannon(options, (error, done) => (error ? reject(error) : resolve(done)));
+    setTimeout(() => running.stop(), seconds * 1000);
   });
-  const timer = setTimeout(() => running.stop(), seconds * 1000);
-  const result = await running;
-  clearTimeout(timer);
   const elapsed = (performance.now() - began) / 1000;
   if (result.non2xx + result.errors + result.timeouts > 0) {
     throw new Error(`${operation} at ${url}: ${result.non2xx} refusals, ${result.errors} errors`);

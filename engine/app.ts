@@ -24,7 +24,7 @@ export const { version } = JSON.parse(readFileSync(new URL('../package.json', im
   version: string;
 };
 
-/** Reads, checks and compiles the resource definitions. @throws DefinitionError with every mistake */
+/** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit);
 

@@ -39,6 +39,11 @@ declare module 'fastify' {
     identify: (request: FastifyRequest) => Promise<Person>;
     /** Forgets what this node knows of sessions, after it has ended some. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
+    /** When keys and sessions were last used on this node where that is not stored yet, in RFC 3339. */
+    lastUsed: {
+      readonly key: (id: string) => string | undefined;
+      readonly session: (id: string) => string | undefined;
+    };
   }
 }
 
@@ -116,6 +121,11 @@ export const authentication = fastifyPlugin(
         return key instanceof Promise ? key.then((found) => acceptKey(token, found)) : acceptKey(token, key);
       }
       return app.identify(request).then(({ session }) => principalOf(session, request.query as Query));
+    });
+
+    app.decorate('lastUsed', {
+      key: (id) => usedKeys.get(id)?.at.toISOString(),
+      session: (id) => usedSessions.get(id)?.toISOString(),
     });
 
     app.decorate('forgetSession', ({ token, jti }) => {

@@ -26,15 +26,19 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
     : new HttpError(500, 'the server failed', {}, { cause: error });
 }
 
-/** Sends an error in the one shape, `{"error": …}`, and logs what an administrator must see. */
-export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+/** What a thrown value means to the caller; logs what an administrator must see. */
+export function failureOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
+  if (failure.status >= 500) logFailure(failure, request);
+  return failure;
+}
+
+/** Sends an error in the one shape, `{"error": …}`. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const failure = failureOf(error, request);
   const { fields, headers = {} } = failure.extra;
   const body: Record<string, unknown> = { error: failure.message, ...(fields && { fields }) };
-  if (failure.status >= 500) {
-    body.request_id = request.id;
-    logFailure(failure, request);
-  }
+  if (failure.status >= 500) body.request_id = request.id;
   reply.code(failure.status).headers(headers).header('content-type', json).send(JSON.stringify(body));
 }
 

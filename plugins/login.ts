@@ -40,6 +40,12 @@ declare module 'fastify' {
      * @throws HttpError 401 when they do not fit, 429 after too many attempts
      */
     logIn: (request: FastifyRequest, reply: FastifyReply, email: string, password: string) => Promise<Login>;
+    /**
+     * Judges a password; wrong ones count for the user and the address.
+     * @returns undefined where it is wrong or there is no such user
+     * @throws HttpError 429 with Retry-After after too many wrong ones
+     */
+    verify: (request: FastifyRequest, email: string, password: string) => ReturnType<typeof verifyUser>;
     /** Ends a session and clears its cookie. */
     logOut: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
     /** Ends every session of a person and voids their tokens. */
@@ -62,11 +68,16 @@ export const login = fastifyPlugin(
       noted: config.audit,
     }));
 
-    app.decorate('logIn', async (request, reply, email, password) => {
+    app.decorate('verify', async (request, email, password) => {
       await attempt(request, email);
       const user = await verifyUser(platform(database), email, password);
+      if (user !== undefined) await succeeded(request, email);
+      return user;
+    });
+
+    app.decorate('logIn', async (request, reply, email, password) => {
+      const user = await app.verify(request, email, password);
       if (user === undefined) throw errors.unauthenticated();
-      await succeeded(request, email);
       const begun = await transaction(database, async (tables) => {
         const session = await beginSession(tables, user.id, {
           durationMs: config.sessionMs,

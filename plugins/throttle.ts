@@ -3,39 +3,39 @@ import type { FastifyRequest } from 'fastify';
 import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
 import { errors } from '../engine/errors.ts';
 
-/** Wrong passwords within the window, in seconds, before an account or an address has to wait. */
+/** Wrong passwords within the window, in seconds, before a user or an address has to wait. */
 const windowSeconds = 15 * 60;
-const perAccount = 10;
+const perUser = 10;
 const perAddress = 100;
 
-/** Counts failed logins on this node, by account and by address. */
+/** Counts failed logins on this node, by user and by address. */
 export interface Throttle {
   /** Counts an attempt. @throws HttpError 429 with Retry-After when there were too many */
-  readonly attempt: (request: FastifyRequest, account: string) => Promise<void>;
+  readonly attempt: (request: FastifyRequest, user: string) => Promise<void>;
   /** Takes it back: the password was right. */
-  readonly succeeded: (request: FastifyRequest, account: string) => Promise<void>;
+  readonly succeeded: (request: FastifyRequest, user: string) => Promise<void>;
 }
 
 export function throttle(): Throttle {
-  const accounts = new RateLimiterMemory({ points: perAccount, duration: windowSeconds });
+  const users = new RateLimiterMemory({ points: perUser, duration: windowSeconds });
   const addresses = new RateLimiterMemory({ points: perAddress, duration: windowSeconds });
   const refuse = (rejection: unknown): never => {
     const { msBeforeNext = windowSeconds * 1000 } = rejection as Partial<RateLimiterRes>;
     throw errors.throttled(Math.max(1, Math.ceil(msBeforeNext / 1000)));
   };
   return {
-    attempt: async (request, account) => {
+    attempt: async (request, user) => {
       await addresses.consume(network(request.ip)).catch(refuse);
-      await accounts.consume(name(account)).catch(refuse);
+      await users.consume(name(user)).catch(refuse);
     },
-    succeeded: async (request, account) => {
+    succeeded: async (request, user) => {
       await addresses.reward(network(request.ip));
-      await accounts.delete(name(account));
+      await users.delete(name(user));
     },
   };
 }
 
-const name = (account: string): string => account.trim().toLowerCase().slice(0, 300);
+const name = (user: string): string => user.trim().toLowerCase().slice(0, 300);
 
 /** An IPv6 caller owns a /64 and may use any address in it. */
 function network(address: string): string {

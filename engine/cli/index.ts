@@ -74,7 +74,7 @@ profile
   .command('create <name>')
   .description('make a profile')
   .addOption(ofOrg())
-  .requiredOption('--grant <grants...>', 'object:action,action such as leads:list,read; * stands for all')
+  .requiredOption('--grant <grants...>', 'object:action,action; * stands for all, as in *:list,read')
   .addOption(asJson())
   .action((name, { json, ...options }) => run(json, profileCreate(name, options)));
 

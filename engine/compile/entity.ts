@@ -1,6 +1,6 @@
 import { EntitySchema } from '@mikro-orm/core';
 import type { Field, ResourceDefinition } from '../definition/index.ts';
-import { columnsOf, literal, quote } from './sql.ts';
+import { columnsOf, identifier, literal, quote } from './sql.ts';
 
 /** An index of a resource, derived from its default order, its filters and its references. */
 interface Index {
@@ -14,7 +14,7 @@ interface Index {
  */
 export function entity(definition: ResourceDefinition): EntitySchema {
   // The key begins with the organization, and its columns come in the order of their properties.
-  const properties: Record<string, unknown> = { ...organization };
+  const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
   return new EntitySchema({
     name: definition.name,
@@ -28,9 +28,10 @@ export function entity(definition: ResourceDefinition): EntitySchema {
 }
 
 /** The organization of a tenant row, as a foreign key to the platform's organizations. */
-const organization = {
+const organization = (resource: string) => ({
   organization_id: { type: 'bigint', columnType: 'bigint', persist: false },
-  organization: {
+  // A capital letter: no field can be called so.
+  organizationLink: {
     kind: 'm:1',
     entity: () => 'crm_organizations',
     primary: true,
@@ -38,8 +39,9 @@ const organization = {
     referenceColumnName: 'id',
     deleteRule: 'no action',
     updateRule: 'no action',
+    foreignKeyName: identifier(`${resource}_organization_id_foreign`),
   },
-};
+});
 
 function property(field: Field, resource: string): Record<string, unknown> {
   if (field.set === 'organization') return {};
@@ -63,7 +65,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
   if (field.to === undefined) return Object.fromEntries(columns);
   return {
     ...Object.fromEntries(columns),
-    [`${field.name}_link`]: {
+    [`${field.name}Link`]: {
       kind: 'm:1',
       entity: () => field.to,
       joinColumns: ['organization_id', field.name],
@@ -74,7 +76,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
       // Only the link becomes null; a plain SET NULL would null organization_id too.
       deleteRule: `set null (${quote(field.name)})`,
       updateRule: 'no action',
-      foreignKeyName: `${resource}_${field.name}_foreign`,
+      foreignKeyName: identifier(`${resource}_${field.name}_foreign`),
     },
   };
 }
@@ -96,7 +98,7 @@ function indexes({ name, fields, sort, filters }: ResourceDefinition): Index[] {
   for (const { field, keys } of wanted) {
     const existing = unique.get(field.name);
     if (keys.length > 2 && existing === undefined) {
-      unique.set(field.name, { name: `${name}_${field.name}_index`, keys });
+      unique.set(field.name, { name: identifier(`${name}_${field.name}_index`), keys });
     }
   }
   return [...unique.values()];

@@ -35,6 +35,7 @@ export interface Statements {
   readonly list: (shape: ListShape) => Prepared;
 }
 
+// Names of YAML begin with a letter: those of the statements' own parts that may meet them do not.
 const table = 't';
 const own = (field: Field) => `${table}.${quote(field.name)}`;
 const bound = `${table}."organization_id" = $1::bigint`;
@@ -60,7 +61,7 @@ export function statements(
   const { columns, joins } = projection(definition, all);
   const note = (action: Action, parameters: number) => (noted ? activity(name, action, parameters) : '');
   const record = (source: string) =>
-    `select row_to_json(r)::text, r."id"::text from (select ${columns} from ${source} ${table}${joins}) r`;
+    `select row_to_json(_r)::text, _r."id"::text from (select ${columns} from ${source} ${table}${joins}) _r`;
   const identified = `${bound} and ${table}."id" = $2::bigint`;
   const create = assignments(fields, 'create', 2);
   const replace = assignments(fields, 'replace', 3);
@@ -68,21 +69,21 @@ export function statements(
   return {
     read: {
       name: `${name}_read`,
-      text: `select row_to_json(r)::text from (select ${columns} from ${target} ${table}${joins} where ${identified}) r`,
+      text: `select row_to_json(_r)::text from (select ${columns} from ${target} ${table}${joins} where ${identified}) _r`,
     },
     create: {
       name: `${name}_create`,
       usesCaller: create.usesCaller,
-      text: `with written as (insert into ${target} (${create.columns.join(', ')}) values (${create.values.join(', ')}) returning *)${note('create', create.parameters)} ${record('written')}`,
+      text: `with _written as (insert into ${target} (${create.columns.join(', ')}) values (${create.values.join(', ')}) returning *)${note('create', create.parameters)} ${record('_written')}`,
     },
     replace: {
       name: `${name}_replace`,
       usesCaller: replace.usesCaller,
-      text: `with written as (update ${target} ${table} set ${setClause(replace)} where ${identified} returning ${table}.*)${note('update', replace.parameters)} ${record('written')}`,
+      text: `with _written as (update ${target} ${table} set ${setClause(replace)} where ${identified} returning ${table}.*)${note('update', replace.parameters)} ${record('_written')}`,
     },
     delete: {
       name: `${name}_delete`,
-      text: `with written as (delete from ${target} ${table} where ${identified} returning "organization_id", "id")${note('delete', 2)} select 1 from written`,
+      text: `with _written as (delete from ${target} ${table} where ${identified} returning "organization_id", "id")${note('delete', 2)} select 1 from _written`,
     },
     missingReferences: missingReferences(definition),
     list: listStatements(definition, columns, joins),
@@ -92,7 +93,7 @@ export function statements(
 /** Notes in the organization's activity what a statement has written, in the statement itself. */
 function activity(object: string, action: Action, parameters: number): string {
   const [kind, actor, request] = [1, 2, 3].map((next) => `$${parameters + next}`);
-  return `, noted as (insert into "crm_activity" ("organization_id", "actor_kind", "actor_id", "action", "object", "object_id", "request_id") select "organization_id", ${kind}::text, ${actor}::bigint, ${literal(action)}, ${literal(object)}, "id", ${request}::text from written)`;
+  return `, _noted as (insert into "crm_activity" ("organization_id", "actor_kind", "actor_id", "action", "object", "object_id", "request_id") select "organization_id", ${kind}::text, ${actor}::bigint, ${literal(action)}, ${literal(object)}, "id", ${request}::text from _written)`;
 }
 
 /** The record as columns named like its fields, and the joins that joined fields need. */
@@ -128,13 +129,14 @@ function shown(
     (field.show ?? []).map((name) => {
       const text = other.fields.find((one) => one.name === name)?.type.text;
       const column = `${from}.${quote(name)}`;
-      return text?.(column) ?? column;
+      // Null where there is no such record, or where that record's field is null.
+      return `coalesce(${text?.(column) ?? column}, '')`;
     });
   const joinedText = (from: string) => {
     const texts = parts(from);
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;
   };
-  const there = `coalesce(${joinedText(alias)}, '')`;
+  const there = joinedText(alias);
   // A record that refers to itself must show what this very statement wrote, which the join cannot see yet.
   return other.name === definition.name
     ? `case when ${own(link)} = ${table}."id" then ${joinedText(table)} else ${there} end`
@@ -215,5 +217,5 @@ function listText({ name }: ResourceDefinition, shape: ListShape, columns: strin
     shape.depth === 'deep'
       ? `select ${columns} from (select ${table}."id" ${from} ${where} ${order} limit ${pageSize}${offset}) k join ${quote(name)} ${table} on ${bound} and ${table}."id" = k."id"${joins} ${order}`
       : `select ${columns} ${from}${joins} ${where} ${order} limit ${pageSize}${offset}`;
-  return `select string_agg(row_to_json(r)::text, ',') from (${rows}) r`;
+  return `select string_agg(row_to_json(_r)::text, ',') from (${rows}) _r`;
 }

@@ -1,8 +1,17 @@
 import { RE2JS } from 're2js';
-import { type FieldType, type FieldTypeName, fieldTypes } from '../fields/index.ts';
+import { type FieldType, type FieldTypeName, fieldTypes, judgeValue } from '../fields/index.ts';
+import {
+  type Parsed,
+  type Problem,
+  parseYaml,
+  type Source,
+  shape,
+  suggestion,
+  YamlError,
+} from '../yaml/index.ts';
 import type { Field, RawField, RawResource, ResourceDefinition, ServerValue } from './definition.ts';
-import { DefinitionError, type Parsed, type Problem, parseYaml, type Source, stem } from './load.ts';
-import { hasShape, suggestion } from './shape.ts';
+import schema from './resource.schema.json' with { type: 'json' };
+import { stem } from './sources.ts';
 
 /** A file of the right shape. */
 type Shaped = Parsed & { data: RawResource };
@@ -12,6 +21,7 @@ interface Place {
   readonly path: readonly string[];
 }
 
+const hasShape = shape<RawResource>(schema);
 const commonName = 'common';
 const queryParameters = ['org', 'page', 'sort', 'dir'];
 const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
@@ -22,41 +32,61 @@ const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names that every JavaScript object answers to. */
-const forbidden = new Set(['constructor']);
+/** Names that mean something on every JavaScript object. */
+const forbidden = new Set(['constructor', 'prototype']);
 
 /**
  * Checks YAML sources and puts the shared fields in.
  * @returns the definitions, by name
- * @throws DefinitionError with every mistake in every file
+ * @throws YamlError with every mistake in every file
  */
 export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const problems: Problem[] = [];
-  const files = sources
-    .map((source) => parseYaml(source, problems))
-    .filter((parsed): parsed is Shaped => parsed !== undefined && hasShape(parsed, problems));
-  if (problems.length > 0) throw new DefinitionError(problems);
+  const files: Shaped[] = [];
+  const broken = new Set<string>();
+  for (const source of sources) {
+    const parsed = parseYaml(source, problems);
+    if (parsed !== undefined && hasShape(parsed, problems)) files.push(parsed);
+    else broken.add(stem(source.file));
+  }
+  // Without the shared fields everything else would look wrong.
+  if (broken.has(commonName)) throw inOrder(problems, sources);
 
   const common = files.find((file) => stem(file.file) === commonName);
   const drafts = files
     .filter((file) => file !== common)
     .map((file) => draft(file, common, problems))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
-  for (const [index, { name, parsed }] of drafts.entries()) {
-    if (drafts[index + 1]?.name === name) {
-      problems.push(parsed.problem({ path: ['name'] }, `two files define the resource "${name}"`));
-    }
-    if (name.startsWith('crm_')) {
-      problems.push(
-        parsed.problem({ path: ['name'] }, 'names that begin with "crm_" are the platform\'s own'),
-      );
-    }
-  }
-  if (problems.length > 0) throw new DefinitionError(problems);
+  for (const [index, each] of drafts.entries()) checkName(each, drafts[index + 1], problems);
+  for (const { name, broken: wrong } of drafts) if (wrong) broken.add(name);
 
-  const definitions = drafts.map((each) => finish(each, drafts, problems));
-  if (problems.length > 0) throw new DefinitionError(problems);
+  const definitions = drafts
+    .filter((each) => !broken.has(each.name))
+    .map((each) => finish(each, drafts, broken, problems));
+  if (problems.length > 0) throw inOrder(problems, sources);
   return definitions;
+}
+
+/** The mistakes in the order in which a reader meets them. */
+function inOrder(problems: readonly Problem[], sources: readonly Source[]): YamlError {
+  const position = new Map(sources.map(({ file }, index) => [file, index]));
+  const of = ({ file }: Problem) => position.get(file) ?? 0;
+  return new YamlError(problems.toSorted((a, b) => of(a) - of(b) || a.line - b.line || a.column - b.column));
+}
+
+const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
+
+/** A resource's name is a path, a table and an object of permissions. */
+function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: Problem[]): void {
+  const complain = (message: string) => problems.push(parsed.problem({ path: ['name'] }, message));
+  if (next?.name === name) complain(`two files define the resource "${name}"`);
+  if (name.startsWith('crm_')) complain('names that begin with "crm_" are the platform\'s own');
+  if (name.startsWith('pg_')) complain('names that begin with "pg_" are PostgreSQL\'s own');
+  if (!resourceName.test(name)) {
+    complain(
+      `the file's name must be a lower-case letter, then up to 39 letters, digits or _, or give "name"`,
+    );
+  }
 }
 
 /** A resource whose fields are known, before links between resources are looked at. */
@@ -65,10 +95,13 @@ interface Draft {
   readonly parsed: Shaped;
   readonly fields: readonly Field[];
   readonly places: ReadonlyMap<string, Place>;
+  /** Whether a field of it is wrong by itself. */
+  readonly broken: boolean;
 }
 
 function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]): Draft {
   const raw = parsed.data;
+  const found = problems.length;
   const places = new Map<string, Place>();
   const shared = common?.data.fields ?? {};
   const wanted = raw.common === 'all' ? Object.keys(shared) : (raw.common ?? []);
@@ -96,6 +129,7 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
     parsed,
     places,
     fields: fields.filter((each) => each !== undefined),
+    broken: problems.length > found,
   };
 }
 
@@ -134,12 +168,9 @@ function field(name: string, raw: RawField, { parsed, path }: Place, problems: P
   if (raw.enum !== undefined && raw.suggested !== undefined) {
     complain('suggested', 'give "enum" or "suggested", not both');
   }
-  if (raw.pattern !== undefined) {
-    try {
-      RE2JS.compile(raw.pattern);
-    } catch (cause) {
-      complain('pattern', `no regular expression that runs in linear time: ${(cause as Error).message}`);
-    }
+  const wrongPattern = raw.pattern === undefined ? undefined : patternProblem(raw.pattern);
+  if (wrongPattern !== undefined) {
+    complain('pattern', `no regular expression that runs in linear time: ${wrongPattern}`);
   }
   if (type.joins === true) {
     for (const key of ['nullable', 'default', 'required', 'set'] as const) {
@@ -147,6 +178,7 @@ function field(name: string, raw: RawField, { parsed, path }: Place, problems: P
     }
   } else {
     checkValue(raw, type, readOnly, complain);
+    checkDefault(raw, type, readOnly, complain);
   }
   if (raw.set !== undefined && serverTypes[raw.set] !== typeName) {
     complain('set', `"set: ${raw.set}" needs the type ${serverTypes[raw.set]}`);
@@ -186,18 +218,55 @@ function checkValue(
   if (raw.required === true && (readOnly || nullable || raw.default !== undefined)) {
     complain('required', 'a required field is not read-only, not nullable and has no default');
   }
-  if (raw.default !== undefined) {
-    if (nullable) complain('default', 'a nullable field is null when absent; it has no default');
-    else if (type.empty === undefined || typeof raw.default !== typeof type.empty) {
-      complain('default', `the default must be ${type.expected}`);
-    }
-  } else if (type.empty === undefined && !nullable && raw.required !== true && raw.set === undefined) {
+  if (raw.default !== undefined || nullable || type.empty !== undefined) return;
+  if (raw.required !== true && raw.set === undefined && type.refers !== true) {
     complain(undefined, `a ${raw.type} has no empty value: give "nullable: true" or "required: true"`);
   }
 }
 
+/** A default is judged like a value in a body: stored otherwise, it would be one that no caller may send. */
+function checkDefault(
+  raw: RawField,
+  type: FieldType,
+  readOnly: boolean,
+  complain: (key: string | undefined, message: string) => void,
+): void {
+  if (raw.default === undefined) return;
+  if (raw.nullable === true) {
+    complain('default', 'a nullable field is null when absent; it has no default');
+    return;
+  }
+  const wrong = judgeValue(
+    {
+      type,
+      readOnly,
+      required: true,
+      ...(raw.max_length === undefined ? {} : { maxLength: raw.max_length }),
+      ...(raw.pattern === undefined || !isLinear(raw.pattern) ? {} : { pattern: raw.pattern }),
+    },
+    raw.default,
+  );
+  if (wrong !== undefined) complain('default', `the default ${wrong}`);
+}
+
+/** Why a pattern cannot be used, or undefined. */
+function patternProblem(pattern: string): string | undefined {
+  try {
+    RE2JS.compile(pattern);
+    return undefined;
+  } catch (cause) {
+    return (cause as Error).message;
+  }
+}
+const isLinear = (pattern: string): boolean => patternProblem(pattern) === undefined;
+
 /** The checks between fields and between resources. */
-function finish(each: Draft, drafts: readonly Draft[], problems: Problem[]): ResourceDefinition {
+function finish(
+  each: Draft,
+  drafts: readonly Draft[],
+  broken: ReadonlySet<string>,
+  problems: Problem[],
+): ResourceDefinition {
   const { parsed, fields, name } = each;
   const raw = parsed.data;
   const byName = new Map(fields.map((one) => [one.name, one]));
@@ -218,7 +287,7 @@ function finish(each: Draft, drafts: readonly Draft[], problems: Problem[]): Res
     }
   }
   checkColumns(each, problems);
-  for (const one of fields) checkLink(one, each, drafts, problems);
+  for (const one of fields) checkLink(one, each, drafts, broken, problems);
 
   const sortBy = raw.sort === undefined ? byName.get('id') : find(raw.sort.by, ['sort', 'by']);
   if (sortBy !== undefined && sortBy.type.order === undefined) {
@@ -267,13 +336,14 @@ function checkLink(
   one: Field,
   { fields, places }: Draft,
   drafts: readonly Draft[],
+  broken: ReadonlySet<string>,
   problems: Problem[],
 ): void {
   const place = places.get(one.name);
   if (place === undefined) return;
   const complain = (key: string, message: string) =>
     problems.push(place.parsed.problem({ path: [...place.path, key] }, message));
-  if (one.to !== undefined && !drafts.some((other) => other.name === one.to)) {
+  if (one.to !== undefined && !broken.has(one.to) && !drafts.some((other) => other.name === one.to)) {
     const known = drafts.map((other) => other.name);
     complain('to', `no resource "${one.to}"${suggestion(one.to, known)}`);
   }
@@ -284,7 +354,7 @@ function checkLink(
     complain('through', `no reference "${one.through}" here${suggestion(one.through, references)}`);
     return;
   }
-  const target = drafts.find((other) => other.name === link.to);
+  const target = drafts.find((other) => other.name === link.to && !other.broken);
   for (const shown of one.show ?? []) {
     const found = target?.fields.find((other) => other.name === shown);
     if (target !== undefined && found?.type.text === undefined) {

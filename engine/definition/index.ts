@@ -1,5 +1,5 @@
 // Definition: YAML -> checked definitions, or every mistake at once with file:line:column.
-// May import errors and fields.
+// May import errors, yaml, fields.
 export { checkSources } from './check.ts';
 export type { Field, ResourceDefinition, ServerValue } from './definition.ts';
-export { DefinitionError, type Problem, readSources, type Source } from './load.ts';
+export { readSources } from './sources.ts';

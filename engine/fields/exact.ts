@@ -38,7 +38,8 @@ export function decimalText(value: unknown): string | undefined {
   const source = typeof value === 'number' ? String(value) : value instanceof ExactNumber ? value.source : '';
   const match = decimal.exec(source);
   if (match === null) return undefined;
-  const digits = `${match[2]}${match[3] ?? ''}`.replace(/^0+/, '');
+  const written = match[3] === undefined ? (match[2] ?? '').replace(/0+$/, '') : `${match[2]}${match[3]}`;
+  const digits = written.replace(/^0+/, '');
   if (digits.length > maxDigits) return undefined;
   const magnitude = Number(source);
   if (!Number.isFinite(magnitude) || (magnitude === 0 && digits !== '')) return undefined;

@@ -25,4 +25,5 @@ export const fieldTypes = {
 export type FieldTypeName = keyof typeof fieldTypes;
 
 export { ExactNumber, int64, parseExactJson } from './exact.ts';
+export { judgeValue, sentence, validator, valueSchema } from './judge.ts';
 export type { Column, FieldOptions, FieldType, Parameter, Schema } from './type.ts';

@@ -28,6 +28,16 @@ function isDay(year: string, month: string, day: string): boolean {
   return year !== '0000' && !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day);
 }
 
+/** A point in time as PostgreSQL reads it, also where the offset leads to the years 0 and 10000. */
+function utcText({ local, offset }: { local: string; offset: string }): string {
+  const [seconds = '', fraction = '0'] = local.split('.');
+  const [, sign = '', hours = '0', minutes = '0'] = /^([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
+  const shift = (Number(hours) * 60 + Number(minutes)) * 60_000 * (sign === '-' ? -1 : 1);
+  const utc = new Date(Date.parse(`${seconds}Z`) - shift).toISOString();
+  const text = `${utc.replace(/^\+0/, '').slice(0, -5)}.${fraction}Z`;
+  return text.startsWith('0000') ? `0001${text.slice(4)} BC` : text;
+}
+
 const day = /^(\d{4})-(\d\d)-(\d\d)$/;
 const parseDate = (text: string): string | undefined => {
   const match = day.exec(text);
@@ -69,8 +79,7 @@ export const timestamp: FieldType = {
   parse: (text) => {
     // "+" in a query string means a space; a timestamp has no other place for one.
     const parsed = parseTimestamp(text.replace(' ', '+'));
-    if (parsed === undefined) return undefined;
-    return /^[+-](1[6-9]|2)/.test(parsed.offset) ? undefined : `${parsed.local}${parsed.offset}`;
+    return parsed === undefined ? undefined : utcText(parsed);
   },
   shift: (value, days) => {
     const parsed = parseTimestamp(value);

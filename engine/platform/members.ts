@@ -215,7 +215,7 @@ export async function acceptInvite(
   const code = answer.code.trim().toUpperCase();
   if (row === undefined || !isSecret(code, row.code_hash)) throw new UserError(unusable);
   if (row.user_id !== null && !(await answer.verify(row.email))) {
-    throw new UserError(`${row.email} has an account already: give its password`);
+    throw new UserError(`${row.email} is known here already: give the password that goes with it`);
   }
   // Only one of two acceptances at once gets the row.
   const used = await tables

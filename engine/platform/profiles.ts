@@ -179,7 +179,7 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   const [object = '', list = '', ...rest] = text.split(':');
   const actions = list.split(',');
   if (rest.length > 0 || list === '') {
-    throw new UserError(`"${text}" is no grant: write object:action,action, such as leads:list,read`);
+    throw new UserError(`"${text}" is no grant: write object:action,action, such as ${objects[0]}:list,read`);
   }
   if (object !== everything && !objects.includes(object)) {
     throw new UserError(`there is no object "${object}"; there are ${objects.join(', ')} and ${everything}`);

@@ -1,7 +1,7 @@
 import { safeParse } from 'fast-content-type-parse';
 import type { Body } from '../compile/index.ts';
 import { errors } from '../errors.ts';
-import { parseExactJson } from '../fields/index.ts';
+import { ExactNumber, parseExactJson } from '../fields/index.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -17,7 +17,7 @@ export function readBody(contentType: string | undefined, bytes: unknown): Body 
     throw errors.invalidJson('the Content-Type must be application/json');
   }
   const value = parse(decode(bytes));
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
     throw errors.invalidJson('the body must be an object');
   }
   return value as Body;

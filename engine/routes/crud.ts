@@ -97,7 +97,8 @@ function authorize(app: FastifyInstance, object: string, action: Action): onRequ
   };
 }
 
-const strictly = /(?:^|[,;])\s*handling\s*=\s*"?strict"?\s*(?:$|[,;])/i;
+/** The preference `handling`; of one that is given twice the first counts (RFC 7240, section 2). */
+const handling = /(?:^|,)\s*handling\s*=\s*"?(\w+)"?\s*(?:$|[,;])/i;
 
 /** What plans need of a request; sets the headers that every answer has. */
 function input(request: FastifyRequest, reply: FastifyReply): Input {
@@ -105,7 +106,8 @@ function input(request: FastifyRequest, reply: FastifyReply): Input {
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');
   const { prefer } = headers;
-  const strict = prefer !== undefined && strictly.test([prefer].flat().join(','));
+  const strict =
+    prefer !== undefined && handling.exec([prefer].flat().join(','))?.[1]?.toLowerCase() === 'strict';
   if (strict) reply.header('preference-applied', 'handling=strict');
   return { principal, requestId: request.id, query: request.query as Query, strict };
 }

@@ -15,7 +15,7 @@ export function entryPages(app: FastifyInstance, { config, database }: Setup): v
 
   app.get('/', { preHandler: signedIn(app) }, async (request, reply) => {
     const [first] = administrated(personOf(request));
-    return reply.redirect(first === undefined ? '/setup/account' : `/setup/o/${first.slug}/keys`, 303);
+    return reply.redirect(first === undefined ? '/setup/me' : `/setup/o/${first.slug}/keys`, 303);
   });
 
   app.get('/login', async (request, reply) => showLogin(request, reply));

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import { LRUCache } from 'lru-cache';
 import { UserError } from '../../engine/errors.ts';
 import {
   createKey,
@@ -11,7 +10,7 @@ import {
   transaction,
 } from '../../engine/platform/index.ts';
 import type { Setup } from './index.ts';
-import { type Form, field, idField, section } from './page.ts';
+import { field, idField, section } from './page.ts';
 
 const dayMs = 86_400_000;
 /** How long a key may live, by what the form sends. */
@@ -30,16 +29,6 @@ const overlaps: Readonly<Record<string, number>> = {
 
 /** API keys: made, rotated and revoked here; the plaintext is in one answer and nowhere else. */
 export function keyPages(app: FastifyInstance, { config, database }: Setup): void {
-  // Reloading the page that shows a key sends its form again; that must not make another key.
-  const sent = new LRUCache<string, true>({ max: 10_000, ttl: dayMs });
-  const once = (form: Form) => {
-    const token = field(form, '_csrf');
-    if (sent.has(token)) {
-      throw new UserError('this form was sent already; its key was shown then. Revoke it if you lost it');
-    }
-    sent.set(token, true);
-  };
-
   section(app, {
     name: 'keys',
     title: 'API keys',
@@ -53,10 +42,15 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
       return {
         profiles,
         keys: keys
-          .map((key) => ({ ...key, live: key.revoked_at === null && !expired(key.expires_at) }))
+          .map((key) => ({
+            ...key,
+            live: key.revoked_at === null && !expired(key.expires_at),
+            last_used_at: app.lastUsed.key(key.id) ?? key.last_used_at,
+          }))
           .reverse(),
       };
     },
+    once: ['create', 'rotate'],
     actions: {
       create: async ({ membership: { organization }, person, by }, form) => {
         const lifetime = lifetimes[field(form, 'expires')];
@@ -66,7 +60,6 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
         const key = await transaction(database, async (tables) => {
           const known = await listProfiles(tables, organization);
           if (!known.some((each) => each.id === profile)) throw new UserError('there is no such profile');
-          once(form);
           return createKey(tables, by, config.keyPrefix, {
             organization,
             profile,
@@ -82,7 +75,6 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
         const overlapMs = overlaps[field(form, 'overlap')];
         if (overlapMs === undefined) throw new UserError('choose how long the old key works on');
         const key = await transaction(database, (tables) => {
-          once(form);
           return rotateKey(tables, by, config.keyPrefix, { organization, id, overlapMs });
         });
         return { shown: { newKey: key.plaintext } };

@@ -36,6 +36,7 @@ export function memberPages(app: FastifyInstance, { database }: Setup): void {
       ]);
       return { members, invites, profiles };
     },
+    once: ['invite'],
     actions: {
       invite: async ({ membership: { organization }, by }, form, request) => {
         const made = await transaction(database, async (tables) =>

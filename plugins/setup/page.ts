@@ -1,9 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import { HttpError, UserError } from '../../engine/errors.ts';
 import { type Actor, administrator, type Membership } from '../../engine/platform/index.ts';
 import type { Person } from '../authentication.ts';
-import { sendError } from '../errors.ts';
+import { failureOf, sendError } from '../errors.ts';
 import { isLoopback } from '../origin.ts';
 import { doneTexts } from './helpers.ts';
 
@@ -28,6 +29,8 @@ export interface Section {
   readonly name: string;
   readonly title: string;
   readonly load: (admin: Admin, request: FastifyRequest) => Promise<Shown>;
+  /** Actions whose answer shows a secret: reloading it sends the form again, which must not make another. */
+  readonly once?: readonly string[];
   readonly actions: Readonly<
     Record<string, (admin: Admin, form: Form, request: FastifyRequest) => Promise<Outcome>>
   >;
@@ -119,6 +122,8 @@ export async function render(
   data: Readonly<Record<string, unknown>> & { readonly title: string },
 ): Promise<string> {
   const csrf = reply.generateCsrf({ userInfo: request.formOwner, secure: !isLoopback(request) });
+  const organizations = request.person === null ? [] : administrated(request.person);
+  const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };
   const note = typeof done === 'string' && Object.hasOwn(doneTexts, done) ? doneTexts[done] : undefined;
   reply.header('content-type', 'text/html; charset=utf-8');
@@ -126,18 +131,42 @@ export async function render(
     csrf,
     note,
     user: request.person?.session.user,
-    organizations: request.person === null ? [] : administrated(request.person),
+    others: organizations.filter((each) => each.slug !== org?.slug),
     ...data,
   });
 }
 
+const dayMs = 86_400_000;
+
+/** Remembers forms by their tokens, each of which was given to one page. Bounded; this node's only. */
+function sentForms(): (form: Form, work: () => Promise<Outcome>) => Promise<Outcome> {
+  const sent = new LRUCache<string, true>({ max: 10_000, ttl: dayMs });
+  return async (form, work) => {
+    const token = field(form, '_csrf');
+    if (sent.has(token)) {
+      throw new UserError(
+        'this form was sent already, and what it made was shown then; take that back if it is lost',
+      );
+    }
+    sent.set(token, true);
+    try {
+      return await work();
+    } catch (error) {
+      sent.delete(token);
+      throw error;
+    }
+  };
+}
+
 /** Registers a section: its page, and its forms, each with a token that belongs to the session. */
-export function section(app: FastifyInstance, { name, title, load, actions }: Section): void {
+export function section(app: FastifyInstance, { name, title, load, once = [], actions }: Section): void {
   const base = `/o/:org/${name}`;
+  const sendOnce = sentForms();
   const show = async (admin: Admin, request: FastifyRequest, reply: FastifyReply, more: Shown) =>
     render(request, reply, name, {
       title,
       org: admin.membership,
+      section: name,
       sections: sections.map((each) => ({ ...each, current: each.name === name })),
       ...(await load(admin, request)),
       ...more,
@@ -152,7 +181,8 @@ export function section(app: FastifyInstance, { name, title, load, actions }: Se
       const admin = adminOf(app, request);
       const form = (request.body ?? {}) as Form;
       try {
-        const outcome = await act(admin, form, request);
+        const work = () => act(admin, form, request);
+        const outcome = once.includes(action) ? await sendOnce(form, work) : await work();
         if ('shown' in outcome) return await show(admin, request, reply, outcome.shown);
         return await reply.redirect(`/setup/o/${admin.membership.slug}/${name}?done=${outcome.done}`, 303);
       } catch (error) {
@@ -161,29 +191,42 @@ export function section(app: FastifyInstance, { name, title, load, actions }: Se
         return show(admin, request, reply, { problem: error.message, form });
       }
     });
+    getBack(app, `${base}/${action}`, ({ org }) => `/setup/o/${encodeURIComponent(String(org))}/${name}`);
   }
 }
 
-/** A failure as a page, with the status it has; where that fails too, as JSON. */
+/** The address of a form's answer stands in the browser; who asks for it again gets the page of the form. */
+export function getBack(
+  app: FastifyInstance,
+  url: string,
+  page: (params: Readonly<Record<string, unknown>>) => string,
+): void {
+  app.get(url, async (request, reply) =>
+    reply.redirect(page(request.params as Record<string, unknown>), 303),
+  );
+}
+
+const failureTexts: Readonly<Record<number, string>> = {
+  403: 'This form is no longer valid, or came from elsewhere. Go back, reload the page and try again.',
+  404: 'There is no such page.',
+  413: 'The form is too large.',
+};
+
+/** A failure as a page, with the status it has, for which no database is needed. */
 export async function sendFailure(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { statusCode } = (error ?? {}) as { statusCode?: number };
-  const status = error instanceof HttpError ? error.status : (statusCode ?? 500);
-  if (status >= 500) return sendError(error, request, reply);
-  const texts: Readonly<Record<number, string>> = {
-    403: 'This form is no longer valid, or came from elsewhere. Go back, reload the page and try again.',
-    404: 'There is no such page.',
-    413: 'The form is too large.',
-    415: 'This is no form.',
-  };
-  const message = error instanceof HttpError && status !== 404 ? error.message : texts[status];
-  reply.code(status);
-  if (error instanceof HttpError) reply.headers(error.extra.headers ?? {});
+  // While the process drains, requests are refused before a page's headers are there.
+  if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
+  const { status, message, extra } = failureOf(error, request);
+  // Ours say what is wrong; the framework's are for programs.
+  const text = error instanceof HttpError && status !== 404 ? message : failureTexts[status];
+  reply.code(status).headers(extra.headers ?? {});
   return render(request, reply, 'failure', {
     title: STATUS_CODES[status] ?? 'Failure',
-    message: message ?? 'That did not work.',
+    message: text ?? 'That did not work. Try again later.',
+    requestId: status >= 500 ? request.id : undefined,
   });
 }

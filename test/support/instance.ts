@@ -7,7 +7,7 @@ import { build } from '../../engine/app.ts';
 import { compile, type Resource } from '../../engine/compile/index.ts';
 import { type Config, readConfig } from '../../engine/config.ts';
 import { type Database, openDatabase } from '../../engine/database/index.ts';
-import { checkSources, readSources, type Source } from '../../engine/definition/index.ts';
+import { checkSources, readSources } from '../../engine/definition/index.ts';
 import {
   createKey,
   createOrganization,
@@ -19,6 +19,7 @@ import {
 } from '../../engine/platform/index.ts';
 import { apiPrefix } from '../../engine/routes/openapi.ts';
 import { model } from '../../engine/schema/index.ts';
+import type { Source } from '../../engine/yaml/index.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 
 export const drivers = ['embedded', 'postgresql'] as const;

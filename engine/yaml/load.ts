@@ -1,6 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
-import { basename, join, relative } from 'node:path';
-import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { UserError } from '../errors.ts';
 
 /** A YAML text and the name to show for it. */
@@ -19,8 +17,8 @@ export interface Problem {
   readonly message: string;
 }
 
-/** All mistakes found, one per line as `file:line:column  message`. */
-export class DefinitionError extends UserError {
+/** All mistakes found in YAML files, one per line as `file:line:column  message`. */
+export class YamlError extends UserError {
   constructor(readonly problems: readonly Problem[]) {
     super(problems.map((p) => `${p.file}:${p.line}:${p.column}  ${p.message}`).join('\n'));
   }
@@ -39,53 +37,55 @@ export interface Parsed {
   readonly problem: (target: Target, message: string) => Problem;
 }
 
-const maxBytes = 1024 * 1024;
-
-/**
- * Reads every `*.yaml` of a folder, by name.
- * @throws UserError when the folder cannot be read or a file is larger than 1 MiB
- */
-export async function readSources(folder: string): Promise<Source[]> {
-  const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read the folder ${folder}: ${cause.code}`);
-  });
-  const files = names.filter((name) => /\.ya?ml$/.test(name)).sort();
-  return Promise.all(
-    files.map(async (name) => {
-      const path = join(folder, name);
-      if ((await stat(path)).size > maxBytes) throw new UserError(`${path} is larger than 1 MiB`);
-      return { file: relative(process.cwd(), path) || path, text: await readFile(path, 'utf8') };
-    }),
-  );
-}
-
-/** The file's name without folder and ending. */
-export const stem = (file: string): string => basename(file).replace(/\.ya?ml$/, '');
+/** One wrong bracket can make a thousand mistakes of syntax; the first few say where it is. */
+const maxMistakes = 10;
 
 /** Parses YAML 1.2 without aliases, tags or duplicate keys. Syntax mistakes are collected into `problems`. */
 export function parseYaml(source: Source, problems: Problem[]): Parsed | undefined {
   const lines = new LineCounter();
-  const document = parseDocument(source.text, { lineCounter: lines, uniqueKeys: true, prettyErrors: false });
   const at = (offset: number, message: string): Problem => {
     const { line, col } = lines.linePos(offset);
     return { file: source.file, line: Math.max(line, 1), column: Math.max(col, 1), message };
   };
-  const mistakes = [...document.errors, ...document.warnings];
-  if (mistakes.length > 0) {
-    problems.push(...mistakes.map((mistake) => at(mistake.pos[0], mistake.message)));
-    return undefined;
-  }
   try {
-    const data: unknown = document.toJS({ maxAliasCount: 0 });
+    const document = parseDocument(source.text, {
+      lineCounter: lines,
+      uniqueKeys: true,
+      prettyErrors: false,
+    });
+    const mistakes = [
+      ...[...document.errors, ...document.warnings].map(({ pos, message }) => at(pos[0], message)),
+      ...aliases(document).map((offset) => at(offset, 'aliases (*name) are not allowed')),
+    ].slice(0, maxMistakes);
+    if (mistakes.length > 0) {
+      problems.push(...mistakes.map((mistake) => ({ ...mistake, message: plain(mistake.message) })));
+      return undefined;
+    }
     return {
       file: source.file,
-      data,
+      data: document.toJS({ maxAliasCount: 0 }) as unknown,
       problem: (target, message) => at(offsetOf(document, target), message),
     };
-  } catch {
-    problems.push(at(0, 'aliases (*name) are not allowed'));
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    problems.push(at(0, tooDeep));
     return undefined;
   }
+}
+
+const tooDeep = 'the file is nested too deeply';
+/** The parser tells of its own exhausted stack as a mistake of syntax. */
+const plain = (message: string): string => (/call stack/i.test(message) ? tooDeep : message);
+
+/** Where aliases stand. Few nodes can stand for very many by them. */
+function aliases(document: Document): number[] {
+  const found: number[] = [];
+  visit(document, {
+    Alias: (_key, node) => {
+      found.push(node.range?.[0] ?? 0);
+    },
+  });
+  return found;
 }
 
 /** Where a part stands: the nearest node that exists on its path. */
@@ -95,7 +95,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
   for (const [depth, step] of path.entries()) {
     const last = depth === path.length - 1;
     if (isMap(node)) {
-      const pair = node.items.find((item) => isScalar(item.key) && item.key.value === step);
+      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
       if (pair === undefined) break;
       const keyNode = pair.key as Node;
       offset = keyNode.range?.[0] ?? offset;

@@ -1,0 +1,124 @@
+// What every command has in common: help, one JSON object with --json, and the launcher in bin/.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { crm, crmJson, emptyStorage, project, type Storage, start, until } from '../support/process.ts';
+
+/** Every command, with what its help must tell. */
+const commands: Readonly<Record<string, readonly string[]>> = {
+  '': ['serve', 'migrate', 'check', 'openapi', 'org', 'user', 'profile', 'key', '--version'],
+  serve: ['--json'],
+  migrate: ['--create <name>', '--allow-data-loss', '--json'],
+  check: ['--json'],
+  openapi: ['--json'],
+  org: ['create'],
+  'org create': ['<slug>', '--name <name>', '--json'],
+  user: ['create'],
+  'user create': ['<email>', '--org <slug>', '--profile <name>', '--password-stdin', '--json'],
+  profile: ['create'],
+  'profile create': ['<name>', '--org <slug>', '--grant <grants...>', '*:list,read', '--json'],
+  key: ['create', 'list', 'revoke'],
+  'key create': ['--org <slug>', '--profile <name>', '--name <name>', '--expires <time>', '--json'],
+  'key list': ['--org <slug>', '--json'],
+  'key revoke': ['<id>', '--org <slug>', '--json'],
+};
+
+const resources = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
+const launcher = { program: [join(project, 'bin/crm.js')] };
+
+describe('--help', { concurrency: 2 }, () => {
+  // A database that does not answer: help must not ask for one.
+  const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
+  for (const [command, told] of Object.entries(commands)) {
+    test(`crm ${command}`.trim(), async () => {
+      const { code, stdout, stderr } = await crm([...command.split(' ').filter(Boolean), '--help'], nowhere);
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.ok(stdout.startsWith(`Usage: crm ${command}`.trim()), stdout);
+      for (const text of told) assert.ok(stdout.includes(text), `${text} in ${stdout}`);
+    });
+  }
+});
+
+describe('commands about the model', () => {
+  let storage: Storage;
+  before(async () => {
+    storage = await emptyStorage('postgresql');
+  });
+  after(() => storage.remove());
+  const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
+
+  test('check needs no database', async () => {
+    assert.deepEqual(await crmJson(['check'], nowhere), { ok: true, resources });
+    const { code, stdout } = await crm(['check'], nowhere);
+    assert.equal(code, 0);
+    assert.match(stdout, /^5 resources are right, .*accounts, cases, contacts, leads, opportunities\n$/);
+  });
+
+  test('openapi prints what the service serves, and needs no database', async () => {
+    const printed = await crmJson(['openapi'], nowhere);
+    const readable = await crm(['openapi'], nowhere);
+    assert.deepEqual(readable.json, printed);
+    assert.ok(readable.stdout.split('\n').length > 100, 'indented for people');
+    assert.match(String(printed.openapi), /^3\.1/);
+    for (const resource of resources) {
+      assert.ok(Object.hasOwn(printed.paths as object, `/api/v1/${resource}/{id}`), resource);
+    }
+  });
+
+  test('migrate says what it applied; again there is nothing to do', async () => {
+    const first = await crmJson(['migrate'], storage.environment);
+    assert.match(String(first.applied), /^Migration\d{14}_initial/);
+    assert.deepEqual(await crmJson(['migrate'], storage.environment), { applied: [] });
+    const { code, stdout } = await crm(['migrate'], storage.environment);
+    assert.deepEqual([code, stdout], [0, 'The database has every migration.\n']);
+  });
+
+  test('migrate --create without a change of the definitions writes nothing', async () => {
+    assert.deepEqual(await crmJson(['migrate', '--create', 'nothing'], nowhere), {
+      file: null,
+      statements: [],
+    });
+  });
+});
+
+describe('bin/crm.js', () => {
+  let storage: Storage;
+  before(async () => {
+    storage = await emptyStorage('postgresql');
+  });
+  after(() => storage.remove());
+
+  test('runs commands from any folder and hands on output and exit code', async () => {
+    const options = { ...launcher, cwd: '/' };
+    assert.deepEqual(await crmJson(['check'], storage.environment, options), { ok: true, resources });
+    const refused = await crm(['migrate', '--create', '../up'], storage.environment, options);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /^crm: "\.\.\/up" is no migration name/);
+  });
+
+  test('hands on standard input', async () => {
+    const { environment } = storage;
+    await crmJson(['migrate'], environment, launcher);
+    await crmJson(['org', 'create', 'acme'], environment, launcher);
+    const user = ['user', 'create', 'a@acme.example', '--org', 'acme', '--profile', 'read-only'];
+    const made = await crmJson([...user, '--password-stdin'], environment, {
+      ...launcher,
+      input: 'a long enough password\n',
+    });
+    assert.equal(made.created, true);
+  });
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    test(`${signal} stops the service behind it, with exit code 0`, async () => {
+      const environment = { ...storage.environment, MIGRATE_ON_START: 'true', PORT: '0' };
+      const service = start(['serve', '--json'], environment, launcher);
+      await until(() => service.stdout().includes('\n'), 'listen', 30_000);
+      const { url } = JSON.parse(service.stdout()) as { url: string };
+      assert.equal((await fetch(`${url}/docs/openapi.json`)).status, 200);
+      service.signal(signal);
+      const { code, stderr } = await service.ended;
+      assert.deepEqual([code, stderr], [0, '']);
+      await assert.rejects(fetch(`${url}/docs/openapi.json`), 'nothing listens any more');
+    });
+  }
+});

@@ -1,0 +1,263 @@
+// Organizations, users, profiles and keys made on the command line, and what the keys may do on the service.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { verify } from 'argon2';
+import { drivers } from '../support/instance.ts';
+import {
+  crm,
+  crmJson,
+  type Environment,
+  emptyStorage,
+  onDatabase,
+  type Service,
+  type Storage,
+  serve,
+  until,
+} from '../support/process.ts';
+
+const keyForm = /^crm_[0-9A-Za-z]{10}_[0-9A-Za-z]{49}$/;
+const given = 'correct horse battery staple';
+
+/** What one database was given, before its service starts. */
+interface Made {
+  readonly generated: Record<string, unknown>;
+  readonly keys: Readonly<Record<string, Record<string, unknown>>>;
+}
+
+const member = (email: string, org: string, profile = 'administrator') =>
+  ['user', 'create', email, '--org', org, '--profile', profile] as const;
+const key = (...options: string[]) => ['key', 'create', '--org', 'acme', ...options] as const;
+
+/** Runs the commands that fill a database, each checked for its one JSON object. */
+async function fill(environment: Environment): Promise<Made> {
+  const make = (args: readonly string[], input?: string) =>
+    crmJson(args, environment, input === undefined ? {} : { input });
+  assert.deepEqual(await make(['org', 'create', 'acme', '--name', 'Acme Ltd ☃']), {
+    id: '1',
+    slug: 'acme',
+    name: 'Acme Ltd ☃',
+    profiles: ['administrator', 'read-only'],
+  });
+  assert.deepEqual((await make(['org', 'create', 'beta'])).name, 'beta', 'the slug is the name');
+  assert.deepEqual(
+    await make([
+      ...['profile', 'create', 'sales', '--org', 'acme', '--grant', 'leads:list,read', 'contacts:*'],
+      ...['--grant', '*:delete', '--grant', 'leads:read'],
+    ]),
+    {
+      id: '5',
+      name: 'sales',
+      organization: 'acme',
+      grants: [
+        { object: 'leads', actions: ['list', 'read'] },
+        { object: 'contacts', actions: ['*'] },
+        { object: '*', actions: ['delete'] },
+        { object: 'leads', actions: ['read'] },
+      ],
+    },
+  );
+  const generated = await make(member('Ann@Acme.example', 'acme'));
+  const known = await make(member('ann@acme.example', 'beta', 'read-only'), `${given}\n`);
+  const piped = await make(
+    [...member('bob@acme.example', 'acme', 'sales'), '--password-stdin'],
+    `${given}\r\nmore`,
+  );
+  assert.deepEqual(known, {
+    id: generated.id,
+    email: 'ann@acme.example',
+    organization: 'beta',
+    profile: 'read-only',
+    created: false,
+  });
+  assert.deepEqual(
+    [piped.created, piped.password, generated.created],
+    [true, undefined, true],
+    'a password is printed only where it was made',
+  );
+  return {
+    generated,
+    keys: {
+      all: await make(key()),
+      sales: await make(key('--profile', 'sales', '--name', 'Website')),
+      reader: await make(key('--profile', 'read-only', '--expires', '2999-01-31')),
+      beta: await make(['key', 'create', '--org', 'beta']),
+      revoked: await make(key()),
+    },
+  };
+}
+
+/** Status of a request with each key, in the order of the columns. */
+const columns = ['all', 'sales', 'reader', 'beta', 'revoked'] as const;
+const rights: readonly (readonly [request: string, body: unknown, ...statuses: number[]])[] = [
+  ['GET /api/v1/leads', undefined, 200, 200, 200, 200, 401],
+  ['GET /api/v1/leads/1', undefined, 200, 200, 200, 404, 401],
+  ['POST /api/v1/leads', {}, 201, 403, 403, 201, 401],
+  ['PUT /api/v1/leads/1', {}, 200, 403, 403, 404, 401],
+  ['DELETE /api/v1/leads/999', undefined, 404, 404, 403, 404, 401],
+  ['POST /api/v1/contacts', {}, 201, 201, 403, 201, 401],
+  ['GET /api/v1/cases', undefined, 200, 403, 200, 200, 401],
+  ['DELETE /api/v1/cases/999', undefined, 404, 404, 403, 404, 401],
+];
+
+for (const driver of drivers) {
+  describe(`people and keys (${driver})`, () => {
+    let storage: Storage;
+    let made: Made;
+    let service: Service;
+    const plaintext = (name: string) => String(made.keys[name]?.key);
+    before(async () => {
+      storage = await emptyStorage(driver);
+      if (driver === 'postgresql') await crmJson(['migrate'], storage.environment);
+      made = await fill(storage.environment);
+      const id = String(made.keys.revoked?.id);
+      assert.deepEqual(await crmJson(['key', 'revoke', id, '--org', 'acme'], storage.environment), {
+        id,
+        revoked: true,
+      });
+    });
+    after(async () => {
+      await service?.kill();
+      await storage.remove();
+    });
+
+    test('a key is printed with what it is, and has the documented form', () => {
+      const { key: text, ...rest } = made.keys.reader ?? {};
+      assert.match(String(text), keyForm);
+      assert.deepEqual(rest, {
+        id: '3',
+        name: 'API key',
+        organization: 'acme',
+        profile: 'read-only',
+        last_four: String(text).slice(-4),
+        expires_at: '2999-01-31T00:00:00.000Z',
+      });
+      assert.deepEqual([made.keys.sales?.name, made.keys.all?.profile], ['Website', 'administrator']);
+    });
+
+    test('passwords are stored as argon2id of what was given or printed; keys and passwords nowhere as text', async () => {
+      const [users, everything] = await onDatabase(storage.environment, async (query) => [
+        await query('select email, password_hash from crm_users order by id'),
+        JSON.stringify([await query('select * from crm_users'), await query('select * from crm_api_keys')]),
+      ]);
+      const [[ann, annHash], [bob, bobHash]] = users as [[string, string], [string, string]];
+      assert.deepEqual([users.length, ann, bob], [2, 'ann@acme.example', 'bob@acme.example']);
+      assert.match(annHash, /^\$argon2id\$/);
+      assert.ok(
+        await verify(annHash, String(made.generated.password)),
+        'the generated one, not the later one',
+      );
+      assert.ok(await verify(bobHash, given), 'up to the end of its line');
+      for (const secret of [given, String(made.generated.password), ...columns.map(plaintext)]) {
+        assert.ok(!everything.includes(secret));
+        // Without the prefix, the public id and the checksum.
+        if (secret.startsWith('crm_')) assert.ok(!everything.includes(secret.slice(15, -6)));
+      }
+    });
+
+    test('key list shows every key of the organization, and no secret', async () => {
+      const { keys } = (await crmJson(['key', 'list', '--org', 'acme'], storage.environment)) as {
+        keys: Record<string, string | null>[];
+      };
+      assert.deepEqual(
+        keys.map(({ id, name, profile }) => [id, name, profile]),
+        [
+          ['1', 'API key', 'administrator'],
+          ['2', 'Website', 'sales'],
+          ['3', 'API key', 'read-only'],
+          ['5', 'API key', 'administrator'],
+        ],
+      );
+      for (const one of keys) {
+        assert.deepEqual(Object.keys(one), [
+          ...['id', 'name', 'profile', 'profile_id', 'created_by', 'last_four', 'created_at', 'last_used_at'],
+          ...['expires_at', 'revoked_at'],
+        ]);
+        assert.equal(one.revoked_at !== null, one.id === '5');
+        assert.equal(one.last_used_at, null);
+      }
+      const { stdout } = await crm(['key', 'list', '--org', 'acme'], storage.environment);
+      assert.match(stdout, /^id {2}name +profile +key +created +last used +state\n1 {3}API key/);
+      assert.match(stdout, / until 2999-01-31T00:00:00.000Z\n5 .* revoked \d{4}-/);
+      for (const name of columns) assert.ok(!stdout.includes(plaintext(name).slice(4, 14)));
+    });
+
+    test('each key may do what its profile grants, in its own organization', async () => {
+      service = await serve(storage.environment);
+      assert.equal(Object.hasOwn(service.printed, 'key'), false, 'no demo where an organization exists');
+      await service.call('POST /api/v1/leads', { key: plaintext('all'), body: { last_name: 'One' } });
+      for (const [request, body, ...statuses] of rights) {
+        const answers = await Promise.all(
+          columns.map((name) => service.call(request, { key: plaintext(name), body })),
+        );
+        assert.deepEqual(
+          answers.map(({ status }) => status),
+          statuses,
+          request,
+        );
+      }
+      assert.equal((await service.call('GET /api/v1/leads')).status, 401);
+    });
+  });
+}
+
+describe('commands beside a running service (postgresql)', () => {
+  let storage: Storage;
+  let service: Service;
+  before(async () => {
+    storage = await emptyStorage('postgresql');
+    await crmJson(['migrate'], storage.environment);
+    await crmJson(['org', 'create', 'acme'], storage.environment);
+    service = await serve(storage.environment);
+  });
+  after(async () => {
+    await service.kill();
+    await storage.remove();
+  });
+  const status = async (text: unknown, request = 'GET /api/v1/leads') =>
+    (await service.call(request, { key: String(text) })).status;
+
+  test('a new profile and its key work at once; a revoked key ends within a second', async () => {
+    const profile = ['profile', 'create', 'lister', '--org', 'acme', '--grant', 'leads:list'];
+    await crmJson(profile, storage.environment);
+    const made = await crmJson(key('--profile', 'lister'), storage.environment);
+    assert.equal(await status(made.key), 200);
+    assert.equal(await status(made.key, 'GET /api/v1/cases'), 403);
+    // Kept in use, so that the service has it in memory when it is revoked.
+    let revoked = false;
+    const user = (async () => {
+      while (!revoked) assert.ok([200, 401].includes(await status(made.key)));
+    })();
+    await crmJson(['key', 'revoke', String(made.id), '--org', 'acme'], storage.environment);
+    await until(async () => (await status(made.key)) === 401, 'refuse the revoked key', 1000);
+    revoked = true;
+    await user;
+    assert.equal(await status(made.key), 401, 'for good');
+  });
+
+  test('a key ends at its expiry', async () => {
+    const soon = new Date(Date.now() + 4000).toISOString();
+    const made = await crmJson(key('--expires', soon), storage.environment);
+    assert.equal(made.expires_at, soon);
+    await until(async () => (await status(made.key)) === 401, 'expire', 6000);
+    assert.ok(Date.now() >= Date.parse(soon));
+  });
+
+  test('without --json people read sentences, and a secret stands alone on the last line', async () => {
+    const { environment } = storage;
+    const org = await crm(['org', 'create', 'gamma'], environment);
+    assert.equal(org.stdout, 'Organization "gamma" made, with the profiles administrator and read-only.\n');
+    const profile = await crm(['profile', 'create', 'p', '--org', 'gamma', '--grant', '*:*'], environment);
+    assert.equal(profile.stdout, 'Profile "p" made in "gamma", with 1 grant(s).\n');
+    const user = await crm(member('c@gamma.example', 'gamma', 'p'), environment);
+    assert.match(
+      user.stdout,
+      /^User c@gamma\.example made, as p of "gamma"\.\nPassword, shown this once: \S{16,}\n$/,
+    );
+    const made = await crm(['key', 'create', '--org', 'gamma'], environment);
+    assert.match(made.stdout, /^Key \d+ made for "gamma", as administrator\. Shown this once:\ncrm_\S+\n$/);
+    assert.equal(await status(made.stdout.trim().split('\n').at(-1)), 200);
+    const id = /\d+/.exec(made.stdout)?.[0] ?? '';
+    const revoked = await crm(['key', 'revoke', id, '--org', 'gamma'], environment);
+    assert.equal(revoked.stdout, `Key ${id} is revoked; every node refuses it within a second.\n`);
+  });
+});

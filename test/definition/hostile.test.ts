@@ -1,0 +1,210 @@
+// YAML that is meant to harm: refused with its place, fast, and without a trace in the process.
+import assert from 'node:assert/strict';
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { readConfig } from '../../engine/config.ts';
+import { checkSources, readSources } from '../../engine/definition/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { type Problem, YamlError } from '../../engine/yaml/index.ts';
+import { temporaryFolder } from '../support/instance.ts';
+
+const head = [
+  'fields:',
+  '  id: { type: int64, read_only: true, set: id }',
+  '  organization_id: { type: int64, read_only: true, set: organization }',
+];
+const things = (...lines: string[]) => [...head, ...lines, ''].join('\n');
+
+/** The problems of a text, which must be found within a second. */
+function problemsOf(text: string): readonly Problem[] {
+  const start = performance.now();
+  try {
+    checkSources([{ file: 'things.yaml', text }]);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof YamlError, String(error));
+    assert.ok(performance.now() - start < 1000, 'found within a second');
+    return error.problems;
+  }
+}
+
+/** Nine lists, each of ten aliases of the one before. */
+const bomb = [...'abcdefghi']
+  .map((name, index, all) => {
+    const item = index === 0 ? 'x' : `*${all[index - 1]}`;
+    return `${name}: &${name} [${Array(10).fill(item)}]`;
+  })
+  .join('\n');
+
+const refused: readonly (readonly [what: string, text: string, place: string, message: RegExp])[] = [
+  ['an alias', things('  a: &x { type: string }', '  b: *x'), '5:6', /^aliases .* are not allowed$/],
+  ['aliases that expand to 10^9 nodes', bomb, '2:8', /^aliases .* are not allowed$/],
+  ['a merge key', things('  a: { type: string, <<: { nullable: true } }'), '4:22', /^unknown key "<<"/],
+  ['a merged alias', things('  a: &x { type: string }', '  b:', '    <<: *x'), '6:9', /^aliases /],
+  [
+    'a duplicate key',
+    things('  a: { type: string }', '  a: { type: text }'),
+    '5:3',
+    /^Map keys must be unique$/,
+  ],
+  [
+    'a duplicate resource key',
+    things('sort: { by: id }', 'sort: { by: id }'),
+    '5:1',
+    /^Map keys must be unique$/,
+  ],
+  [
+    '__proto__ as a field',
+    things('  __proto__: { type: string }'),
+    '4:3',
+    /^"__proto__" must be a lower-case letter/,
+  ],
+  [
+    '__proto__ in a field',
+    things('  a: { type: string, __proto__: { set: id } }'),
+    '4:22',
+    /^unknown key "__proto__"/,
+  ],
+  ['__proto__ in a resource', things('__proto__: { polluted: true }'), '4:1', /^unknown key "__proto__"/],
+  [
+    '"__proto__" by escapes',
+    things('  "\\x5f_proto__": { type: string }'),
+    '4:3',
+    /^"__proto__" must be a lower-case letter/,
+  ],
+  ['constructor as a field', things('  constructor: { type: string }'), '4:3', /^"constructor" cannot be/],
+  ['a JavaScript tag', things('  a: { type: !!js/function "x" }'), '4:14', /^Unresolved tag/],
+  ['a binary tag', things('  a: { type: string, default: !!binary aGk= }'), '4:40', /^default must be/],
+  ['a tag of its own', `!thing\n${things()}`, '1:1', /^Unresolved tag/],
+  ['an infinite number', things('  a: { type: number, default: .inf }'), '4:31', /^default must be/],
+  ['not a number', things('  a: { type: number, default: .nan }'), '4:31', /^default must be/],
+  ['two documents', things('---', 'fields: {}'), '4:1', /^Source contains multiple documents/],
+  ['a tab as indentation', things('\tsort: { by: id }'), '4:1', /^Tabs are not allowed/],
+  ['a list', '- fields\n', '1:1', /^the file must be/],
+  ['a text', 'fields', '1:1', /^the file must be/],
+  ['nothing', '', '1:1', /^the file must be/],
+  ['only a comment', '# fields:\n', '1:1', /^the file must be/],
+];
+
+describe('hostile YAML', () => {
+  for (const [what, text, place, message] of refused) {
+    test(`${what} is refused at its place`, () => {
+      const [problem, ...more] = problemsOf(text);
+      assert.match(problem?.message ?? 'accepted', message);
+      assert.equal(`${problem?.line}:${problem?.column}`, place);
+      assert.ok(more.length <= 1000, 'and not once for each alias');
+      assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+      assert.equal(({} as { set?: unknown }).set, undefined);
+    });
+  }
+
+  for (const [what, text] of [
+    ['unclosed lists', `fields: ${'['.repeat(20_000)}`],
+    ['lists', `fields: ${'['.repeat(20_000)}${']'.repeat(20_000)}`],
+    ['maps', `fields: ${'{a: '.repeat(20_000)}${'}'.repeat(20_000)}`],
+    ['indented maps', Array.from({ length: 1500 }, (_, depth) => `${' '.repeat(depth)}a:`).join('\n')],
+    ['list items', `fields:\n  ${'- '.repeat(20_000)}x`],
+  ] as const) {
+    test(`${what} nested 20,000 deep are refused in one screen, without the words of a crash`, () => {
+      const problems = problemsOf(text);
+      assert.ok(problems.length >= 1 && problems.length <= 20, `${problems.length} lines`);
+      for (const { file, line, column, message } of problems) {
+        assert.equal(file, 'things.yaml');
+        assert.ok(line >= 1 && column >= 1);
+        assert.doesNotMatch(message, /call stack/i);
+      }
+    });
+  }
+
+  test('plain scalars are what YAML 1.2 says: NO and 010 surprise nobody', () => {
+    const text = things(
+      '  a: { type: string, default: NO }',
+      '  b: { type: integer, default: 010 }',
+      '  c: { type: integer, default: 0x10 }',
+      '  d: { type: string, default: 2026-03-01 }',
+      '  e: { type: boolean, default: true }',
+    );
+    const [resource] = checkSources([{ file: 'things.yaml', text }]);
+    assert.deepEqual(
+      resource?.fields.slice(2).map((field) => field.default),
+      ['NO', 10, 16, '2026-03-01', true],
+    );
+  });
+
+  test('10,000 fields are checked within seconds', () => {
+    const fields = Array.from({ length: 10_000 }, (_, index) => `  f${index}: { type: string }`);
+    const start = performance.now();
+    assert.equal(checkSources([{ file: 'things.yaml', text: things(...fields) }])[0]?.fields.length, 10_002);
+    assert.ok(performance.now() - start < 10_000);
+  });
+});
+
+describe('the folder of definitions', () => {
+  test('the shipped resources are free of problems, and their files name themselves', async () => {
+    const sources = await readSources(readConfig({}).resources);
+    const definitions = checkSources(sources);
+    assert.deepEqual(
+      definitions.map(({ name }) => name),
+      ['accounts', 'cases', 'contacts', 'leads', 'opportunities'],
+    );
+    for (const { fields } of definitions) {
+      for (const field of fields) assert.notEqual(field.description, '', `${field.name} is described`);
+    }
+  });
+
+  test('a file over 1 MiB is refused by name, before it is parsed', async () => {
+    const { path, remove } = temporaryFolder();
+    try {
+      writeFileSync(join(path, 'big.yaml'), `# ${'x'.repeat(1024 * 1024)}\n`);
+      await assert.rejects(readSources(path), (error: Error) => {
+        assert.ok(error instanceof UserError);
+        assert.equal(error.message, `${join(path, 'big.yaml')} is larger than 1 MiB`);
+        return true;
+      });
+    } finally {
+      remove();
+    }
+  });
+
+  test('only *.yaml and *.yml count, in the order of their names', async () => {
+    const { path, remove } = temporaryFolder();
+    try {
+      for (const name of ['b.yaml', 'a.yml', 'c.yaml~', 'README.md', '.d.yaml.swp'])
+        writeFileSync(join(path, name), name);
+      const sources = await readSources(path);
+      assert.deepEqual(
+        sources.map(({ text }) => text),
+        ['a.yml', 'b.yaml'],
+      );
+    } finally {
+      remove();
+    }
+  });
+
+  for (const [what, make] of [
+    ['a link to nowhere', (path: string) => symlinkSync(join(path, 'nowhere'), join(path, 'a.yaml'))],
+    ['a link to a folder', (path: string) => symlinkSync('/', join(path, 'a.yaml'))],
+    ['a link to itself', (path: string) => symlinkSync(join(path, 'a.yaml'), join(path, 'a.yaml'))],
+  ] as const) {
+    test(`${what} is a mistake told in one line, not a crash`, async () => {
+      const { path, remove } = temporaryFolder();
+      try {
+        make(path);
+        await assert.rejects(readSources(path), (error: Error) => {
+          assert.ok(error instanceof UserError, String(error));
+          assert.ok(error.message.includes(join(path, 'a.yaml')));
+          return true;
+        });
+      } finally {
+        remove();
+      }
+    });
+  }
+
+  test('a folder that is not there is told by name', async () => {
+    await assert.rejects(readSources('/nowhere/at/all'), {
+      message: 'cannot read the folder /nowhere/at/all: ENOENT',
+    });
+  });
+});

@@ -1,0 +1,265 @@
+// Bodies of POST and PUT: their form as a whole, and values of wrong JSON types.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { kinds, wrongValues } from '../support/every-type.ts';
+import { onBothDrivers } from '../support/instance.ts';
+import { exactRecord, objectText } from '../support/reading.ts';
+import {
+  definitions,
+  fieldsOf,
+  fullBody,
+  type Pair,
+  twoOrganizations,
+  writable,
+} from '../support/records.ts';
+import { writesOf } from '../support/writes.ts';
+
+/** What is asked of a value of each JSON format or type, in words. */
+const expected: Readonly<Record<string, string>> = {
+  string: 'a string',
+  int32: 'an integer from -2147483648 to 2147483647',
+  int64: 'an integer of 64 bits',
+  number: 'a number',
+  'date-time': 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
+};
+
+onBothDrivers('bodies', (instance) => {
+  let pair: Pair;
+  const writes = writesOf(instance, () => pair);
+  before(async () => {
+    pair = await twoOrganizations(instance());
+  });
+
+  describe('Wrong JSON type', () => {
+    for (const definition of definitions) {
+      const sentence = ({ name, type, to }: (typeof definition.fields)[number]) =>
+        `${name} must be ${to === undefined ? expected[String(type.json.format ?? type.json.type)] : 'the id of a record (an integer) or null'}`;
+
+      test(`${definition.name}: each field refuses every value of another type; nothing is written`, async () => {
+        await writes.nothing(async () => {
+          for (const field of writable(definition)) {
+            const message = sentence(field);
+            for (const wrong of wrongValues(field.type)) {
+              const body = objectText([[field.name, wrong]]);
+              await writes.refused(definition, { body }, ({ json }) =>
+                assert.deepEqual(json, { error: message, fields: [{ field: field.name, message }] }, body),
+              );
+            }
+          }
+        });
+      });
+
+      test(`${definition.name}: all wrong fields at once, right ones beside them; nothing is written`, async () => {
+        const fields = writable(definition);
+        await writes.nothing(async () => {
+          for (const wrong of ['{}', '[]', '[null]', '{"$ne":null}', '{"$raw":"1"}']) {
+            const body = objectText(fields.map(({ name }) => [name, wrong]));
+            await writes.refused(definition, { body }, ({ json }) => {
+              const problems = json.fields as { field: string; message: string }[];
+              assert.deepEqual(
+                problems.map(({ field, message }) => [field, message]).sort(),
+                fields.map((field) => [field.name, sentence(field)]).sort(),
+              );
+              assert.equal(json.error, problems.map(({ message }) => message).join('; '));
+            });
+          }
+          const full = exactRecord(fullBody(definition, 'right', pair.alphaIds));
+          for (const field of fields) {
+            const body = objectText(
+              Object.keys(full).map((name) => [name, name === field.name ? 'false' : 'null']),
+            );
+            await writes.refused(definition, { body }, ({ json }) =>
+              assert.deepEqual(
+                (json.fields as { field: string }[]).map((problem) => problem.field),
+                [field.name],
+              ),
+            );
+          }
+        });
+      });
+    }
+
+    test('the table of kinds holds every JSON type', () => {
+      assert.deepEqual([...new Set(Object.values(kinds).map((text) => typeof JSON.parse(text)))].sort(), [
+        'boolean',
+        'number',
+        'object',
+        'string',
+      ]);
+    });
+  });
+
+  describe('Body that is empty, not JSON, not an object, or not sent as application/json', () => {
+    const bytes = (...values: number[]) => Uint8Array.from(values);
+    const around = (...values: number[]) =>
+      Uint8Array.from([...Buffer.from('{"name":"'), ...values, ...Buffer.from('"}')]);
+    const reasons = {
+      empty: 'the body is empty',
+      json: 'it is not JSON',
+      object: 'the body must be an object',
+      type: 'the Content-Type must be application/json',
+      utf8: 'the body is not UTF-8',
+    } as const;
+    const json = 'application/json';
+    const forms: readonly (readonly [
+      name: string,
+      body: string | Uint8Array,
+      reason: keyof typeof reasons,
+      type?: string,
+    ])[] = [
+      ['empty', '', 'empty'],
+      ...['[]', '[{}]', 'null', 'true', '1', '"{}"', '9007199254740993', ' [ ] '].map(
+        (body) => [body, body, 'object'] as const,
+      ),
+      ...[
+        ...['{', '}', '{"a"}', '{"a":}', '{"a":1,}', '{a:1}', "{'a':1}", '{"a":1}{}', '{"a":01}', '{"a":+1}'],
+        ...[
+          '{"a":.5}',
+          '{"a":5.}',
+          '{"a":0x1}',
+          '{"a":NaN}',
+          '{"a":-Infinity}',
+          '{"a":undefined}',
+          '{}//',
+          '/**/{}',
+        ],
+        ...[
+          '{"a":"\n"}',
+          '{"a":"\\x41"}',
+          '{"a":"\\u12"}',
+          '{"a":tru}',
+          'name=x',
+          '<a/>',
+          'undefined',
+          ' ',
+          '{\0}',
+        ],
+        ...[
+          '{"name":"x"',
+          '{"name":"x',
+          '{"name":"x"}]',
+          '{"a":1e}',
+          '{"a":1,,"b":2}',
+          '{"a" 1}',
+          ")]}',\n{}",
+        ],
+      ].map((body) => [JSON.stringify(body), body, 'json'] as const),
+      ['a byte that is none', around(0xff), 'utf8'],
+      ['a lone continuation', around(0x80), 'utf8'],
+      ['an overlong NUL', around(0xc0, 0x80), 'utf8'],
+      ['an encoded surrogate', around(0xed, 0xa0, 0x80), 'utf8'],
+      ['past U+10FFFF', around(0xf4, 0x90, 0x80, 0x80), 'utf8'],
+      ['a cut sequence', around(0xe4, 0xb8), 'utf8'],
+      ['Latin-1', around(0xfc), 'utf8'],
+      ['UTF-16 with a mark', bytes(0xff, 0xfe, ...Buffer.from('{}', 'utf16le')), 'utf8'],
+      ['UTF-16 without a mark', bytes(...Buffer.from('{}', 'utf16le')), 'json'],
+      ['gzip', bytes(0x1f, 0x8b, 8, 0, 0, 0, 0, 0), 'utf8'],
+      ...[
+        ...[
+          'text/plain',
+          'text/json',
+          'text/plain;charset=UTF-8',
+          'application/x-www-form-urlencoded',
+          'multipart/form-data',
+        ],
+        ...[
+          'multipart/form-data; boundary=x',
+          'application/jsonp',
+          'application/json5',
+          'application/xjson',
+          'application/',
+        ],
+        ...[
+          'application/vnd.api+json',
+          'application/merge-patch+json',
+          'application/problem+json',
+          'application/octet-stream',
+        ],
+        ...[
+          'garbage',
+          '/',
+          ';',
+          '*/*',
+          'application/*',
+          'json',
+          'application/json, text/plain',
+          'text/plain, application/json',
+        ],
+        ...[
+          'application/json; charset=utf-16',
+          'application/json; charset=latin1',
+          'application/json;charset=""',
+          'a/b',
+        ],
+      ].map((type) => [`Content-Type: ${type}`, '{}', 'type', type] as const),
+    ];
+    for (const [name, body, reason, type = json] of forms) {
+      test(`${name}: ${reasons[reason]}`, async () => {
+        await writes.nothing(async () => {
+          for (const definition of definitions) {
+            const call = { body, headers: { 'content-type': type } };
+            await writes.refused(definition, call, ({ json }) =>
+              assert.deepEqual(json, { error: `invalid JSON body: ${reasons[reason]}` }),
+            );
+          }
+        });
+      });
+    }
+
+    test('no body at all', async () => {
+      for (const definition of definitions) {
+        for (const headers of [{}, { 'content-type': json }]) {
+          await writes.refused(definition, { headers }, ({ json }) =>
+            assert.deepEqual(json, { error: 'invalid JSON body: the body is empty' }),
+          );
+        }
+      }
+    });
+
+    for (const type of [
+      ...['application/json', 'Application/JSON', ' application/json ', 'application/json;charset=utf-8'],
+      ...[
+        'application/json; charset=UTF-8',
+        'application/json; charset="utf-8"',
+        'application/json; charset=utf8',
+      ],
+      ...[
+        'application/json; profile=x',
+        'application/json;',
+        'application/json ; charset=utf-8',
+        'application/json\t;a=b',
+      ],
+    ]) {
+      test(`Content-Type: ${JSON.stringify(type)} is JSON`, async () => {
+        for (const definition of definitions) {
+          await writes.served(definition, { body: '{}', headers: { 'content-type': type } });
+          // The same rules hold however it is written: a parser may not be reached without its validator.
+          const field = writable(definition)[0]?.name ?? '';
+          const call = { body: objectText([[field, '{}']]), headers: { 'content-type': type } };
+          await writes.refused(definition, call, ({ json }) => assert.ok(Array.isArray(json.fields)));
+        }
+      });
+    }
+
+    for (const [name, body] of [
+      ['a byte order mark is skipped', (field: string) => `\uFEFF{"${field}":"x"}`],
+      ['white space around', (field: string) => ` \t\r\n{ "${field}" : "x" }\n `],
+      [
+        'an escaped key is that key',
+        (field: string) => `{"\\u00${field.charCodeAt(0).toString(16)}${field.slice(1)}":"\\u0078"}`,
+      ],
+      [
+        'duplicate keys: the last wins',
+        (field: string) => `{"${field}":"first","${field}":{},"${field}":"x"}`,
+      ],
+    ] as const) {
+      test(name, async () => {
+        for (const { definition, field } of fieldsOf('string')) {
+          await writes.served(definition, { body: body(field.name) }, ({ json }) =>
+            assert.equal(json[field.name], 'x'),
+          );
+        }
+      });
+    }
+  });
+});

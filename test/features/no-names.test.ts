@@ -1,0 +1,88 @@
+// TypeScript names no resource and no field: what the API serves is in the YAML files alone.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { readConfig } from '../../engine/config.ts';
+import { checkSources, readSources } from '../../engine/definition/index.ts';
+
+const root = join(import.meta.dirname, '../..');
+const files = ['engine', 'plugins'].flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => `${folder}/${name}`),
+);
+
+const resources = checkSources(await readSources(readConfig({}).resources));
+const resourceNames = new Set(resources.flatMap(({ name, singular }) => [name, singular]));
+const fieldNames = new Set(resources.flatMap(({ fields }) => fields.map((field) => field.name)));
+
+/** Words that are also English or JavaScript, and columns that the engine itself defines. */
+const allowed: Readonly<Record<string, string>> = {
+  id: 'the key of every table, demanded of every resource by definition/check.ts',
+  organization_id: 'the tenant column of every table, demanded of every resource too',
+  created_at: "a column of the platform's own tables",
+  created_by_id: "a column of the platform's keys",
+  name: "a property of definitions, and a column of the platform's own tables",
+  description: 'a key of YAML files and of OpenAPI',
+  title: 'a key of OpenAPI and of JSON Schema',
+  status: 'of an HTTP answer',
+  source: 'of a YAML text, of a number in JSON.parse',
+  state: 'an English word',
+  address: 'a network address, an e-mail address of a user',
+  email: "a column of the platform's users",
+};
+
+/** `case` is a keyword of JavaScript and, before "when", of SQL, and letters have one; all else is the resource. */
+const otherCase = /\bcase (?=')|\bcase (?=when\b)|(?:upper|lower)-?case/gi;
+
+/** The text without comments: strings are matched first, so that "//" in one of them begins no comment. */
+const withoutComments = (text: string): string =>
+  text.replace(
+    /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
+    (whole, quoted?: string) => quoted ?? whole.replace(/[^\n]/g, ' '),
+  );
+
+/** Identifiers and words in strings, with their parts: accountId is also account, lead_score also lead. */
+function* words(text: string): Generator<{ word: string; whole: boolean; line: number }> {
+  for (const [index, line] of withoutComments(text).replace(otherCase, '').split('\n').entries()) {
+    for (const [identifier] of line.matchAll(/[A-Za-z][A-Za-z0-9_]*/g)) {
+      yield { word: identifier, whole: true, line: index + 1 };
+      for (const part of identifier.split(/_|(?=[A-Z])/)) {
+        yield { word: part.toLowerCase(), whole: false, line: index + 1 };
+      }
+    }
+  }
+}
+
+describe('no file under engine/ or plugins/ names a shipped resource or one of its fields', () => {
+  test('the check sees names where they are', () => {
+    const found = [...words("const a = leadScore; // account\nuse('my_contact', x.lead_score) /* case */")];
+    assert.deepEqual(
+      found.filter(({ word }) => resourceNames.has(word)).map(({ word, line }) => `${word}:${line}`),
+      ['lead:1', 'contact:2', 'lead:2'],
+    );
+    assert.ok(found.some(({ word, whole }) => whole && word === 'lead_score'));
+    assert.ok(files.length > 40, 'and looks at every file');
+  });
+
+  for (const file of files) {
+    test(file, () => {
+      const problems = [...words(readFileSync(join(root, file), 'utf8'))]
+        .filter(({ word, whole }) =>
+          resourceNames.has(word) ? true : whole && fieldNames.has(word) && !Object.hasOwn(allowed, word),
+        )
+        .map(({ word, line }) => `${file}:${line} names "${word}"`);
+      assert.deepEqual([...new Set(problems)], []);
+    });
+  }
+
+  test('every word of the allow-list is needed', () => {
+    const used = new Set(
+      files.flatMap((file) => [...words(readFileSync(join(root, file), 'utf8'))].map(({ word }) => word)),
+    );
+    for (const word of Object.keys(allowed)) {
+      assert.ok(used.has(word) && fieldNames.has(word) && !resourceNames.has(word), word);
+    }
+  });
+});

@@ -1,0 +1,226 @@
+// Logging in: what it answers, the cookie it sets, and that a wrong e-mail looks like a wrong password.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { type Organization, onBothDrivers } from '../../support/instance.ts';
+import { cookieOf, exchange, logIn, makePerson, type Person, told } from '../../support/people.ts';
+import { assertErrorShape } from '../../support/scenario.ts';
+
+const twelveHours = 12 * 3600;
+
+onBothDrivers('login', (instance) => {
+  let acme: Organization;
+  let beta: Organization;
+  let ann: Person;
+  before(async () => {
+    acme = await instance().organization('acme');
+    beta = await instance().organization('beta');
+    ann = await makePerson(instance(), [{ organization: beta }, { organization: acme }]);
+  });
+  const post = (body: unknown, headers: Record<string, string> = {}) =>
+    instance().call('POST /auth/login', { body, headers });
+
+  test('answers a token, the person and their organizations, and nothing else', async () => {
+    const answer = await post({ email: ann.email, password: ann.password });
+    assert.equal(answer.status, 200);
+    const { access_token, expires_in, ...rest } = answer.json;
+    assert.match(String(access_token), /^[\w-]+\.[\w-]+\.[\w-]+$/);
+    assert.ok(Number(expires_in) > twelveHours - 10 && Number(expires_in) <= twelveHours, answer.text);
+    assert.deepEqual(rest, {
+      token_type: 'Bearer',
+      user: { id: Number(ann.id), email: ann.email },
+      organizations: [
+        { id: Number(acme.id), slug: 'acme', name: 'acme' },
+        { id: Number(beta.id), slug: 'beta', name: 'beta' },
+      ],
+    });
+    assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+    assert.equal(answer.headers.get('cache-control'), 'no-store');
+  });
+
+  test('/auth/me says the same, by cookie and by token', async () => {
+    const { json } = await post({ email: ann.email, password: ann.password });
+    const { user, organizations } = json;
+    const { byCookie, byToken } = await logIn(instance(), ann);
+    for (const headers of [byCookie, byToken]) {
+      const me = await instance().call('GET /auth/me', { headers });
+      assert.equal(me.status, 200);
+      assert.deepEqual(me.json, { user, organizations });
+      assert.equal(me.headers.get('cache-control'), 'no-store');
+    }
+  });
+
+  test('takes the e-mail address in any case, with blanks around it', async () => {
+    const answer = await post({ email: `  ${ann.email.toUpperCase()} `, password: ann.password });
+    assert.equal(answer.status, 200);
+    assert.deepEqual(answer.json.user, { id: Number(ann.id), email: ann.email });
+  });
+
+  test('a person of no organization can log in and has none', async () => {
+    const nobody = await makePerson(instance(), []);
+    const answer = await post({ email: nobody.email, password: nobody.password });
+    assert.equal(answer.status, 200);
+    assert.deepEqual(answer.json.organizations, []);
+  });
+
+  describe('the cookie', () => {
+    const plain = /^crm_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/;
+    const secure = /^__Host-crm_session=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/;
+    const hosts: readonly [host: string, cookie: RegExp][] = [
+      ['127.0.0.1:3000', plain],
+      ['127.0.0.1', plain],
+      ['127.8.9.1', plain],
+      ['localhost:3000', plain],
+      ['LOCALHOST', plain],
+      ['[::1]:3000', plain],
+      ['crm.localhost', plain],
+      ['crm.example', secure],
+      ['crm.example:8443', secure],
+      ['10.0.0.1', secure],
+      ['[fe80::1]', secure],
+      ['127.0.0.1.crm.example', secure],
+      ['localhost.crm.example', secure],
+      ['notlocalhost', secure],
+      ['127.crm.example', secure],
+    ];
+    for (const [host, expected] of hosts) {
+      test(`${host} → ${expected === plain ? 'without TLS' : '__Host- and Secure'}`, async () => {
+        const { email, password } = ann;
+        const answer = await exchange(instance().url, 'POST /auth/login', ['host', host], {
+          email,
+          password,
+        });
+        assert.equal(answer.status, 200, answer.text);
+        assert.equal(answer.headers.getSetCookie().length, 1);
+        assert.match(answer.headers.getSetCookie()[0] ?? '', expected);
+
+        const name = expected === plain ? 'crm_session' : '__Host-crm_session';
+        const other = expected === plain ? '__Host-crm_session' : 'crm_session';
+        const as = (cookie: string) => ['host', host, 'cookie', cookie, 'sec-fetch-site', 'same-origin'];
+        const me = (cookie: string) => exchange(instance().url, 'GET /auth/me', as(cookie));
+        assert.equal((await me(`${name}=${cookieOf(answer)}`)).status, 200);
+        // Any host beside this one could set a cookie without the prefix.
+        assert.equal((await me(`${other}=${cookieOf(answer)}`)).status, 401);
+
+        const out = await exchange(instance().url, 'POST /auth/logout', as(`${name}=${cookieOf(answer)}`));
+        assert.deepEqual(out.json, { ok: true });
+        const [cleared = ''] = out.headers.getSetCookie();
+        assert.ok(cleared.startsWith(`${name}=; `) && cleared.includes('Expires=Thu, 01 Jan 1970'), cleared);
+        assert.equal(cleared.includes('Secure'), expected === secure, 'browsers ignore it otherwise');
+      });
+    }
+  });
+
+  describe('a body that is no e-mail address and password → 400', () => {
+    const right = { email: 'a@b.example', password: 'some password' };
+    const values = [undefined, null, {}, [], ['x'], true, 7, { $ne: null }, 'a\0b'];
+    const wrong: readonly [name: string, body: unknown, type?: string][] = [
+      ['nothing', undefined],
+      ['an empty body', ''],
+      ['no JSON', '{'],
+      ['null', 'null'],
+      ['a list', []],
+      ['a text', '"a@b.example"'],
+      ['an empty object', {}],
+      ['a form', 'email=a%40b.example&password=x', 'application/x-www-form-urlencoded'],
+      ['JSON as text/plain', JSON.stringify(right), 'text/plain'],
+      ['broken UTF-8', Buffer.from('{"email":"a@b.example","password":"\xff"}', 'latin1')],
+      ['a lone surrogate', '{"email":"a@b.example","password":"\\ud800"}'],
+      ...values.flatMap((value): [string, unknown][] => [
+        [`email: ${JSON.stringify(value)}`, { ...right, email: value }],
+        [`password: ${JSON.stringify(value)}`, { ...right, password: value }],
+      ]),
+    ];
+    for (const [name, body, type] of wrong) {
+      test(name, async () => {
+        const answer = await instance().call('POST /auth/login', {
+          ...(body === undefined ? {} : { body }),
+          ...(type && { headers: { 'content-type': type } }),
+        });
+        assert.equal(answer.status, 400, answer.text);
+        assertErrorShape(answer);
+        assert.deepEqual(answer.headers.getSetCookie(), []);
+      });
+    }
+
+    test('names every wrong field', async () => {
+      const { json } = await post({ email: 1 });
+      assert.deepEqual(json.fields, [
+        { field: 'email', message: 'email must be a string' },
+        { field: 'password', message: 'password must be a string' },
+      ]);
+    });
+  });
+
+  describe('what does not fit → 401, the same for every reason', () => {
+    const wrong: readonly [name: string, email: string | undefined, password: string][] = [
+      ['another password', undefined, 'correct horse battery stapl'],
+      ['the password in another case', undefined, 'CORRECT HORSE BATTERY STAPLE'],
+      ['the password with a blank', undefined, 'correct horse battery staple '],
+      ['no password', undefined, ''],
+      ['a password of 900 kB', undefined, 'x'.repeat(900_000)],
+      ['an unknown address', 'nobody@people.example', 'correct horse battery staple'],
+      ['no address', '', ''],
+      ['an address of 10 kB', `${'x'.repeat(10_000)}@people.example`, 'x'],
+      ['SQL', "' or 1=1 --", "' or 1=1 --"],
+      ['a pattern', '%@people.example', '%'],
+      ['an address with a surrogate pair', '😀@people.example', '😀'],
+    ];
+    for (const [name, email, password] of wrong) {
+      test(name, async () => {
+        const answer = await post({ email: email ?? ann.email, password });
+        const missing = await instance().call('GET /auth/me');
+        assert.equal(answer.status, 401);
+        assert.deepEqual(told(answer), told(missing));
+        assert.deepEqual(answer.json, { error: 'missing or invalid credentials' });
+      });
+    }
+
+    test('an unknown address takes as long as a wrong password', async () => {
+      const bea = await makePerson(instance(), [{ organization: acme }]);
+      const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] };
+      for (let round = 0; round < 9; round++) {
+        for (const kind of ['known', 'unknown'] as const) {
+          const start = performance.now();
+          await post({ email: kind === 'known' ? bea.email : 'missing@people.example', password: 'wrong' });
+          times[kind].push(performance.now() - start);
+        }
+      }
+      const median = (list: number[]) => list.sort((a, b) => a - b)[4] ?? 0;
+      const ratio = median(times.known) / median(times.unknown);
+      // Without the hash an unknown address would be ten times faster.
+      assert.ok(ratio > 0.5 && ratio < 2, `ratio ${ratio}`);
+    });
+  });
+
+  test('other methods → 405', async () => {
+    for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
+      const answer = await instance().call(`${method} /auth/login`);
+      assert.equal(answer.status, 405);
+      assert.equal(answer.headers.get('allow'), 'POST');
+      assertErrorShape(answer);
+    }
+  });
+
+  test('an API key is no person', async () => {
+    for (const request of [
+      'GET /auth/me',
+      'GET /auth/sessions',
+      'POST /auth/logout',
+      'DELETE /auth/sessions/1',
+    ]) {
+      assert.equal((await instance().call(request, { key: acme.key })).status, 401, request);
+    }
+  });
+
+  test('forty logins at once do not hold up other requests', async () => {
+    let open = 40;
+    const logins = Array.from({ length: open }, (_, index) =>
+      post({ email: `crowd-${index}@people.example`, password: 'wrong' }).finally(() => open--),
+    );
+    for (let call = 0; call < 5; call++) {
+      assert.equal((await instance().call('GET /api/v1/leads', { key: acme.key })).status, 200);
+    }
+    assert.ok(open > 20, `only ${open} logins were still being judged`);
+    assert.deepEqual([...new Set((await Promise.all(logins)).map(({ status }) => status))], [401]);
+  });
+});

@@ -1,0 +1,63 @@
+// What every field type in the registry must be by itself, and what YAML may ask of it.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { compile } from '../../engine/compile/index.ts';
+import { checkSources } from '../../engine/definition/index.ts';
+import { everyType, line, looseFields, needs, referring, textual, types } from '../support/every-type.ts';
+
+describe('field types by themselves', () => {
+  const resources = compile(checkSources(everyType), '/api', false);
+  const loose = resources.find((resource) => resource.name === 'loose');
+
+  for (const [name, type] of types) {
+    test(`${name}: its abilities fit together`, () => {
+      const columns = type.columns?.({ readOnly: false }) ?? [];
+      assert.equal(type.write !== undefined, columns.length > 0, 'written exactly if stored');
+      assert.ok(type.order === undefined || columns.length > 0, 'sorted by only if stored');
+      assert.equal(type.equals !== undefined, type.among !== undefined);
+      assert.equal(type.equals !== undefined, type.parse !== undefined);
+      assert.equal(columns[0]?.suffix ?? '', '', 'the first column has the name of the field');
+      assert.equal(new Set(columns.map((column) => column.suffix)).size, columns.length);
+      const placeholders = columns.map((_, index) => `$${index + 1}`);
+      assert.equal(type.assign?.(placeholders).length ?? columns.length, columns.length);
+      assert.notEqual(type.examples.length, 0);
+      for (const example of type.examples.filter((each) => each !== null)) {
+        const written = type.write?.(example) ?? [];
+        assert.equal(written.length, columns.length);
+        assert.ok(written.every((parameter) => typeof parameter === 'string'));
+      }
+    });
+
+    test(`${name}: the body rules accept its examples`, () => {
+      for (const field of [`n_${name}`, `p_${name}`, `c_${name}`]) {
+        for (const example of type.examples) assert.deepEqual(loose?.body.judge({ [field]: example }), []);
+      }
+    });
+
+    test(`${name}: is offered by sort exactly if it can be sorted by`, () => {
+      const field = type.columns === undefined ? `c_${name}` : `n_${name}`;
+      assert.equal(loose?.sortable.has(field), type.order !== undefined);
+    });
+
+    test(`${name}: YAML may ask for the abilities that it has, and for no other`, () => {
+      const asked: [able: boolean, field: string, resource: string, complaint: string][] = [
+        [type.order !== undefined, '', 'sort: { by: x }', 'cannot be sorted by'],
+        [type.equals !== undefined, '', 'filters: [x]', 'cannot be filtered by'],
+        [type.bounded === true, ', max_length: 500', '', 'has no "max_length"'],
+        [type.bounded === true, ', pattern: a', '', 'has no "pattern"'],
+        [type.bounded === true, ', enum: [a]', '', 'has no "enum"'],
+        [type.bounded === true, ', suggested: [a]', '', 'has no "suggested"'],
+        [type.refers === true, type.refers ? '' : ', to: loose', '', 'has no "to"'],
+        [type.joins === true, type.joins ? '' : `, through: n_${referring}`, '', 'has no "through"'],
+        [type.joins === true, type.joins ? '' : `, show: [n_${textual}]`, '', 'has no "show"'],
+      ];
+      for (const [able, field, resource, complaint] of asked) {
+        const text = [looseFields, line('x', name, needs(type) + field), resource].join('\n');
+        const check = () => checkSources([{ file: 'loose.yaml', text }]);
+        const message = new RegExp(`^loose\\.yaml:\\d+:\\d+ {2}a ${name} field ${complaint}$`);
+        if (able) assert.doesNotThrow(check);
+        else assert.throws(check, { message });
+      }
+    });
+  }
+});

@@ -1,0 +1,265 @@
+// One contract for every field type in the registry. A new type is covered without a change here: what is
+// asked of it follows from its own abilities (columns, order, equals, refers …) and its JSON schema.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { FieldType } from '../../engine/fields/index.ts';
+import {
+  computed,
+  everyType,
+  kinds,
+  referring,
+  stored,
+  textual,
+  valuesOf,
+  wrongValues,
+} from '../support/every-type.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import {
+  compareValues,
+  type Exact,
+  type ExactRecord,
+  exact,
+  exactRecord,
+  numberText,
+  objectText,
+  walk,
+} from '../support/reading.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const list = '/api/v1/loose';
+/** The fields of `loose` that have a type: nullable, and plain where the type has an empty value. */
+const fieldsOf = (name: string, type: FieldType) =>
+  type.empty === undefined ? [`n_${name}`] : [`n_${name}`, `p_${name}`];
+
+const ajv = new Ajv2020({ strict: true, allErrors: true, allowUnionTypes: true })
+  .addVocabulary(['x-extensible-enum'])
+  .addFormat('int32', true)
+  .addFormat('int64', true)
+  .addFormat('date', /^\d{4}-\d\d-\d\d$/)
+  .addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/);
+
+onBothDrivers(
+  'every field type',
+  (instance) => {
+    let main: Organization;
+    /** A record that references can point to. */
+    let known: string;
+    before(async () => {
+      main = await instance().organization('main');
+      known = numberText(exactRecord((await send(`POST ${list}`, '{}')).text).id);
+    });
+    const send = (request: string, body?: string, key = main.key) =>
+      instance().call(request, body === undefined ? { key } : { key, body });
+    const values = (type: FieldType) => (type.refers ? [...valuesOf(type), known] : valuesOf(type));
+    const pathOf = (record: ExactRecord) => `${list}/${numberText(record.id)}`;
+    const all = async (query: string, key: string) => (await walk(instance(), list, query, key)).flat();
+
+    /** POST, GET, and PUT of what GET gave: the same record each time, with the shape that is described. */
+    async function roundTrip(body: string): Promise<ExactRecord> {
+      const posted = await send(`POST ${list}`, body);
+      assert.equal(posted.status, 201, posted.text);
+      const path = pathOf(exactRecord(posted.text));
+      const read = await send(`GET ${path}`);
+      assert.equal(read.text, posted.text);
+      const replaced = await send(`PUT ${path}`, read.text);
+      assert.equal(replaced.status, 200, replaced.text);
+      assert.equal(replaced.text, read.text, 'a record put back as it was read stays as it is');
+      const schema = instance().resources.find(({ name }) => name === 'loose')?.openApi.schemas.Loose;
+      assert.ok(ajv.validate(schema ?? false, read.json), ajv.errorsText());
+      return exactRecord(read.text);
+    }
+
+    for (const [name, type] of stored) {
+      test(`${name}: each value comes back as it was written`, async () => {
+        for (const value of values(type)) {
+          const fields = value === 'null' ? [`n_${name}`] : fieldsOf(name, type);
+          const record = await roundTrip(objectText(fields.map((field) => [field, value])));
+          for (const field of fields) assert.deepEqual(record[field], exact(value), field);
+        }
+      });
+
+      test(`${name}: absent and null are null or the empty value, also where PUT takes a value away`, async () => {
+        const fields = fieldsOf(name, type);
+        for (const bare of ['{}', objectText(fields.map((field) => [field, 'null']))]) {
+          const fresh = await roundTrip(bare);
+          const value = values(type).at(-1) ?? 'null';
+          const full = await roundTrip(objectText(fields.map((field) => [field, value])));
+          const emptied = await send(`PUT ${pathOf(full)}`, bare);
+          for (const record of [fresh, exactRecord(emptied.text)]) {
+            const expected = [null, exact(JSON.stringify(type.empty ?? null))].slice(0, fields.length);
+            assert.deepEqual(
+              fields.map((field) => record[field]),
+              expected,
+            );
+          }
+        }
+      });
+
+      test(`${name}: other kinds of JSON are refused and nothing is written`, async () => {
+        const value = values(type).at(-1) ?? 'null';
+        const record = await roundTrip(objectText([[`n_${name}`, value]]));
+        const before = await all('', main.key);
+        for (const field of fieldsOf(name, type)) {
+          for (const wrong of wrongValues(type)) {
+            for (const request of [`POST ${list}`, `PUT ${pathOf(record)}`]) {
+              const answer = await send(request, objectText([[field, wrong]]));
+              assert.equal(answer.status, 400, `${wrong}: ${answer.text}`);
+              assertErrorShape(answer);
+              const message = `${field} must be ${type.expected}`;
+              assert.deepEqual(answer.json, { error: message, fields: [{ field, message }] });
+            }
+          }
+        }
+        assert.deepEqual(await all('', main.key), before);
+      });
+
+      test(`${name}: lists are sorted and filtered by value`, async () => {
+        const { key } = await instance().organization(`sorting-${name.replaceAll('_', '-')}`);
+        const add = async (value: string) => {
+          const answer = await send(`POST ${list}`, objectText([[`n_${name}`, value]]), key);
+          assert.equal(answer.status, 201, answer.text);
+          return numberText(exactRecord(answer.text).id);
+        };
+        const first = await add('null');
+        const given = type.refers ? [first, 'null'] : valuesOf(type);
+        for (const value of [...given, ...given]) await add(value);
+        await assertSorted(key, `n_${name}`, type);
+        await assertFiltered(key, `n_${name}`, type, given);
+      });
+    }
+
+    async function assertSorted(key: string, field: string, { json, order }: FieldType): Promise<void> {
+      if (order === undefined) return assertUnsortable(key, field);
+      const expected = (await all('', key)).toSorted(
+        (a, b) =>
+          compareValues(json, a[field] ?? null, b[field] ?? null) ||
+          compareValues({}, a.id ?? null, b.id ?? null),
+      );
+      assert.deepEqual(await all(`sort=${field}&dir=asc`, key), expected);
+      assert.deepEqual(await all(`sort=${field}&dir=desc`, key), expected.toReversed());
+    }
+
+    async function assertUnsortable(key: string, field: string): Promise<void> {
+      const answer = await send(`GET ${list}?sort=${field}`, undefined, key);
+      assert.equal(answer.status, 400);
+      assertErrorShape(answer);
+      assert.match(String(answer.json.error), /^sort must be one of id, organization_id, /);
+      assert.doesNotMatch(answer.text, new RegExp(`\\b${field}\\b`));
+    }
+
+    async function assertFiltered(
+      key: string,
+      field: string,
+      { json, equals, expected }: FieldType,
+      given: readonly string[],
+    ): Promise<void> {
+      const records = await all('', key);
+      if (equals === undefined) {
+        assert.deepEqual(await all(`${field}=anything`, key), records, 'no such filter');
+        return;
+      }
+      const query = (value: Exact) =>
+        `${field}=${encodeURIComponent(typeof value === 'object' ? numberText(value) : String(value))}`;
+      const having = (wanted: readonly Exact[]) =>
+        records.filter(({ [field]: has = null }) =>
+          wanted.some((value) => has !== null && compareValues(json, has, value) === 0),
+        );
+      const filterable = given.map(exact).filter((value) => value !== null && value !== '');
+      assert.notEqual(filterable.length, 0);
+      for (const value of filterable) {
+        assert.notEqual(having([value]).length, 0);
+        assert.deepEqual(await all(query(value), key), having([value]), query(value));
+      }
+      const some = filterable.slice(0, 2);
+      assert.deepEqual(await all([...some, ...some].map(query).join('&'), key), having(some), 'any of them');
+      assert.deepEqual(await all(`${field}=`, key), records, 'empty: no filter');
+
+      const anyText = json.type === 'string' && json.format === undefined;
+      const nonsense = anyText
+        ? ['%00']
+        : ['%00', 'nonsense', '%20', '1%202', "'%20or%201=1--", '[]', 'null'];
+      for (const text of nonsense) {
+        const answer = await send(`GET ${list}?${field}=${text}`, undefined, key);
+        assert.equal(answer.status, 400, `${text}: ${answer.text}`);
+        assertErrorShape(answer);
+        assert.equal(answer.json.error, `${field} must be ${expected}`);
+      }
+    }
+
+    for (const [name, type] of stored.filter(([, { refers }]) => !refers)) {
+      test(`${name}: a required one is neither absent nor null`, async () => {
+        const field = `r_${name}`;
+        const others = stored
+          .filter(([other, { refers }]) => other !== name && !refers)
+          .map(([other, each]) => [`r_${other}`, valuesOf(each)[0] ?? ''] as const);
+        const accepted = await send(
+          'POST /api/v1/tight',
+          objectText([...others, [field, valuesOf(type)[0] ?? '']]),
+        );
+        assert.equal(accepted.status, 201, accepted.text);
+        for (const [body, message] of [
+          [objectText(others), `${field} is required`],
+          [objectText([...others, [field, 'null']]), `${field} must be ${type.expected}`],
+        ] as const) {
+          const answer = await send('POST /api/v1/tight', body);
+          assert.equal(answer.status, 400, answer.text);
+          assert.deepEqual(answer.json.fields, [{ field, message }]);
+        }
+      });
+    }
+
+    for (const [name, type] of stored.filter(([, { json }]) => json.type === 'number')) {
+      test(`${name}: any way to write a number keeps its value, also when it is put back`, async () => {
+        for (const text of ['1e3', '1E+2', '1e-7', '-0', '0.10', '123e100', '-1e150', '1e300', '1e-300']) {
+          const { [`n_${name}`]: value = null } = await roundTrip(objectText([[`n_${name}`, text]]));
+          assert.equal(
+            compareValues(type.json, value, exact(text)),
+            0,
+            `${text} became ${numberText(value)}`,
+          );
+        }
+      });
+    }
+
+    for (const [name, type] of computed) {
+      const field = `c_${name}`;
+
+      test(`${name}: is read with the record, never written, sorted or filtered by`, async () => {
+        const empty = exact(JSON.stringify(type.examples[0]));
+        assert.deepEqual((await roundTrip('{}'))[field], empty);
+        for (const value of Object.values(kinds)) {
+          assert.deepEqual((await roundTrip(objectText([[field, value]])))[field], empty);
+        }
+        await assertUnsortable(main.key, field);
+        assert.deepEqual(await all(`${field}=x`, main.key), await all('', main.key));
+      });
+
+      test(`${name}: shows the text of the record behind a reference`, async () => {
+        const shown = await roundTrip(objectText([[`n_${textual}`, '"Shown, Grüße"']]));
+        const link = [`n_${referring}`, numberText(shown.id)] as const;
+        assert.equal((await roundTrip(objectText([link])))[field], 'Shown, Grüße');
+      });
+
+      test(`${name}: is a string also where the text behind the reference is null`, async () => {
+        const record = await roundTrip('{}');
+        const link = objectText([[`n_${referring}`, numberText(record.id)]]);
+        assert.equal((await roundTrip(link))[field], '', 'behind a reference to another record');
+        const itself = await send(`PUT ${pathOf(record)}`, link);
+        assert.equal(exactRecord(itself.text)[field], '', 'behind a reference to the record itself');
+      });
+    }
+
+    test('all wrong fields are told at once', async () => {
+      const wrong = stored.map(([name, type]) => [`n_${name}`, wrongValues(type)[0] ?? ''] as const);
+      const answer = await send(`POST ${list}`, objectText(wrong));
+      assert.equal(answer.status, 400);
+      const fields = stored.map(([name, { expected }]) => ({
+        field: `n_${name}`,
+        message: `n_${name} must be ${expected}`,
+      }));
+      assert.deepEqual(answer.json, { error: fields.map(({ message }) => message).join('; '), fields });
+    });
+  },
+  { sources: everyType },
+);

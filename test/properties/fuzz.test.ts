@@ -1,0 +1,108 @@
+// 10,000 requests of any kind against a running server: no 5xx, every error in the one shape, nothing of another
+// organization shown or changed, no growth, and the server goes on answering.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
+import { type Answer, onBothDrivers } from '../support/instance.ts';
+import { inOneLine, type OddRequest, oddRequests, sender } from '../support/odd-requests.ts';
+import { exactRecord, numberText, rowHashes } from '../support/reading.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const batch = 50;
+const batches = 200;
+/** Batches until caches are full and functions compiled; what is held from then on should not grow. */
+const warmUp = 60;
+/**
+ * Bytes that objects and buffers may grow by over the 7,000 requests after the warm-up. What may grow is bounded by the
+ * definitions: the text of each list that is asked for the first time. 4 MiB is about 600 bytes a request, less than
+ * one request with its headers and body takes, so that keeping requests, answers or callers would show.
+ */
+const growth = 4 * 1024 * 1024;
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+function heap(): number {
+  for (let times = 0; times < 3; times++) collectGarbage();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+const secret = 'marker-of-beta';
+
+/** What holds for every answer. */
+function assertSound({ method }: OddRequest, answer: Answer): void {
+  assert.ok(answer.status >= 200 && answer.status < 500, `${answer.status} ${answer.text}`);
+  assert.ok(!answer.text.includes(secret), answer.text);
+  if (method === 'HEAD') assert.equal(answer.text, '');
+  else if (answer.status >= 400) assertErrorShape(answer);
+  else if (/^application\/json/.test(answer.headers.get('content-type') ?? '')) assert.ok(answer.json);
+}
+
+onBothDrivers('10,000 odd requests', (instance) => {
+  test('no 5xx, one error shape, nothing foreign, no growth, and it still answers', async (context) => {
+    const alpha = await instance().organization('alpha');
+    const beta = await instance().organization('beta');
+    const viewer = (await alpha.makeKey({ profile: 'read-only' })).key;
+    const ids: Record<string, string[]> = {};
+    for (const { name } of instance().resources) {
+      ids[name] = [];
+      for (const { key } of [alpha, alpha, alpha, beta]) {
+        const body = key === beta.key ? { name: secret, last_name: secret, subject: secret } : {};
+        const made = await instance().call(`POST /api/v1/${name}`, { key, body });
+        ids[name].push(numberText(exactRecord(made.text).id));
+      }
+    }
+    const before = await rowHashes(instance(), beta.id);
+    const { send, close } = sender(instance().url);
+    const seen = new Map<number, number>();
+    const heaps: number[] = [];
+    const requests = oddRequests(instance().resources, [alpha.key, alpha.key, alpha.key, viewer], ids);
+    try {
+      const lists = fc.noShrink(fc.array(requests, { minLength: batch, maxLength: batch, size: 'max' }));
+      const property = fc.asyncProperty(lists, async (list) => {
+        // All at once, over 16 connections.
+        for (const status of await Promise.all(list.map((odd) => ask(odd)))) {
+          seen.set(status, (seen.get(status) ?? 0) + 1);
+        }
+        heaps.push(heaps.length === warmUp || heaps.length === batches - 1 ? heap() : 0);
+      });
+      const ask = async (odd: OddRequest): Promise<number> => {
+        try {
+          const answer = await send(odd);
+          assertSound(odd, answer);
+          return answer.status;
+        } catch (cause) {
+          throw new Error(`${cause}\n  ${inOneLine(odd)}`, { cause });
+        }
+      };
+      // A list of 50 requests says less than the one that failed.
+      const { failed, seed, errorInstance } = await fc.check(property, { numRuns: batches });
+      assert.ok(!failed, `seed ${seed}: ${errorInstance}`);
+    } finally {
+      close();
+    }
+    context.diagnostic(
+      [...seen]
+        .sort(([a], [b]) => a - b)
+        .map(([status, times]) => `${status}: ${times}`)
+        .join(', '),
+    );
+    for (const status of [200, 201, 400, 401, 403, 404, 405])
+      assert.ok((seen.get(status) ?? 0) >= 20, `${status} was seen`);
+    assert.deepEqual(await rowHashes(instance(), beta.id), before);
+
+    const [warm = 0, last = 0] = [heaps[warmUp], heaps.at(-1)];
+    context.diagnostic(
+      `heap ${Math.round(warm / 1024)} KiB after warm-up, ${Math.round(last / 1024)} KiB at the end`,
+    );
+    assert.ok(warm > 0 && last - warm < growth, `the heap grew by ${last - warm} bytes`);
+
+    const answer = await instance().call('POST /api/v1/accounts', {
+      key: alpha.key,
+      body: { name: 'Still here' },
+    });
+    assert.deepEqual([answer.status, answer.json.name], [201, 'Still here']);
+  });
+});

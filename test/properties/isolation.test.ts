@@ -1,0 +1,274 @@
+// Tenant isolation: whatever one organization's key asks for, in whatever order, no answer shows anything of
+// another organization and no row of another changes.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import fc, { type Arbitrary } from 'fast-check';
+import { checkSources } from '../../engine/definition/index.ts';
+import { type Answer, type Organization, onBothDrivers, sourcesWith } from '../support/instance.ts';
+import { dataOf, exactRecord, numberText, rowHashes } from '../support/reading.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const definitions = checkSources(await sourcesWith());
+const slugs = ['alpha', 'beta', 'gamma'] as const;
+const perResource = 3;
+/** A mark that only the records of one organization carry, in every text. */
+const mark = (slug: string) => `marker-of-${slug}`;
+const missing = '987654321';
+
+/** Which record is meant: the organization by its distance from the caller (0 is the caller's own), and its place. */
+interface Pick {
+  readonly distance: number;
+  readonly place: number;
+}
+
+interface OneRecord {
+  readonly kind: 'read' | 'delete';
+  readonly resource: string;
+  readonly record: Pick;
+}
+interface Write {
+  readonly kind: 'create' | 'replace';
+  readonly resource: string;
+  readonly record: Pick;
+  readonly links: readonly Pick[];
+  /** Whose id, organization and owner the body claims. */
+  readonly claims: Pick;
+}
+interface List {
+  readonly kind: 'list';
+  readonly resource: string;
+  readonly sort: string;
+  readonly dir: string;
+  readonly page: number;
+  readonly filterOf: Pick;
+}
+type Step = OneRecord | Write | List;
+
+const pick: Arbitrary<Pick> = fc.record({ distance: fc.nat(2), place: fc.nat(perResource - 1) });
+const resourceName = fc.constantFrom(...definitions.map(({ name }) => name));
+const step: Arbitrary<Step> = fc.oneof(
+  fc.record({
+    kind: fc.constantFrom('read' as const, 'delete' as const),
+    resource: resourceName,
+    record: pick,
+  }),
+  fc.record({
+    kind: fc.constantFrom('create' as const, 'replace' as const),
+    resource: resourceName,
+    record: pick,
+    links: fc.array(pick, { minLength: 2, maxLength: 2 }),
+    claims: pick,
+  }),
+  fc.record({
+    kind: fc.constant('list' as const),
+    resource: resourceName,
+    sort: fc.constantFrom(
+      '',
+      ...new Set(definitions.flatMap(({ fields }) => fields.map(({ name }) => name))),
+    ),
+    dir: fc.constantFrom('', 'asc', 'desc'),
+    page: fc.integer({ min: -1, max: 3 }),
+    filterOf: pick,
+  }),
+);
+/** Ways to claim another organization, as query and headers; a key's own organization is not touched by them. */
+const claimedOrganization = fc.constantFrom('', 'alpha', 'beta', 'gamma', '1', '2', '3', 'nowhere');
+
+/** How many references a resource has; those without are made first. */
+const references = ({ fields }: (typeof definitions)[number]) =>
+  fields.filter((field) => field.to !== undefined).length;
+
+onBothDrivers('tenants', (instance) => {
+  const organizations: Record<string, Organization> = {};
+  /** Ids by organization and resource. Those of a caller's own may be gone later. */
+  const ids: Record<string, Record<string, string[]>> = {};
+
+  before(async () => {
+    for (const slug of slugs) {
+      const organization = await instance().organization(slug);
+      organizations[slug] = organization;
+      ids[slug] = {};
+      for (const { name, fields } of [...definitions].sort((a, b) => references(a) - references(b))) {
+        const texts = fields.filter((field) => !field.readOnly && field.type.text !== undefined);
+        const made: string[] = [];
+        for (let place = 0; place < perResource; place++) {
+          const body = Object.fromEntries([
+            ...texts.map((field) => [field.name, `${mark(slug)} ${place}`]),
+            ...fields
+              .filter((field) => field.to !== undefined)
+              .map((field) => [field.name, Number(ids[slug]?.[field.to ?? '']?.[place])]),
+          ]);
+          const answer = await instance().call(`POST /api/v1/${name}`, { key: organization.key, body });
+          assert.equal(answer.status, 201, answer.text);
+          made.push(numberText(exactRecord(answer.text).id));
+        }
+        const known = ids[slug];
+        if (known !== undefined) known[name] = made;
+      }
+    }
+  });
+  const at = (caller: number, distance: number) => slugs[(caller + distance) % slugs.length] ?? 'alpha';
+  const idOf = (caller: number, resource: string, { distance, place }: Pick) =>
+    ids[at(caller, distance)]?.[resource]?.[place] ?? missing;
+
+  /** The body of a write: own text, links to picked records, and claims of another's read-only values. */
+  function bodyOf(caller: number, { resource, links, claims }: Write): string {
+    const fields = definitions.find(({ name }) => name === resource)?.fields ?? [];
+    const linked = fields.filter((field) => field.to !== undefined);
+    return JSON.stringify({
+      ...Object.fromEntries(
+        linked.map((field, index) => [
+          field.name,
+          Number(idOf(caller, field.to ?? '', links[index] ?? claims)),
+        ]),
+      ),
+      ...Object.fromEntries(
+        fields
+          .filter((field) => field.type.text && !field.readOnly)
+          .map(({ name }) => [name, `${mark(at(caller, 0))} again`]),
+      ),
+      id: Number(idOf(caller, resource, claims)),
+      organization_id: Number(organizations[at(caller, claims.distance)]?.id),
+      owner_id: Number(organizations[at(caller, claims.distance)]?.user),
+    });
+  }
+
+  /** What an answer to a caller may never have. */
+  function assertNothingForeign(caller: number, answer: Answer): void {
+    const own = organizations[at(caller, 0)];
+    for (const distance of [1, 2]) {
+      assert.ok(!answer.text.includes(mark(at(caller, distance))), answer.text);
+    }
+    if (answer.status >= 400) {
+      assertErrorShape(answer);
+      return;
+    }
+    if (answer.json.ok === true) return;
+    for (const record of 'data' in answer.json ? dataOf(answer) : [exactRecord(answer.text)]) {
+      assert.deepEqual(record.organization_id, { number: own?.id });
+      for (const field of ['owner_id', 'created_by_id', 'last_modified_by_id']) {
+        assert.ok(record[field] == null || numberText(record[field]) === own?.user, field);
+      }
+    }
+  }
+
+  type Send = (request: string, body?: string) => Promise<Answer>;
+
+  /** Sends as the caller, who claims to be of another organization by every way there is. */
+  const sender = (caller: number, claimed: string): Send => {
+    const key = organizations[at(caller, 0)]?.key ?? '';
+    const headers = { 'x-org-slug': claimed, 'x-organization-id': claimed };
+    const org = claimed === '' ? '' : `org=${claimed}`;
+    return async (request, body) => {
+      const call = { key, headers, ...(body === undefined ? {} : { body }) };
+      const answer = await instance().call(`${request}${request.includes('?') ? '&' : '?'}${org}`, call);
+      assertNothingForeign(caller, answer);
+      return answer;
+    };
+  };
+
+  async function takeList(caller: number, one: List, send: Send): Promise<void> {
+    const query = new URLSearchParams({ page: String(one.page) });
+    if (one.sort !== '') query.set('sort', one.sort);
+    if (one.dir !== '') query.set('dir', one.dir);
+    const value = `${mark(at(caller, one.filterOf.distance))} ${one.filterOf.place}`;
+    for (const name of ['status', 'rating', 'stage', 'organization_id', 'account_name']) {
+      if (one.filterOf.place > 0) query.append(name, value);
+    }
+    const { status, text } = await send(`GET /api/v1/${one.resource}?${query}`);
+    assert.ok(status === 200 || status === 400, text);
+  }
+
+  async function takeRecord(caller: number, one: OneRecord | Write, send: Send): Promise<void> {
+    const path = `/api/v1/${one.resource}`;
+    const body = 'links' in one ? bodyOf(caller, one) : undefined;
+    if (one.kind === 'create') {
+      const { status, text } = await send(`POST ${path}`, body);
+      assert.ok(status === 201 || status === 400, text);
+      return;
+    }
+    const { distance, place } = one.record;
+    // Something of each organization must stay, so that there is something to protect.
+    if (one.kind === 'delete' && distance === 0 && place === 0) return;
+    const method = { read: 'GET', delete: 'DELETE', replace: 'PUT' }[one.kind];
+    const answer = await send(`${method} ${path}/${idOf(caller, one.resource, one.record)}`, body);
+    if (distance === 0) return;
+    const none = await send(`${method} ${path}/${missing}`, body);
+    assert.deepEqual([answer.status, answer.text], [404, none.text], 'foreign looks like missing');
+    assert.equal(none.status, 404);
+  }
+
+  test('no sequence of requests shows or changes anything of another organization', async () => {
+    const sequence = fc.array(step, { minLength: 30, maxLength: 60, size: 'max' });
+    await fc.assert(
+      fc.asyncProperty(fc.nat(2), claimedOrganization, sequence, async (caller, claimed, steps) => {
+        const others = [1, 2].map((distance) => organizations[at(caller, distance)]?.id ?? '');
+        const hashes = () => Promise.all(others.map((id) => rowHashes(instance(), id)));
+        const before = await hashes();
+        const send = sender(caller, claimed);
+        for (const one of steps) {
+          await (one.kind === 'list' ? takeList(caller, one, send) : takeRecord(caller, one, send));
+        }
+        assert.deepEqual(await hashes(), before);
+      }),
+      { numRuns: 25 },
+    );
+    for (const slug of slugs) {
+      const hashes = await rowHashes(instance(), organizations[slug]?.id ?? '');
+      for (const hash of Object.values(hashes)) assert.notEqual(hash, '0 ', 'there was something to protect');
+    }
+  });
+
+  test('a reference to another organization’s record is refused like one to a missing record', async () => {
+    const linked = definitions.flatMap(({ name, fields }) =>
+      fields
+        .filter((field) => field.to !== undefined)
+        .map((field) => ({ name, field: field.name, to: field.to ?? '' })),
+    );
+    assert.ok(linked.length >= 4);
+    const fresh = await instance().organization('delta');
+    for (const { name, field, to } of linked) {
+      const { key } = fresh;
+      const own = await instance().call(`POST /api/v1/${name}`, { key, body: {} });
+      const path = `/api/v1/${name}/${numberText(exactRecord(own.text).id)}`;
+      for (const request of [`POST /api/v1/${name}`, `PUT ${path}`]) {
+        const [foreign, none] = await Promise.all(
+          [ids.alpha?.[to]?.[0], missing].map((id) =>
+            instance().call(request, { key, body: { [field]: Number(id) } }),
+          ),
+        );
+        assert.equal(foreign?.status, 400);
+        assert.equal(foreign?.text, none?.text);
+      }
+      assert.equal((await instance().call(`GET ${path}`, { key })).json[field], null);
+    }
+  });
+
+  test('a link that was forced into the table shows no name of another organization', async () => {
+    const { run } = instance().database;
+    const { key, id } = await instance().organization('epsilon');
+    const body = { subject: 'Forced' };
+    const made = await instance().call('POST /api/v1/cases', { key, body });
+    const path = `/api/v1/cases/${numberText(exactRecord(made.text).id)}`;
+    const sql = (text: string, values: string[] = []) => run({ name: '', text, values });
+    await sql('alter table cases disable trigger all');
+    try {
+      await sql(
+        'update cases set account_id = $2::bigint, contact_id = $3::bigint where organization_id = $1::bigint',
+        [id, ids.alpha?.accounts?.[0] ?? '', ids.alpha?.contacts?.[0] ?? ''],
+      );
+      for (const request of [`GET ${path}`, 'GET /api/v1/cases', 'GET /api/v1/cases?page=1&status=New']) {
+        const answer = await instance().call(request, { key });
+        assert.equal(answer.status, 200);
+        assert.ok(!answer.text.includes('marker-of'), answer.text);
+      }
+      const { account_name, contact_name } = (await instance().call(`GET ${path}`, { key })).json;
+      assert.deepEqual([account_name, contact_name], ['', '']);
+    } finally {
+      await sql('update cases set account_id = null, contact_id = null where organization_id = $1::bigint', [
+        id,
+      ]);
+      await sql('alter table cases enable trigger all');
+    }
+  });
+});

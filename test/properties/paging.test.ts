@@ -1,0 +1,180 @@
+// Walking pages until one has fewer than 20 records visits each record exactly once, in the order asked for,
+// however many values are equal and however long their common beginning is.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc, { type Arbitrary } from 'fast-check';
+import { pageSize, type Resource } from '../../engine/compile/index.ts';
+import type { Field } from '../../engine/definition/index.ts';
+import { everyType, valuesOf } from '../support/every-type.ts';
+import { type Instance, onBothDrivers, sourcesWith } from '../support/instance.ts';
+import {
+  compareValues,
+  type Exact,
+  type ExactRecord,
+  exact,
+  exactRecord,
+  numberText,
+  objectText,
+  walk,
+} from '../support/reading.ts';
+
+/** Texts that an index cannot tell apart by their first 100 characters, of one to four bytes each. */
+const long = ['p', 'é', '世', '🌍'].flatMap((character) =>
+  ['', 'a', 'b', 'B', character].flatMap((end) =>
+    [99, 100, 101].map((length) => character.repeat(length) + end),
+  ),
+);
+const texts = ['', 'a', 'A', 'b', 'ab', 'a b', 'Ä', 'ä', '!', '~', ...long];
+
+/** Few values, so that many are equal. */
+function tiedValue({ type, to }: Field): Arbitrary<string> {
+  if (to !== undefined) return fc.constant('null');
+  if (type.text === undefined) return fc.constantFrom('null', ...valuesOf(type));
+  return fc
+    .oneof(fc.constantFrom(...texts.slice(0, 10)), fc.constantFrom(...long))
+    .map((text) => JSON.stringify(text));
+}
+
+const rowsOf = ({ definition }: Resource) =>
+  fc.record(
+    Object.fromEntries(
+      definition.fields.filter((field) => !field.readOnly).map((field) => [field.name, tiedValue(field)]),
+    ),
+    { requiredKeys: [] },
+  );
+
+/** What may be asked of a list. */
+interface Ask {
+  readonly sort: string | undefined;
+  readonly dir: 'asc' | 'desc' | undefined;
+  /** Values for filters, taken from the record at each place (of those that are there). */
+  readonly filters: readonly { readonly field: string; readonly places: readonly number[] }[];
+}
+
+const asks = ({ definition, sortable }: Resource): Arbitrary<Ask> =>
+  fc.record({
+    sort: fc.option(fc.constantFrom(...sortable.keys(), ...(sortable.size === 0 ? ['id'] : [])), {
+      nil: undefined,
+    }),
+    dir: fc.constantFrom('asc', 'desc', undefined),
+    filters: fc.array(
+      fc.record({
+        field: fc.constantFrom('none', ...definition.filters.map(({ name }) => name)),
+        places: fc.array(fc.nat(), { minLength: 1, maxLength: 4 }),
+      }),
+      { maxLength: 2 },
+    ),
+  });
+
+/** The records that the list must have, in its order, and the query that asks for them. */
+function expected({ definition }: Resource, all: readonly ExactRecord[], ask: Ask) {
+  const selectable = definition.sort.selectable;
+  const by = definition.fields.find(({ name }) => selectable && name === ask.sort) ?? definition.sort.by;
+  const direction =
+    (selectable ? ask.dir : undefined) ?? (by === definition.sort.by ? definition.sort.direction : 'asc');
+  const query = new URLSearchParams();
+  if (ask.sort !== undefined) query.set('sort', ask.sort);
+  if (ask.dir !== undefined) query.set('dir', ask.dir);
+  const wanted = new Map<Field, Exact[]>();
+  for (const { field: name, places } of ask.filters) {
+    const field = definition.filters.find((one) => one.name === name);
+    for (const place of places) {
+      const value = all[place % Math.max(all.length, 1)]?.[name] ?? null;
+      // Null cannot be filtered by, and an empty value is no filter.
+      if (field === undefined || value === null || value === '') continue;
+      wanted.set(field, [...(wanted.get(field) ?? []), value]);
+      query.append(name, typeof value === 'object' ? numberText(value) : String(value));
+    }
+  }
+  const ascending = all
+    .filter((record) =>
+      [...wanted].every(([{ name, type }, values]) =>
+        values.some(
+          (value) => record[name] !== null && compareValues(type.json, record[name] ?? null, value) === 0,
+        ),
+      ),
+    )
+    .toSorted(
+      (a, b) =>
+        compareValues(by.type.json, a[by.name] ?? null, b[by.name] ?? null) ||
+        compareValues({}, a.id ?? null, b.id ?? null),
+    );
+  return { query: String(query), records: direction === 'asc' ? ascending : ascending.toReversed() };
+}
+
+/** Stores records and gives many of them the same timestamps. @returns them by id, as the service shows them */
+async function store(
+  instance: Instance,
+  { name, definition }: Resource,
+  slug: string,
+  rows: readonly Readonly<Record<string, string | undefined>>[],
+): Promise<{ key: string; all: readonly ExactRecord[] }> {
+  const { key, id } = await instance.organization(slug);
+  const path = `/api/v1/${name}`;
+  const posted: string[] = [];
+  for (let start = 0; start < rows.length; start += 10) {
+    const answers = await Promise.all(
+      rows.slice(start, start + 10).map((row) =>
+        instance.call(`POST ${path}`, {
+          key,
+          body: objectText(Object.entries(row).map(([field, value]) => [field, value ?? 'null'])),
+        }),
+      ),
+    );
+    for (const answer of answers) {
+      assert.equal(answer.status, 201, answer.text);
+      posted.push(numberText(exactRecord(answer.text).id));
+    }
+  }
+  for (const { name: column } of definition.fields.filter(({ set }) => set === 'created')) {
+    await instance.database.run({
+      name: `tie ${name} ${column}`,
+      text: `update "${name}" set "${column}" = timestamptz '2026-01-01' + id % 3 * interval '1 day' where organization_id = $1::bigint`,
+      values: [id],
+    });
+  }
+  const records = await Promise.all(posted.map((one) => instance.call(`GET ${path}/${one}`, { key })));
+  return { key, all: records.map(({ text }) => exact(text) as ExactRecord) };
+}
+
+onBothDrivers(
+  'walking pages',
+  (instance) => {
+    let organizations = 0;
+
+    for (const name of ['leads', 'cases', 'contacts', 'loose']) {
+      test(`${name}: visits each record exactly once, in order`, async () => {
+        const resource = instance().resources.find((one) => one.name === name);
+        assert.ok(resource);
+        const size = fc.constantFrom(0, 19, 20, 21, 100, 119, 120, 135, 150);
+        const rows = size.chain((length) =>
+          fc.array(rowsOf(resource), { minLength: length, maxLength: length }),
+        );
+        await fc.assert(
+          fc.asyncProperty(
+            rows,
+            fc.array(asks(resource), { minLength: 12, maxLength: 12 }),
+            async (values, questions) => {
+              const { key, all } = await store(instance(), resource, `${name}-${++organizations}`, values);
+              for (const ask of questions) {
+                const { query, records } = expected(resource, all, ask);
+                const pages = await walk(instance(), `/api/v1/${name}`, query, key);
+                const seen = pages.flat();
+                assert.deepEqual(
+                  seen.map(({ id }) => numberText(id)),
+                  records.map(({ id }) => numberText(id)),
+                  query,
+                );
+                assert.deepEqual(seen, records);
+                assert.ok(pages.slice(0, -1).every((page) => page.length === pageSize));
+                assert.equal(pages.length, Math.floor(records.length / pageSize) + 1);
+              }
+            },
+          ),
+          { numRuns: 6 },
+        );
+      });
+    }
+  },
+  { sources: await sourcesWith(...everyType) },
+);

@@ -1,0 +1,138 @@
+// Makes the pictures of the pages in docs/images from a fresh demo instance: npm run screenshots.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { launch, logIn } from './support/chromium.ts';
+
+const root = join(import.meta.dirname, '..');
+const images = join(root, 'docs/images');
+const maxBytes = 200_000;
+
+interface Started {
+  readonly url: string;
+  readonly email: string;
+  readonly password: string;
+}
+
+/** Serves the demo organization as `npm start` does. */
+async function serve(dataFolder: string): Promise<{ started: Started; stop: () => Promise<void> }> {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'engine/cli/index.ts', 'serve', '--json'], {
+    cwd: root,
+    env: { ...process.env, HOST: '127.0.0.1', PORT: '0', DATA_DIR: dataFolder, DATABASE_URL: '' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exit = once(child, 'exit');
+  const first = await Promise.race([
+    once(child.stdout, 'data'),
+    exit.then(([code]) => {
+      throw new Error(`the instance ended with ${code}`);
+    }),
+  ]);
+  return {
+    started: JSON.parse(String(first[0])) as Started,
+    stop: async () => {
+      child.kill('SIGTERM');
+      await exit;
+    },
+  };
+}
+
+/** Sends a form: texts by label, choices by label. */
+async function send(page: Page, texts: Labelled, choices: Labelled, button: string): Promise<void> {
+  for (const [label, text] of Object.entries(texts)) await page.getByLabel(label, { exact: true }).fill(text);
+  for (const [label, choice] of Object.entries(choices)) {
+    await page.getByLabel(label, { exact: true }).selectOption({ label: choice });
+  }
+  await page.getByRole('button', { name: button, exact: true }).click();
+}
+type Labelled = Readonly<Record<string, string>>;
+
+/** Gives the demo organization something to show. */
+async function furnish(page: Page): Promise<void> {
+  await page.goto('/setup/o/demo/profiles');
+  for (const [name, grants] of Object.entries({
+    'Website forms': ['leads:create', 'contacts:create'],
+    Sales: ['accounts', 'contacts', 'leads', 'opportunities'].flatMap((object) =>
+      ['list', 'read', 'create', 'update'].map((action) => `${object}:${action}`),
+    ),
+  })) {
+    await send(page, { Name: name }, {}, 'Make profile');
+    const section = page.getByRole('region', { name, exact: true });
+    for (const grant of grants) await section.locator(`input[value="${grant}"]`).check();
+    await section.getByRole('button', { name: `Save ${name}` }).click();
+  }
+  await page.goto('/setup/o/demo/members');
+  for (const [email, profile] of Object.entries({
+    'sofia@demo.example': 'Sales',
+    'jonas@demo.example': 'read-only',
+  })) {
+    await send(page, { 'E-mail address': email }, { Profile: profile }, 'Invite');
+  }
+  await page.goto('/setup/o/demo/keys');
+  for (const [name, profile, expires] of [
+    ['Data warehouse', 'read-only', 'in a year'],
+    ['Landing pages', 'Website forms', 'never'],
+    ['Trade fair app', 'Sales', 'in 30 days'],
+    ['Website', 'Website forms', 'in 90 days'],
+  ] as const) {
+    await send(page, { Name: name }, { Profile: profile, Expires: expires }, 'Make key');
+  }
+}
+
+async function picture(page: Page, name: string, height?: number): Promise<void> {
+  const path = join(images, `${name}.png`);
+  const { width = 0, height: viewport = 0 } = page.viewportSize() ?? {};
+  await page.screenshot({
+    path,
+    ...(height === undefined ? {} : { clip: { x: 0, y: 0, width, height: Math.min(height, viewport) } }),
+  });
+  const { size } = statSync(path);
+  process.stdout.write(`${name}.png ${Math.round(size / 1000)} kB\n`);
+  if (size > maxBytes) throw new Error(`${name}.png is too large for a repository`);
+}
+
+async function take(browser: Browser, { url, email, password }: Started): Promise<void> {
+  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } });
+  const page = await context.newPage();
+  await page.goto('/setup/login');
+  await picture(page, 'login');
+  await logIn(page, email, password);
+  await furnish(page);
+  await page.goto('/setup/o/demo/keys');
+  await page.getByRole('button', { name: 'Revoke Trade fair app' }).click();
+  for (const name of ['keys', 'members', 'activity'] as const) {
+    await page.goto(`/setup/o/demo/${name}`);
+    await picture(page, name);
+  }
+  await page.goto('/setup/o/demo/profiles');
+  await picture(page, 'profiles');
+  await page.goto('/docs');
+  await page.getByRole('heading', { name: 'CRM API' }).first().waitFor();
+  await page.waitForLoadState('networkidle');
+  await picture(page, 'explorer');
+
+  const phone = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 390, height: 844 },
+    deviceScaleFactor: 2,
+    storageState: await context.storageState(),
+  });
+  const small = await phone.newPage();
+  await small.goto('/setup/o/demo/keys');
+  await picture(small, 'phone');
+}
+
+mkdirSync(images, { recursive: true });
+const folder = mkdtempSync(join(tmpdir(), 'crm-screenshots-'));
+const { started, stop } = await serve(folder);
+const browser = await launch();
+try {
+  await take(browser, started);
+} finally {
+  await browser.close();
+  await stop();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,94 @@
+// A real browser on a real instance. Whatever a page does wrong by itself, in any test, fails that test.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { chromiumPath, launch } from './chromium.ts';
+import { type Driver, type Instance, startInstance } from './instance.ts';
+
+/** Pages on an instance. */
+export interface World {
+  readonly instance: Instance;
+  /** A browser of its own: its cookies are nobody else's. Closed after the test. */
+  readonly open: (options?: BrowserContextOptions) => Promise<Page>;
+}
+
+/** Runs a suite in the system's Chromium. Without one it is skipped loudly; with CI=true that is a failure. */
+export function inBrowser(
+  name: string,
+  suite: (world: () => World) => void,
+  options: { driver?: Driver } & NonNullable<Parameters<typeof startInstance>[1]> = {},
+): void {
+  if (chromiumPath() === undefined) {
+    if (process.env.CI === 'true') {
+      test(name, () => assert.fail('no Chromium: CI must install it or set CHROMIUM_PATH'));
+      return;
+    }
+    process.stderr.write(
+      `\n*** SKIPPED for want of Chromium (install it or set CHROMIUM_PATH): ${name} ***\n\n`,
+    );
+    describe(name, { skip: 'no Chromium' }, () => {});
+    return;
+  }
+  const { driver = 'embedded', ...rest } = options;
+  describe(name, () => {
+    let instance: Instance;
+    let browser: Browser;
+    let watched: { context: BrowserContext; problems: () => string[] }[] = [];
+    before(async () => {
+      [instance, browser] = await Promise.all([startInstance(driver, rest), launch()]);
+    });
+    afterEach(async () => {
+      const all = watched;
+      watched = [];
+      const problems = all.flatMap((each) => each.problems());
+      await Promise.all(all.map((each) => each.context.close()));
+      assert.deepEqual(problems, [], 'what pages did wrong by themselves');
+    });
+    after(async () => {
+      await browser.close();
+      await instance.close();
+    });
+    suite(() => ({
+      instance,
+      open: async (contextOptions) => {
+        const context = await browser.newContext({ baseURL: instance.url, ...contextOptions });
+        context.setDefaultTimeout(10_000);
+        watched.push({ context, problems: await watch(context, instance.url) });
+        return context.newPage();
+      },
+    }));
+  });
+}
+
+/** Collects requests to other origins, dialogs, errors of scripts and consoles, and violations of policies. */
+async function watch(context: BrowserContext, origin: string): Promise<() => string[]> {
+  const problems: string[] = [];
+  const errors: { text: string; url: string }[] = [];
+  const refused = new Set<string>();
+  await context.addInitScript(`
+    document.addEventListener('securitypolicyviolation', (event) =>
+      console.error('policy violated: ' + event.violatedDirective + ' ' + event.blockedURI));
+  `);
+  context.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${origin}/`) && !/^(data|blob|about):/.test(url)) problems.push(`asked for ${url}`);
+  });
+  context.on('response', (response) => {
+    if (response.request().isNavigationRequest()) refused.add(response.url());
+  });
+  context.on('dialog', (dialog) => {
+    problems.push(`opened a dialog: ${dialog.message()}`);
+    return dialog.dismiss();
+  });
+  context.on('weberror', (error) => problems.push(`script failed: ${error.error().message}`));
+  context.on('console', (message) => {
+    if (message.type() === 'error') errors.push({ text: message.text(), url: message.location().url });
+  });
+  // A page that is itself an error page stands in the console too; the tests look at its status.
+  const isOfPage = ({ text, url }: { text: string; url: string }) =>
+    /^Failed to load resource: .* status of 4\d\d/.test(text) && refused.has(url);
+  return () => [
+    ...problems,
+    ...errors.filter((error) => !isOfPage(error)).map(({ text, url }) => `console: ${text} (${url})`),
+  ];
+}

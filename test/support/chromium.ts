@@ -1,0 +1,45 @@
+// The system's Chromium, for tests and for pictures.
+import { existsSync } from 'node:fs';
+import { type Browser, chromium, type Page } from 'playwright-core';
+
+const usualPaths = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/usr/bin/google-chrome-stable',
+  '/snap/bin/chromium',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+  '/Applications/Chromium.app/Contents/MacOS/Chromium',
+];
+
+/** The system's Chromium: CHROMIUM_PATH, else where it usually is; undefined where there is none. */
+export function chromiumPath(): string | undefined {
+  const given = process.env.CHROMIUM_PATH;
+  return (given === undefined || given === '' ? usualPaths : [given]).find((path) => existsSync(path));
+}
+
+/** Starts Chromium. It can reach this machine only: no other name resolves. */
+export function launch(): Promise<Browser> {
+  const executablePath = chromiumPath();
+  if (executablePath === undefined) throw new Error('no Chromium: install it or set CHROMIUM_PATH');
+  return chromium.launch({
+    executablePath,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+    ],
+  });
+}
+
+/** Logs in by the form, and waits for the page after it. */
+export async function logIn(page: Page, email: string, password = 'a long enough password'): Promise<void> {
+  await page.goto('/setup/login');
+  await page.getByLabel('E-mail address').fill(email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('button', { name: 'Log out' }).waitFor();
+}

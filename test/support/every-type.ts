@@ -1,0 +1,92 @@
+import { type FieldType, fieldTypes } from '../../engine/fields/index.ts';
+import type { Source } from '../../engine/yaml/index.ts';
+
+/** Every registered field type with its name. */
+export const types: readonly (readonly [name: string, type: FieldType])[] =
+  Object.entries<FieldType>(fieldTypes);
+export const stored = types.filter(([, type]) => type.columns !== undefined);
+export const computed = types.filter(([, type]) => type.columns === undefined);
+
+/** The first type that refers to records, and the first whose text others can show. */
+export const referring = stored.find(([, type]) => type.refers)?.[0] ?? '';
+export const textual = stored.find(([, type]) => type.text !== undefined)?.[0] ?? '';
+
+/** YAML of a field; `options` are further keys, each after a comma. */
+export const line = (field: string, typeName: string, options = '') =>
+  `  ${field}: { type: ${typeName}${options} }`;
+
+/** The keys without which a type is no valid nullable field of the resource `loose`. */
+export const needs = (type: FieldType): string =>
+  type.joins
+    ? `, through: n_${referring}, show: [n_${textual}]`
+    : `, nullable: true${type.refers ? ', to: loose' : ''}`;
+
+const identity = [
+  'fields:',
+  line('id', 'int64', ', read_only: true, set: id'),
+  line('organization_id', 'int64', ', read_only: true, set: organization'),
+];
+
+/** Fields of every type: n_… nullable, p_… plain with the type's empty value, c_… computed. */
+export const looseFields = [
+  ...identity,
+  ...stored.map(([name, type]) => line(`n_${name}`, name, needs(type))),
+  ...stored.filter(([, type]) => type.empty !== undefined).map(([name]) => line(`p_${name}`, name)),
+  ...computed.map(([name, type]) => line(`c_${name}`, name, needs(type))),
+].join('\n');
+
+/** Fields of every type that can be required. */
+const tightFields = [
+  ...identity,
+  ...stored.filter(([, type]) => !type.refers).map(([name]) => line(`r_${name}`, name, ', required: true')),
+].join('\n');
+
+/** Two resources that have every field type, whichever there are: `loose` and `tight`. */
+export const everyType: readonly Source[] = [
+  {
+    file: 'loose.yaml',
+    text: `${looseFields}\nfilters: [${stored.filter(([, type]) => type.equals).map(([name]) => `n_${name}`)}]`,
+  },
+  { file: 'tight.yaml', text: tightFields },
+];
+
+/** Further values by JSON format or type: where rounding, sign or length would show. */
+const edges: Readonly<Record<string, readonly string[]>> = {
+  int64: ['9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'],
+  number: ['12345678901234.56', '-0.000000000000000000001', '123456789012345678901234567890.123456789'],
+  'date-time': [
+    '"0001-01-01T00:00:00+12:00"',
+    '"9999-12-31T23:59:59.999999-12:00"',
+    '"2026-03-01T09:30:00-00:00"',
+    '"2026-03-01T09:30:00.000001+23:59"',
+  ],
+  string: [JSON.stringify('x'.repeat(5000)), '"\\u2028 \\\\ \\" /"', '"null"'],
+};
+
+/** JSON texts that a type must take; for references only null, for other ids depend on what is stored. */
+export function valuesOf({ json, examples, refers }: FieldType): string[] {
+  const more = refers ? [] : (edges[String(json.format ?? json.type)] ?? []);
+  return [...new Set([...examples.map((example) => JSON.stringify(example)), ...more])];
+}
+
+/** A JSON text of each kind. */
+export const kinds: Readonly<Record<string, string>> = {
+  string: '"some text"',
+  number: '7',
+  boolean: 'true',
+  object: '{}',
+  array: '[]',
+};
+
+/** JSON texts of every kind that a type is not, and numbers and texts that it cannot hold. */
+export function wrongValues({ json }: FieldType): string[] {
+  const kind = json.type === 'integer' ? 'number' : String(json.type);
+  const wrong = Object.entries(kinds)
+    .filter(([other]) => other !== kind)
+    .map(([, text]) => text);
+  if (kind === 'number') wrong.push('1e400', '"7"', '[7]');
+  if (json.type === 'integer') wrong.push('1.5', '9223372036854775808', '-9223372036854775809');
+  if (kind === 'string') wrong.push('["some text"]');
+  if (kind === 'string' && json.format !== undefined) wrong.push('"some text"', '""');
+  return wrong;
+}

@@ -1,0 +1,245 @@
+// People: how they come to be, how they log in, and requests that fetch would mend before sending them.
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import { decodeJwt } from 'jose';
+import { sql } from 'kysely';
+import { build } from '../../engine/app.ts';
+import type { Config } from '../../engine/config.ts';
+import { openDatabase } from '../../engine/database/index.ts';
+import {
+  type Actor,
+  createProfile,
+  createUser,
+  type Grant,
+  platform,
+  profileId,
+  transaction,
+} from '../../engine/platform/index.ts';
+import { model } from '../../engine/schema/index.ts';
+import { type Answer, type Call, type Instance, send } from './instance.ts';
+
+/** What tests do themselves is done by the command line. */
+export const command = ({ config }: Pick<Instance, 'config'>): Actor => ({
+  kind: 'command',
+  id: null,
+  requestId: null,
+  noted: config.audit,
+});
+
+/** Somebody with an account. */
+export interface Person {
+  readonly id: string;
+  readonly email: string;
+  readonly password: string;
+}
+
+/** A part in an organization: what a profile made for it grants, everything where nothing is said. */
+export interface Part {
+  readonly organization: { readonly id: string };
+  readonly grants?: readonly Grant[];
+}
+
+let names = 0;
+/** A name that no other has in this process. */
+export const fresh = (what: string): string => `${what}-${++names}`;
+
+/** Makes a person with a part in each of the organizations; in none, too. */
+export async function makePerson(
+  instance: Instance,
+  parts: readonly Part[],
+  { email = `${fresh('person')}@people.example`, password = 'correct horse battery staple' } = {},
+): Promise<Person> {
+  if (parts.length === 0) return outsider(instance, email, password);
+  const by = command(instance);
+  const id = await transaction(instance.database, async (tables) => {
+    let made = '';
+    for (const { organization, grants } of parts) {
+      const profile =
+        grants === undefined
+          ? await profileId(tables, organization.id, 'administrator')
+          : await createProfile(tables, by, organization.id, fresh('profile'), grants);
+      const user = { email, organization: organization.id, profile, password: () => password };
+      ({ id: made } = await createUser(tables, by, user));
+    }
+    return made;
+  });
+  return { id, email, password };
+}
+
+/** Someone who belongs to no organization any more. */
+async function outsider(instance: Instance, email: string, password: string): Promise<Person> {
+  const organization = await instance.organization(fresh('left'));
+  const person = await makePerson(instance, [{ organization }], { email, password });
+  await platform(instance.database).deleteFrom('crm_memberships').where('user_id', '=', person.id).execute();
+  return person;
+}
+
+/** A login as a client keeps it. */
+export interface LoggedIn {
+  /** The cookie's value. */
+  readonly cookie: string;
+  readonly token: string;
+  readonly jti: string;
+  /** Id of the session. */
+  readonly session: string;
+  /** Headers of a page of the same origin. */
+  readonly byCookie: Readonly<Record<string, string>>;
+  /** Headers of a program. */
+  readonly byToken: Readonly<Record<string, string>>;
+}
+
+/** Logs a person in over HTTP. */
+export async function logIn(
+  instance: Instance,
+  { email, password }: Pick<Person, 'email' | 'password'>,
+  options: { readonly url?: string; readonly headers?: Readonly<Record<string, string>> } = {},
+): Promise<LoggedIn> {
+  const answer = await send(options.url ?? instance.url, 'POST /auth/login', {
+    body: { email, password },
+    headers: options.headers ?? {},
+  });
+  assert.equal(answer.status, 200, answer.text);
+  const cookie = cookieOf(answer);
+  const token = String(answer.json.access_token);
+  const { jti = '' } = decodeJwt(token);
+  const row = await platform(instance.database)
+    .selectFrom('crm_sessions')
+    .select('id')
+    .where('jti', '=', jti)
+    .executeTakeFirstOrThrow();
+  return {
+    cookie,
+    token,
+    jti,
+    session: String(row.id),
+    byCookie: { cookie: `crm_session=${cookie}`, 'sec-fetch-site': 'same-origin' },
+    byToken: { authorization: `Bearer ${token}` },
+  };
+}
+
+/** The value of the session cookie that an answer sets; the answer sets no other. */
+export function cookieOf(answer: Answer): string {
+  const [cookie = '', ...more] = answer.headers.getSetCookie();
+  assert.deepEqual(more, []);
+  return /^(?:__Host-)?crm_session=([^;]*)/.exec(cookie)?.[1] ?? assert.fail(`no session in "${cookie}"`);
+}
+
+/** A further node of an instance. */
+export interface Node {
+  readonly url: string;
+  readonly call: (request: string, call?: Call) => Promise<Answer>;
+  readonly close: () => Promise<void>;
+}
+
+/** Starts a second node: on PostgreSQL with connections of its own; the embedded database has but one process. */
+export async function secondNode(
+  { config, resources, database, driver }: Instance,
+  changes: Partial<Config> = {},
+): Promise<Node> {
+  const own = driver === 'postgresql' ? await openDatabase(config, model(resources)) : undefined;
+  const app = await build({ ...config, ...changes }, resources, own ?? database);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  return {
+    url,
+    call: (request, call) => send(url, request, call),
+    close: async () => {
+      await app.close();
+      await own?.close();
+    },
+  };
+}
+
+/**
+ * Sends a request whose head is exactly the one given: fetch chooses Host itself and joins repeated headers.
+ * @param head names and values by turns
+ */
+export function exchange(
+  url: string,
+  request: string,
+  head: readonly string[],
+  body?: unknown,
+): Promise<Answer> {
+  const [method = 'GET', path = '/'] = request.split(/ (.*)/s);
+  const { hostname, port } = new URL(url);
+  const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const length =
+    bytes === undefined ? [] : ['content-type', 'application/json', 'content-length', String(bytes.length)];
+  const host = head.some((name) => name.toLowerCase() === 'host') ? [] : ['host', `${hostname}:${port}`];
+  return new Promise((resolve, reject) => {
+    const sent = httpRequest(
+      { hostname, port, method, path, agent: false, headers: [...host, ...head, ...length] },
+      async (response) => {
+        const text = Buffer.concat(await response.toArray()).toString('utf8');
+        const headers = new Headers();
+        for (const [name, values] of Object.entries(response.headersDistinct)) {
+          for (const value of values ?? []) headers.append(name, value);
+        }
+        const status = response.statusCode ?? 0;
+        resolve({
+          status,
+          headers,
+          text,
+          get json() {
+            return JSON.parse(text) as Record<string, unknown>;
+          },
+        });
+      },
+    );
+    sent.on('error', reject);
+    sent.end(bytes);
+  });
+}
+
+/** What an answer tells a caller, without what differs from answer to answer. */
+export const told = ({ status, headers, text }: Answer) => ({
+  status,
+  text,
+  headers: [...headers].filter(([name]) => name !== 'date'),
+});
+
+/** Every row of every table, as text. */
+export async function dump({ database }: Instance): Promise<string> {
+  const tables = platform(database);
+  const { rows } = await sql<{ name: string }>`
+    select table_name as name from information_schema.tables where table_schema = current_schema()
+  `.execute(tables);
+  const texts = [];
+  for (const { name } of rows) {
+    const all = await sql<{ line: string }>`select t::text as line from ${sql.table(name)} t`.execute(tables);
+    texts.push(`${name}:`, ...all.rows.map(({ line }) => line));
+  }
+  return texts.join('\n');
+}
+
+/** The activity of an organization, oldest first; ids as text. */
+export async function activityOf({ database }: Instance, organization: string) {
+  const rows = await platform(database)
+    .selectFrom('crm_activity')
+    .selectAll()
+    .where('organization_id', '=', organization)
+    .orderBy('id')
+    .execute();
+  const text = (id: string | null) => (id === null ? null : String(id));
+  return rows.map((row) => ({
+    id: String(row.id),
+    actor: `${row.actor_kind} ${text(row.actor_id)}`,
+    did: `${row.action} ${row.object} ${text(row.object_id)}`,
+    at: new Date(row.at),
+    requestId: row.request_id,
+  }));
+}
+
+/**
+ * Asks again and again until something is so.
+ * @throws when it is not so although it was asked later than the limit; how long an answer takes does not count
+ */
+export async function soonerThan(limitMs: number, isSo: () => Promise<boolean>): Promise<void> {
+  const start = performance.now();
+  for (;;) {
+    const asked = performance.now() - start;
+    if (await isSo()) return;
+    assert.ok(asked <= limitMs, `still not so after ${Math.round(asked)} ms`);
+    await pause(50);
+  }
+}

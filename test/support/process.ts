@@ -1,0 +1,251 @@
+// Test support: the command line and the service as real processes, each with an environment of its own.
+import assert from 'node:assert/strict';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { readConfig } from '../../engine/config.ts';
+import { openDatabase, type Rows } from '../../engine/database/index.ts';
+import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
+import { makeDatabase } from './postgres.ts';
+
+export type Environment = Readonly<Record<string, string>>;
+
+/** The project's folder. */
+export const project = fileURLToPath(new URL('../..', import.meta.url));
+/** What Node is given to run the command line, as the npm scripts do. */
+const commandLine = ['--import', import.meta.resolve('tsx'), join(project, 'engine/cli/index.ts')];
+/** No command takes this long, so one that does hangs. */
+const limitMs = 60_000;
+
+/** How a process ended and what it wrote. */
+export interface Outcome {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Standard output as JSON; throws where it is anything else. */
+  readonly json: Record<string, unknown>;
+}
+
+/** A process that may still run. */
+export interface Process {
+  readonly pid: number;
+  readonly ended: Promise<Outcome>;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** Sends a signal; does nothing once it has ended. */
+  readonly signal: (name: NodeJS.Signals) => void;
+  /** Kills it as the kernel does, and waits until it is gone. */
+  readonly kill: () => Promise<Outcome>;
+}
+
+/** A service that listens. */
+export interface Service extends Process {
+  readonly url: string;
+  /** What `serve --json` printed. */
+  readonly printed: Readonly<Record<string, unknown>>;
+  readonly call: (request: string, call?: Call) => Promise<Answer>;
+}
+
+export interface Options {
+  /** What comes on standard input; it is closed after that. */
+  readonly input?: string;
+  /** Working folder; default: the project's. */
+  readonly cwd?: string;
+  /** What Node runs; default: the command line. */
+  readonly program?: readonly string[];
+}
+
+const running = new Set<Process>();
+after(() => Promise.all([...running].map((process) => process.kill())));
+
+/** Starts the command line. It sees the given environment and nothing else that configures it. */
+export function start(args: readonly string[], environment: Environment, options: Options = {}): Process {
+  const child = spawn(process.execPath, [...(options.program ?? commandLine), ...args], {
+    cwd: options.cwd ?? project,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR, ...environment },
+  });
+  child.stdin.on('error', () => {});
+  child.stdin.end(options.input ?? '');
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (chunk: string) => {
+      output[name] += chunk;
+    });
+  }
+  const ended = outcome(child, output);
+  const started: Process = {
+    pid: child.pid ?? 0,
+    ended,
+    stdout: () => output.stdout,
+    stderr: () => output.stderr,
+    signal: (name) => child.kill(name),
+    kill: () => {
+      child.kill('SIGKILL');
+      return ended;
+    },
+  };
+  running.add(started);
+  ended.then(
+    () => running.delete(started),
+    () => running.delete(started),
+  );
+  return started;
+}
+
+function outcome(
+  child: ChildProcessWithoutNullStreams,
+  output: { stdout: string; stderr: string },
+): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) =>
+      resolve({
+        code,
+        signal,
+        ...output,
+        get json() {
+          return JSON.parse(output.stdout) as Record<string, unknown>;
+        },
+      }),
+    );
+  });
+}
+
+/** Runs a command to its end. */
+export async function crm(
+  args: readonly string[],
+  environment: Environment,
+  options?: Options,
+): Promise<Outcome> {
+  const command = start(args, environment, options);
+  const late = setTimeout(() => command.signal('SIGKILL'), limitMs);
+  const ended = await command.ended;
+  clearTimeout(late);
+  assert.notEqual(ended.signal, 'SIGKILL', `crm ${args.join(' ')} did not end: ${ended.stderr}`);
+  return ended;
+}
+
+/** Runs a command with --json that must succeed: one JSON object on standard output and not a word more. */
+export async function crmJson(
+  args: readonly string[],
+  environment: Environment,
+  options?: Options,
+): Promise<Record<string, unknown>> {
+  const ended = await crm([...args, '--json'], environment, options);
+  assert.deepEqual([ended.code, ended.stderr], [0, ''], `crm ${args.join(' ')}: ${ended.stderr}`);
+  assert.match(ended.stdout, /^\{.*\}\n$/);
+  return ended.json;
+}
+
+/** Checks that a command was refused with one message and nothing on standard output. */
+export function assertRefused({ code, signal, stdout, stderr }: Outcome, message: string | RegExp): void {
+  assert.deepEqual({ code, signal, stdout }, { code: 1, signal: null, stdout: '' }, stderr);
+  if (typeof message === 'string') assert.equal(stderr, `crm: ${message}\n`);
+  else {
+    assert.match(stderr, /^crm: [^\n]+\n$/, 'one line');
+    assert.match(stderr, message);
+  }
+}
+
+/** Starts the service on a free port and waits until it says where it listens. */
+export async function serve(environment: Environment, options?: Options): Promise<Service> {
+  return listening(start(['serve', '--json'], { PORT: '0', ...environment }, options));
+}
+
+/** Waits until a service that was started with --json listens. @throws when it ends instead */
+export async function listening(process: Process): Promise<Service> {
+  const ended = process.ended.then(({ code, signal, stderr }) => {
+    throw new Error(`the service ended with ${code ?? signal}: ${stderr}`);
+  });
+  await Promise.race([until(() => process.stdout().includes('\n'), 'listen', limitMs), ended]);
+  const printed = JSON.parse(process.stdout()) as Record<string, unknown>;
+  const url = String(printed.url);
+  return { ...process, printed, url, call: (request, call) => send(url, request, call) };
+}
+
+/** Waits for a condition. @throws when it does not come true within the time */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  withinMs = 10_000,
+): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await condition())) {
+    assert.ok(performance.now() < end, `${what}: not within ${withinMs} ms`);
+    await pause(10);
+  }
+}
+
+/** A database that no process has used yet, and what names it. */
+export interface Storage {
+  readonly driver: Driver;
+  readonly environment: Environment;
+  /** Folder of the embedded database; on PostgreSQL one that must never come to be. */
+  readonly folder: string;
+  readonly remove: () => Promise<void>;
+}
+
+/** An empty database of a driver. */
+export async function emptyStorage(driver: Driver): Promise<Storage> {
+  const temporary = temporaryFolder();
+  const folder = join(temporary.path, 'data');
+  const made = driver === 'postgresql' ? await makeDatabase(await postgresServer()) : undefined;
+  return {
+    driver,
+    folder,
+    environment: { DATA_DIR: folder, ...(made && { DATABASE_URL: made.url }) },
+    remove: async () => {
+      await made?.drop();
+      temporary.remove();
+    },
+  };
+}
+
+/** Runs SQL on a database, without a migration or a look at its version. Nobody else may have the folder. */
+export async function onDatabase<T>(
+  environment: Environment,
+  work: (query: (text: string) => Promise<Rows>) => Promise<T>,
+): Promise<T> {
+  const database = await openDatabase(readConfig(environment), []);
+  try {
+    return await work((text) => database.run({ name: '', text, values: [] }));
+  } finally {
+    await database.close();
+  }
+}
+
+/** Rows of one query; its columns must be text. */
+export const rows = (environment: Environment, text: string): Promise<Rows> =>
+  onDatabase(environment, (query) => query(text));
+
+/** Every row of every table as a JSON text, in an order that depends on the rows alone. */
+export const contents = (environment: Environment): Promise<Record<string, string[]>> =>
+  onDatabase(environment, async (query) => {
+    const tables = await query(
+      `select table_name::text from information_schema.tables where table_schema = 'public' order by 1`,
+    );
+    const found: Record<string, string[]> = {};
+    for (const [table] of tables) {
+      found[String(table)] = (await query(`select to_json(t)::text from "${table}" t order by 1`)).map(
+        String,
+      );
+    }
+    return found;
+  });
+
+/** A connection of the test's own to PostgreSQL, closed when the work is done. */
+export async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url });
+  // The server may be stopped on purpose meanwhile.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

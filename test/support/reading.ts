@@ -1,0 +1,119 @@
+import type { Answer, Instance } from './instance.ts';
+
+/** A JSON value with each number as the text that stood for it. */
+export type Exact =
+  | null
+  | boolean
+  | string
+  | { readonly number: string }
+  | readonly Exact[]
+  | { readonly [key: string]: Exact };
+
+/** A record, field by field. */
+export type ExactRecord = Readonly<Record<string, Exact>>;
+
+type Reviver = (this: unknown, key: string, value: unknown) => unknown;
+
+/** Reads JSON without rounding: a number becomes `{ number: "its text" }`. Independent of the engine's own reader. */
+export function exact(text: string): Exact {
+  const reviver = (_key: string, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' ? { number: context?.source ?? '' } : value;
+  return JSON.parse(text, reviver as Reviver) as Exact;
+}
+
+/** Reads a record's JSON without rounding. */
+export const exactRecord = (text: string): ExactRecord => exact(text) as ExactRecord;
+
+/** JSON text of an object whose values are JSON texts already, so that they need not be JavaScript numbers. */
+export const objectText = (parts: Iterable<readonly [key: string, json: string]>): string =>
+  `{${[...parts].map(([key, json]) => `${JSON.stringify(key)}:${json}`).join(',')}}`;
+
+/** The number that an id is, as text. */
+export function numberText(value: Exact | undefined): string {
+  return typeof value === 'object' && value !== null && 'number' in value ? String(value.number) : '';
+}
+
+const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+
+/** A JSON number as mantissa and power of ten, exact. */
+function parts(source: string): { mantissa: bigint; exponent: number } {
+  const match = jsonNumber.exec(source);
+  if (match === null) throw new Error(`${source} is no JSON number`);
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
+  return { mantissa: BigInt(`${sign}${whole}${fraction}`), exponent: Number(exponent) - fraction.length };
+}
+
+/** Compares JSON numbers by exact arithmetic. */
+export function compareNumbers(a: string, b: string): number {
+  const [left, right] = [parts(a), parts(b)];
+  const scale = Math.min(left.exponent, right.exponent);
+  const grow = ({ mantissa, exponent }: typeof left) => mantissa * 10n ** BigInt(exponent - scale);
+  return sign(grow(left) - grow(right));
+}
+
+const sign = (difference: bigint | number): number => (difference < 0 ? -1 : difference > 0 ? 1 : 0);
+
+/** Compares texts by code point, as PostgreSQL's "C" collation does for UTF-8. */
+export const compareText = (a: string, b: string): number =>
+  sign(Buffer.compare(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8')));
+
+const rfc3339 = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)$/;
+
+/** Microseconds since 1970 of an RFC 3339 timestamp as the service writes it. */
+export function instant(text: string): bigint {
+  const match = rfc3339.exec(text);
+  if (match === null) throw new Error(`${text} is no timestamp`);
+  const [, day, time, fraction = '', offset = 'Z'] = match;
+  const local = BigInt(Date.parse(`${day}T${time}Z`)) * 1000n + BigInt(fraction.padEnd(6, '0'));
+  if (offset === 'Z') return local;
+  const [hours = '0', minutes = '0'] = offset.slice(1).split(':');
+  const shift = BigInt(Number(hours) * 60 + Number(minutes)) * 60_000_000n;
+  return offset.startsWith('-') ? local + shift : local - shift;
+}
+
+/** Compares two values of a field by its JSON schema; null comes after every value. */
+export function compareValues(schema: Readonly<Record<string, unknown>>, a: Exact, b: Exact): number {
+  if (a === null || b === null) return sign(Number(a === null) - Number(b === null));
+  if (typeof a === 'boolean') return sign(Number(a) - Number(b));
+  if (typeof a !== 'string') return compareNumbers(numberText(a), numberText(b));
+  const text = b as string;
+  return schema.format === 'date-time' ? sign(instant(a) - instant(text)) : compareText(a, text);
+}
+
+/** One page's records. */
+export const dataOf = (answer: Answer): readonly ExactRecord[] =>
+  exactRecord(answer.text).data as readonly ExactRecord[];
+
+/**
+ * Walks a list as clients do: pages from 1 until one has fewer than 20 records.
+ * @param query without `page`
+ */
+export async function walk(
+  { call }: Pick<Instance, 'call'>,
+  path: string,
+  query: string,
+  key: string,
+): Promise<readonly (readonly ExactRecord[])[]> {
+  const pages: (readonly ExactRecord[])[] = [];
+  for (let page = 1; ; page++) {
+    const answer = await call(`GET ${path}?${query}${query === '' ? '' : '&'}page=${page}`, { key });
+    if (answer.status !== 200) throw new Error(`page ${page} of ${path}?${query}: ${answer.text}`);
+    const data = dataOf(answer);
+    pages.push(data);
+    if (data.length < 20) return pages;
+  }
+}
+
+/** For each resource a hash of every row that an organization has, straight from the tables. */
+export async function rowHashes(
+  { database, resources }: Pick<Instance, 'database' | 'resources'>,
+  organization: string,
+): Promise<Readonly<Record<string, string>>> {
+  const hashes: Record<string, string> = {};
+  for (const { name } of resources) {
+    const text = `select count(*) || ' ' || coalesce(md5(string_agg(t::text, '|' order by id)), '') from "${name}" t where organization_id = $1::bigint`;
+    const rows = await database.run({ name: `hash ${name}`, text, values: [organization] });
+    hashes[name] = rows[0]?.[0] ?? '';
+  }
+  return hashes;
+}

@@ -1,0 +1,160 @@
+// Records and requests made from the definitions, so that a test covers every field and resource that there is.
+import assert from 'node:assert/strict';
+import { checkSources, type Field, type ResourceDefinition } from '../../engine/definition/index.ts';
+import { apiPrefix } from '../../engine/routes/openapi.ts';
+import { type Answer, type Instance, type Organization, sourcesWith } from './instance.ts';
+import { type ExactRecord, exactRecord, numberText, objectText } from './reading.ts';
+
+/** The shipped resources. */
+export const definitions: readonly ResourceDefinition[] = checkSources(await sourcesWith());
+
+/** Each action on a resource with its request; `{id}` is a record's id. */
+export const operations = [
+  { action: 'list', method: 'GET', one: false, success: 200 },
+  { action: 'create', method: 'POST', one: false, success: 201 },
+  { action: 'read', method: 'GET', one: true, success: 200 },
+  { action: 'update', method: 'PUT', one: true, success: 200 },
+  { action: 'delete', method: 'DELETE', one: true, success: 200 },
+] as const;
+export type Operation = (typeof operations)[number];
+
+/** Whether an operation reads a body. */
+export const hasBody = ({ method }: Operation): boolean => method === 'POST' || method === 'PUT';
+
+/** Path of a resource, or of one record. */
+export const pathOf = ({ name }: Pick<ResourceDefinition, 'name'>, id?: string): string =>
+  id === undefined ? `${apiPrefix}/${name}` : `${apiPrefix}/${name}/${id}`;
+
+/** An operation as `send` takes it. */
+export const requestOf = (operation: Operation, definition: ResourceDefinition, id: string): string =>
+  `${operation.method} ${pathOf(definition, operation.one ? id : undefined)}`;
+
+export const writable = ({ fields }: ResourceDefinition): readonly Field[] =>
+  fields.filter((field) => !field.readOnly);
+export const readOnly = ({ fields }: ResourceDefinition): readonly Field[] =>
+  fields.filter((field) => field.readOnly);
+export const isStored = ({ type }: Field): boolean => type.columns !== undefined;
+/** Stored fields that neither a request nor the server sets. */
+export const untouched = (definition: ResourceDefinition): readonly Field[] =>
+  readOnly(definition).filter((field) => field.set === undefined && isStored(field));
+
+/** What a field holds, as a client would say it. */
+export function kindOf({
+  type,
+  to,
+}: Field): 'string' | 'int32' | 'int64' | 'number' | 'timestamp' | 'reference' {
+  if (to !== undefined) return 'reference';
+  const format = type.json.format ?? type.json.type;
+  if (format === 'date-time') return 'timestamp';
+  assert.ok(
+    format === 'string' || format === 'int32' || format === 'int64' || format === 'number',
+    `${format}`,
+  );
+  return format;
+}
+
+/** Every resource with each of its writable fields of a kind. */
+export const fieldsOf = (kind: ReturnType<typeof kindOf>) =>
+  definitions.flatMap((definition) =>
+    writable(definition)
+      .filter((field) => kindOf(field) === kind)
+      .map((field) => ({ definition, field })),
+  );
+
+/** Ids of records by the name of their resource. */
+export type Ids = Readonly<Record<string, string>>;
+
+const samples = {
+  int32: '-42',
+  int64: '9007199254740993',
+  number: '12345678901234.56',
+  timestamp: '"2026-03-01T09:30:00.25+05:30"',
+} as const;
+
+/**
+ * A value for a field that is not its default, as JSON text.
+ * @param mark begins every text
+ * @param ids what references point to; null where there is none
+ */
+export function sample(field: Field, mark: string, ids: Ids = {}): string {
+  const kind = kindOf(field);
+  if (kind === 'reference') return ids[field.to ?? ''] ?? 'null';
+  return kind === 'string' ? JSON.stringify(`${mark} ${field.name}`) : samples[kind];
+}
+
+/** A body with a value for every writable field, see {@link sample}. */
+export const fullBody = (definition: ResourceDefinition, mark: string, ids: Ids = {}): string =>
+  objectText(writable(definition).map((field) => [field.name, sample(field, mark, ids)]));
+
+/** A record that was made. */
+export interface Made {
+  readonly id: string;
+  readonly answer: Answer;
+  readonly record: ExactRecord;
+}
+
+/** Makes a record. @param body JSON text or a value */
+export async function make(
+  { call }: Instance,
+  key: string,
+  definition: Pick<ResourceDefinition, 'name'>,
+  body: unknown = {},
+): Promise<Made> {
+  const answer = await call(`POST ${pathOf(definition)}`, { key, body });
+  assert.equal(answer.status, 201, answer.text);
+  const record = exactRecord(answer.text);
+  return { id: numberText(record.id), answer, record };
+}
+
+/** Two organizations, each with one full record of every resource, linked within the organization. */
+export interface Pair {
+  readonly alpha: Organization;
+  readonly beta: Organization;
+  readonly alphaIds: Ids;
+  readonly betaIds: Ids;
+}
+
+/** In every text of organization beta's records. */
+export const secret = 'secret-of-beta';
+
+export async function twoOrganizations(instance: Instance): Promise<Pair> {
+  const alpha = await instance.organization('alpha');
+  const beta = await instance.organization('beta');
+  return {
+    alpha,
+    beta,
+    alphaIds: await oneOfEach(instance, alpha.key, 'alpha'),
+    betaIds: await oneOfEach(instance, beta.key, secret),
+  };
+}
+
+/** Makes one full record of every resource; references point to those made before. */
+export async function oneOfEach(instance: Instance, key: string, mark: string): Promise<Ids> {
+  const ids: Record<string, string> = {};
+  for (const definition of referredFirst) {
+    ids[definition.name] = (await make(instance, key, definition, fullBody(definition, mark, ids))).id;
+  }
+  return ids;
+}
+
+/** Definitions such that those a resource refers to come before it. */
+export const referredFirst: readonly ResourceDefinition[] = [...definitions].sort(
+  (a, b) => depth(a) - depth(b),
+);
+
+function depth({ fields, name }: ResourceDefinition): number {
+  const targets = definitions.filter(
+    (other) => other.name !== name && fields.some((field) => field.to === other.name),
+  );
+  return targets.length === 0 ? 0 : 1 + Math.max(...targets.map(depth));
+}
+
+/** An id that no record has. */
+export const missing = '987654321987';
+
+/** All of an answer that may not tell a missing record from another organization's. */
+export const visible = ({ status, headers, text }: Answer) => ({
+  status,
+  text,
+  headers: [...headers].filter(([name]) => name !== 'date'),
+});

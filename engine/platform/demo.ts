@@ -119,7 +119,7 @@ function resolve(
   const record: Record<string, unknown> = { ...sample };
   for (const field of definition.fields) {
     const value = record[field.name];
-    if (value === undefined) continue;
+    if (value === undefined || value === null) continue;
     if (field.to !== undefined) record[field.name] = Number(ids.get(field.to)?.[Number(value) - 1]);
     else if (field.type.shift !== undefined) record[field.name] = field.type.shift(String(value), days);
   }

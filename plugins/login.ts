@@ -12,6 +12,7 @@ import {
   listSessions,
   type Membership,
   noteEverywhere,
+  type Platform,
   platform,
   type Session,
   tokens,
@@ -42,10 +43,16 @@ declare module 'fastify' {
     logIn: (request: FastifyRequest, reply: FastifyReply, email: string, password: string) => Promise<Login>;
     /**
      * Judges a password; wrong ones count for the user and the address.
+     * @param tables where to look, for callers within a transaction
      * @returns undefined where it is wrong or there is no such user
      * @throws HttpError 429 with Retry-After after too many wrong ones
      */
-    verify: (request: FastifyRequest, email: string, password: string) => ReturnType<typeof verifyUser>;
+    verify: (
+      request: FastifyRequest,
+      email: string,
+      password: string,
+      tables?: Platform,
+    ) => ReturnType<typeof verifyUser>;
     /** Ends a session and clears its cookie. */
     logOut: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
     /** Ends every session of a person and voids their tokens. */
@@ -68,9 +75,9 @@ export const login = fastifyPlugin(
       noted: config.audit,
     }));
 
-    app.decorate('verify', async (request, email, password) => {
+    app.decorate('verify', async (request, email, password, tables = platform(database)) => {
       await attempt(request, email);
-      const user = await verifyUser(platform(database), email, password);
+      const user = await verifyUser(tables, email, password);
       if (user !== undefined) await succeeded(request, email);
       return user;
     });

@@ -204,6 +204,7 @@ export async function acceptInvite(
     readonly verify: (email: string) => Promise<boolean>;
   },
 ): Promise<NewMember & { readonly email: string; readonly organization: string }> {
+  if (!/^[\w-]{1,64}$/.test(answer.publicId)) throw new UserError(unusable);
   const row = await tables
     .selectFrom('crm_invites as i')
     .leftJoin('crm_users as u', 'u.email', 'i.email')

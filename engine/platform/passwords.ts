@@ -37,7 +37,8 @@ export async function checkPassword(
   const known = stored ?? (await nobody);
   const normal = password.normalize('NFC');
   const right = (await limited(() => verify(known, normal))) && stored !== undefined;
-  return right && needsRehash(known, parameters)
+  // The library compares numbers only, not the kind of argon2.
+  return right && (needsRehash(known, parameters) || !known.startsWith('$argon2id$'))
     ? { right, rehashed: await limited(() => hash(normal, parameters)) }
     : { right };
 }

@@ -36,7 +36,7 @@ export async function createProfile(
     .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`the profile "${name}" exists already`);
+  if (row === undefined) throw new UserError(`the profile "${name.trim()}" exists already`);
   const profile_id = String(row.id);
   await insertGrants(tables, organization_id, profile_id, grants);
   await note(tables, by, {

@@ -66,6 +66,7 @@ export function tokens(config: Config): Tokens {
         const { sub, jti, ver, iat = 0 } = payload;
         const ahead = iat > Date.now() / 1000 + tolerance;
         if (sub === undefined || jti === undefined || typeof ver !== 'number' || ahead) return undefined;
+        if (!isLoginId(jti)) return undefined;
         return { user: sub, jti, version: ver };
       } catch {
         return undefined;
@@ -73,6 +74,9 @@ export function tokens(config: Config): Tokens {
     },
   };
 }
+
+/** Whether a text has the form of a login's id; no database is asked for any other. */
+const isLoginId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
 
 const secretsOf = (config: Config): readonly string[] =>
   config.authSecrets.length > 0 ? config.authSecrets : [keptSecret(config.dataFolder)];

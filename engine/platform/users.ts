@@ -46,7 +46,9 @@ export async function createUser(
     .returning('user_id')
     .executeTakeFirst();
   if (membership === undefined) throw new UserError(`${email} is a member of this organization already`);
-  await note(tables, by, {
+  // Who accepts an invitation without an account acts as the user that this makes.
+  const actor = by.kind === 'user' ? { ...by, id: by.id ?? id } : by;
+  await note(tables, actor, {
     organization: user.organization,
     action: 'create',
     object: 'member',

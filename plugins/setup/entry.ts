@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError, UserError } from '../../engine/errors.ts';
-import { acceptInvite, transaction, verifyUser } from '../../engine/platform/index.ts';
+import { acceptInvite, transaction } from '../../engine/platform/index.ts';
 import type { Setup } from './index.ts';
 import { administrated, type Form, field, personOf, render, type Shown, safeNext, signedIn } from './page.ts';
 
@@ -64,7 +64,7 @@ export function entryPages(app: FastifyInstance, { config, database }: Setup): v
             publicId: (request.params as { id: string }).id,
             code: field(form, 'code'),
             password,
-            verify: async (email) => (await verifyUser(tables, email, password)) !== undefined,
+            verify: async (email) => (await app.verify(request, email, password, tables)) !== undefined,
           },
         ),
       );

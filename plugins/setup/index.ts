@@ -58,7 +58,8 @@ export async function setupScreens(root: FastifyInstance, setup: Setup): Promise
       await app.register(formbody, { bodyLimit: formLimit });
       await app.register(csrf, {
         cookieKey: 'crm_csrf',
-        cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'strict' },
+        // Not strict: a link from elsewhere would come without it, get another, and void the forms in open tabs.
+        cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'lax' },
         // A token belongs to one session: another's is refused.
         csrfOpts: { hmacKey: instanceSecret(config, 'forms'), userInfo: true },
         getUserInfo: (request) => request.formOwner,

@@ -14,18 +14,18 @@ import { field, idField, section } from './page.ts';
 
 const dayMs = 86_400_000;
 /** How long a key may live, by what the form sends. */
-const lifetimes: Readonly<Record<string, number | null>> = {
-  never: null,
-  '30': 30 * dayMs,
-  '90': 90 * dayMs,
-  '365': 365 * dayMs,
-};
+const lifetimes: ReadonlyMap<string, number | null> = new Map([
+  ['never', null],
+  ['30', 30 * dayMs],
+  ['90', 90 * dayMs],
+  ['365', 365 * dayMs],
+]);
 /** How long a rotated key works on, by what the form sends. */
-const overlaps: Readonly<Record<string, number>> = {
-  '1h': dayMs / 24,
-  '1d': dayMs,
-  '7d': 7 * dayMs,
-};
+const overlaps: ReadonlyMap<string, number> = new Map([
+  ['1h', dayMs / 24],
+  ['1d', dayMs],
+  ['7d', 7 * dayMs],
+]);
 
 /** API keys: made, rotated and revoked here; the plaintext is in one answer and nowhere else. */
 export function keyPages(app: FastifyInstance, { config, database }: Setup): void {
@@ -53,7 +53,7 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
     once: ['create', 'rotate'],
     actions: {
       create: async ({ membership: { organization }, person, by }, form) => {
-        const lifetime = lifetimes[field(form, 'expires')];
+        const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new UserError('choose when the key expires');
         const name = field(form, 'name');
         const profile = idField(form, 'profile');
@@ -72,7 +72,7 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
       },
       rotate: async ({ membership: { organization }, by }, form) => {
         const id = idField(form, 'id');
-        const overlapMs = overlaps[field(form, 'overlap')];
+        const overlapMs = overlaps.get(field(form, 'overlap'));
         if (overlapMs === undefined) throw new UserError('choose how long the old key works on');
         const key = await transaction(database, (tables) => {
           return rotateKey(tables, by, config.keyPrefix, { organization, id, overlapMs });

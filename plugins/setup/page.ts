@@ -121,7 +121,11 @@ export async function render(
   view: string,
   data: Readonly<Record<string, unknown>> & { readonly title: string },
 ): Promise<string> {
-  const csrf = reply.generateCsrf({ userInfo: request.formOwner, secure: !isLoopback(request) });
+  // A failure before login has no form; a cookie set for it would void the forms in other tabs.
+  const hasForm = view !== 'failure' || request.person !== null;
+  const csrf = hasForm
+    ? reply.generateCsrf({ userInfo: request.formOwner, secure: !isLoopback(request) })
+    : undefined;
   const organizations = request.person === null ? [] : administrated(request.person);
   const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };

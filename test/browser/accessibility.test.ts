@@ -1,0 +1,99 @@
+// axe finds nothing serious or critical on any page, light or dark, wide or narrow.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { inBrowser } from '../support/browser.ts';
+import { logIn } from '../support/chromium.ts';
+import { fresh } from '../support/people.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface Violation {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+}
+
+/** What axe objects to on a page, as lines. */
+async function objections(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  const { violations, passes } = (await page.evaluate('axe.run(document)')) as {
+    violations: Violation[];
+    passes: unknown[];
+  };
+  assert.ok(passes.length > 5, 'axe looked');
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
+}
+
+inBrowser('accessibility', (world) => {
+  const looks = [
+    { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
+    { colorScheme: 'dark', viewport: { width: 1280, height: 900 } },
+    { colorScheme: 'light', viewport: { width: 360, height: 740 } },
+  ] as const;
+  for (const look of looks) {
+    test(`every page, ${look.colorScheme}, ${look.viewport.width} pixels wide`, async () => {
+      const { instance, open } = world();
+      const acme = await instance.organization(fresh('acme'));
+      const at = (section: string) => `/setup/o/${acme.slug}/${section}`;
+      const page = await open({ bypassCSP: true, reducedMotion: 'reduce', ...look });
+      const check = async (name: string) => {
+        assert.deepEqual(await objections(page), [], name);
+        assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1, `${name}: one title`);
+        assert.equal(await page.getByRole('main').count(), 1, name);
+        assert.notEqual(await page.title(), '', name);
+      };
+      for (const path of [
+        '/setup/login',
+        '/setup/login?done=logged-out',
+        '/setup/invite/x',
+        '/setup/nowhere',
+      ]) {
+        await page.goto(path);
+        await check(path);
+      }
+      await page.goto('/setup/login');
+      await page.getByLabel('E-mail address').fill('nobody@people.example');
+      await page.getByLabel('Password').fill('wrong');
+      await page.getByRole('button', { name: 'Log in' }).click();
+      await page.getByRole('alert').waitFor();
+      await check('a refused login');
+
+      await logIn(page, `admin@${acme.slug}.example`);
+      for (const name of ['Website', 'Website', 'Warehouse']) {
+        await page.goto(at('keys'));
+        await page.getByLabel('Name', { exact: true }).fill(name);
+        await page.getByRole('button', { name: 'Make key' }).click();
+        await page.getByLabel('API key', { exact: true }).waitFor();
+      }
+      await check('a new key');
+      await page.getByRole('button', { name: 'Revoke Warehouse' }).click();
+      await page.getByRole('status').waitFor();
+      await check('a revoked key');
+      await page.goto(at('members'));
+      await page.getByLabel('E-mail address', { exact: true }).fill('guest@people.example');
+      await page.getByRole('button', { name: 'Invite' }).click();
+      await page.getByLabel('Code', { exact: true }).waitFor();
+      await check('an invitation');
+      await page.goto(at('profiles'));
+      for (const count of [1, 2]) {
+        await page.getByLabel('Name', { exact: true }).fill('Sales');
+        await page.getByRole('button', { name: 'Make profile' }).click();
+        await page.getByRole(count === 1 ? 'status' : 'alert').waitFor();
+      }
+      await check('a profile’s name taken');
+      for (const path of [
+        ...['keys', 'members', 'profiles', 'activity'].map(at),
+        '/setup/me',
+        '/setup/o/none/keys',
+      ]) {
+        await page.goto(path);
+        await check(path);
+      }
+    });
+  }
+});

@@ -1,0 +1,152 @@
+// The setup screens under all conditions: hostile names, no scripts, no mouse, a phone; and the API explorer.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { platform } from '../../engine/platform/index.ts';
+import { inBrowser } from '../support/browser.ts';
+import { fresh, makePerson, soonerThan } from '../support/people.ts';
+import { steps } from '../support/steps.ts';
+
+inBrowser('the setup screens under all conditions', (world) => {
+  const { enter, go, makeKey, statusOf, row } = steps(world);
+
+  test('names never become markup or script, on no page', async () => {
+    const evil = '"\'><img src=x onerror=alert(1)><script>alert(2)</script>{{constructor}}';
+    const address = '"><img/src=x/onerror=alert(3)>@people.example';
+    const { acme, page } = await enter({ userAgent: `Evil/1 ${evil}` });
+    const rows = platform(world().instance.database);
+    await rows.updateTable('crm_organizations').set({ name: evil }).where('id', '=', acme.id).execute();
+    await makePerson(world().instance, [{ organization: acme }], { email: address });
+    await go(page, acme, 'profiles');
+    await page.getByLabel('Name', { exact: true }).fill(evil);
+    await page.getByRole('button', { name: 'Make profile' }).click();
+    await go(page, acme, 'keys');
+    await makeKey(page, evil, evil);
+    const { key } = await acme.makeKey();
+    await rows
+      .updateTable('crm_api_keys')
+      .set({ name: evil })
+      .where('organization_id', '=', acme.id)
+      .execute();
+    await world().instance.call('POST /api/v1/leads', { key, body: { last_name: evil } });
+    assert.ok((await row(page, evil).count()) > 0, 'shown as it was written');
+    for (const section of ['keys', 'members', 'profiles', 'activity']) {
+      await go(page, acme, section);
+      assert.equal(await page.locator('img, main script').count(), 0, section);
+      assert.ok((await page.getByText('onerror=alert').count()) > 0, section);
+    }
+    await page.goto('/setup/me');
+    assert.equal(await page.locator('img').count(), 0);
+    const query = `next=${encodeURIComponent(evil)}&done=${encodeURIComponent(evil)}`;
+    for (const path of [
+      `/setup/login?${query}`,
+      `/setup/invite/${encodeURIComponent(evil)}`,
+      `/setup/o/${encodeURIComponent(evil)}/keys`,
+    ]) {
+      await page.goto(path);
+      assert.equal(await page.locator('img').count(), 0, path);
+    }
+  });
+
+  test('without JavaScript everything works, only copying is by hand', async () => {
+    const { acme, page } = await enter({ javaScriptEnabled: false });
+    const key = await makeKey(page, 'Plain');
+    assert.equal(await statusOf(key), 200);
+    assert.equal(await page.getByRole('button', { name: 'Copy' }).count(), 0);
+    await go(page, acme, 'profiles');
+    await page.getByLabel('Name', { exact: true }).fill('Sales');
+    await page.getByRole('button', { name: 'Make profile' }).click();
+    await page.getByLabel('Sales: list on leads').check();
+    await page.getByRole('button', { name: 'Save Sales' }).click();
+    await page.getByRole('button', { name: 'Delete Sales' }).click();
+    await page.getByRole('status').getByText('The profile is deleted.').waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('status').getByText('You are logged out.').waitFor();
+  });
+
+  test('by keyboard alone: log in and make a key', async () => {
+    const { instance, open } = world();
+    const acme = await instance.organization(fresh('acme'));
+    const page = await open();
+    const focused = () => page.evaluate('document.activeElement.name || document.activeElement.textContent');
+    const tabTo = async (name: string) => {
+      for (let steps = 0; steps < 30; steps++) {
+        if ((await focused()) === name) return;
+        await page.keyboard.press('Tab');
+      }
+      assert.fail(`${name} is not reached`);
+    };
+    await page.goto('/setup/login');
+    await tabTo('email');
+    await page.keyboard.type(`admin@${acme.slug}.example`);
+    await tabTo('password');
+    await page.keyboard.type('a long enough password');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Log out' }).waitFor();
+    await tabTo('name');
+    await page.keyboard.type('By hand');
+    await tabTo('profile');
+    await page.keyboard.type('read');
+    await tabTo('Make key');
+    const outline = await page.evaluate(
+      'getComputedStyle(document.activeElement).boxShadow + getComputedStyle(document.activeElement).outlineStyle',
+    );
+    assert.notEqual(outline, 'nonenone', 'the focus can be seen');
+    await page.keyboard.press('Enter');
+    const key = await page.getByLabel('API key', { exact: true }).inputValue();
+    assert.equal(await statusOf(key), 200);
+    const write = await instance.call('POST /api/v1/leads', { key, body: { last_name: 'X' } });
+    assert.equal(write.status, 403, 'read-only was chosen');
+  });
+
+  describe('on a phone no page is wider than the screen', () => {
+    for (const width of [320, 390]) {
+      test(`${width} pixels`, async () => {
+        const { acme, page } = await enter({
+          viewport: { width, height: 740 },
+          isMobile: true,
+          hasTouch: true,
+        });
+        await makeKey(page, `${'long '.repeat(20)}${'W'.repeat(60)}`);
+        const check = async (what: string) => {
+          const [scroll, client] = (await page.evaluate(
+            '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
+          )) as [number, number];
+          assert.ok(scroll <= client, `${what}: ${scroll} in ${client} pixels`);
+          assert.equal(client, width, what);
+        };
+        await check('a new key');
+        for (const section of ['keys', 'members', 'profiles', 'activity']) {
+          await go(page, acme, section);
+          await check(section);
+        }
+        for (const path of ['/setup/me', '/setup/login', '/setup/invite/x', '/setup/nowhere']) {
+          await page.goto(path);
+          await check(path);
+        }
+      });
+    }
+  });
+
+  test('the API explorer shows every operation, from this host alone', async () => {
+    const operations = [
+      ['GET', ''],
+      ['POST', ''],
+      ['GET', '/{id}'],
+      ['PUT', '/{id}'],
+      ['DELETE', '/{id}'],
+    ] as const;
+    const page = await world().open({ viewport: { width: 1280, height: 900 } });
+    await page.goto('/docs');
+    await page.getByRole('heading', { name: 'CRM API' }).first().waitFor();
+    for (const { name } of world().instance.resources) {
+      await page.getByText(name, { exact: true }).first().click();
+      await page.getByText(`/api/v1/${name}`).first().waitFor();
+      const wanted = operations.map(([method, rest]) => `${method}\n/api/v1/${name}${rest}\n`);
+      await soonerThan(5000, async () => {
+        const text = `${await page.evaluate('document.body.innerText')}`;
+        return wanted.every((each) => text.includes(each));
+      });
+    }
+    await page.waitForLoadState('networkidle');
+  });
+});

@@ -1,0 +1,342 @@
+// Activity: each change is one row, written with the change or not at all.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { platform } from '../../../engine/platform/index.ts';
+import {
+  administratorOf,
+  formsOf,
+  optionOf,
+  problemOf,
+  shownIn,
+  signIn,
+  type Visitor,
+  visitor,
+} from '../../support/forms.ts';
+import { type Instance, type Organization, onBothDrivers } from '../../support/instance.ts';
+import { activityOf, dump, fresh, logIn, makePerson } from '../../support/people.ts';
+
+/** Ids in a table of an organization, the latest last. */
+async function latest(
+  { database }: Instance,
+  table: 'crm_api_keys' | 'crm_profiles' | 'crm_invites',
+  { id }: Organization,
+): Promise<string> {
+  const rows = await platform(database)
+    .selectFrom(table)
+    .select('id')
+    .where('organization_id', '=', id)
+    .orderBy('id')
+    .execute();
+  return String(rows.at(-1)?.id);
+}
+
+onBothDrivers('activity', (instance) => {
+  let acme: Organization;
+  let admin: Visitor;
+  before(async () => {
+    acme = await instance().organization('acme');
+    admin = await signIn(instance(), administratorOf(acme));
+  });
+
+  /** What was added to the activity of an organization while the work was done. */
+  const added = async (work: () => Promise<unknown>, organization = acme) => {
+    const before = (await activityOf(instance(), organization.id)).length;
+    const start = Date.now();
+    await work();
+    const rows = (await activityOf(instance(), organization.id)).slice(before);
+    for (const { at } of rows) {
+      assert.ok(at.getTime() >= start - 1000 && at.getTime() <= Date.now() + 1000, at.toISOString());
+    }
+    return rows;
+  };
+  const did = (rows: Awaited<ReturnType<typeof added>>) => rows.map(({ actor, did }) => `${actor}: ${did}`);
+  const page = (name: string) => `/setup/o/acme/${name}`;
+  const form = async (name: string, action: string, fields: Record<string, string | string[]>) => {
+    const answer = await admin.submit(page(name), page(`${name}/${action}`), fields);
+    assert.ok(answer.status === 200 || answer.status === 303, problemOf(answer));
+    return answer;
+  };
+  const profile = (name: string) => optionOf(admin, page('keys'), name);
+
+  describe('of records', () => {
+    for (const kind of ['key', 'token', 'cookie'] as const) {
+      test(`by ${kind}: create, update and delete are one row each, reading none`, async () => {
+        const ann = await makePerson(instance(), [{ organization: acme }]);
+        const { id: keyId, key } = await acme.makeKey();
+        const session = await logIn(instance(), ann);
+        const headers = {
+          key: { authorization: `Bearer ${key}` },
+          token: session.byToken,
+          cookie: session.byCookie,
+        }[kind];
+        const actor = kind === 'key' ? `key ${keyId}` : `user ${ann.id}`;
+        let id = '';
+        const call = async (request: string, body?: unknown) => {
+          const answer = await instance().call(request, { headers, ...(body ? { body } : {}) });
+          assert.ok(answer.status < 300, answer.text);
+          return answer.json;
+        };
+        const rows = await added(async () => {
+          id = String((await call('POST /api/v1/leads', { last_name: 'Ames' })).id);
+          await call(`GET /api/v1/leads/${id}`);
+          await call('GET /api/v1/leads');
+          await call(`PUT /api/v1/leads/${id}`, { last_name: 'Bond' });
+          await call(`DELETE /api/v1/leads/${id}`);
+        });
+        assert.deepEqual(
+          did(rows),
+          ['create', 'update', 'delete'].map((action) => `${actor}: ${action} leads ${id}`),
+        );
+        assert.equal(new Set(rows.map(({ requestId }) => requestId)).size, 3);
+        for (const { requestId } of rows) assert.match(String(requestId), /^[0-9a-f]{8}-[0-9a-z]+$/);
+      });
+    }
+
+    const refused: readonly [request: string, body: unknown, status: number][] = [
+      ['POST /api/v1/leads', '{', 400],
+      ['POST /api/v1/leads', { last_name: 7 }, 400],
+      ['POST /api/v1/contacts', { last_name: 'X', account_id: 999999999 }, 400],
+      ['PUT /api/v1/leads/999999999', { last_name: 'X' }, 404],
+      ['PUT /api/v1/leads/{foreign}', { last_name: 'X' }, 404],
+      ['PUT /api/v1/leads/x', { last_name: 'X' }, 404],
+      ['DELETE /api/v1/leads/999999999', undefined, 404],
+      ['DELETE /api/v1/leads/{foreign}', undefined, 404],
+      ['POST /api/v1/leads', { last_name: 'x'.repeat(2_000_000) }, 413],
+    ];
+    for (const [request, body, status] of refused) {
+      test(`refused: ${request} → ${status} leaves none`, async () => {
+        const other = await instance().organization(fresh('other'));
+        const lead = await instance().call('POST /api/v1/leads', {
+          key: other.key,
+          body: { last_name: 'Theirs' },
+        });
+        const rows = await added(async () => {
+          const answer = await instance().call(request.replace('{foreign}', String(lead.json.id)), {
+            key: acme.key,
+            ...(body === undefined ? {} : { body }),
+          });
+          assert.equal(answer.status, status, answer.text);
+        });
+        assert.deepEqual(rows, []);
+        assert.equal(
+          (await activityOf(instance(), other.id)).filter((row) => row.did.includes('leads')).length,
+          1,
+        );
+      });
+    }
+  });
+
+  test('of keys: create, rotate and revoke, by the person who did it', async () => {
+    const rows = await added(async () => {
+      await form('keys', 'create', { name: 'one', profile: await profile('read-only'), expires: 'never' });
+    });
+    const first = await latest(instance(), 'crm_api_keys', acme);
+    assert.deepEqual(did(rows), [`user ${acme.user}: create key ${first}`]);
+    const rotated = await added(() => form('keys', 'rotate', { id: first, overlap: '1h' }));
+    const second = await latest(instance(), 'crm_api_keys', acme);
+    assert.deepEqual(did(rotated), [
+      `user ${acme.user}: rotate key ${first}`,
+      `user ${acme.user}: create key ${second}`,
+    ]);
+    assert.equal(rotated[0]?.requestId, rotated[1]?.requestId);
+    const revoked = await added(() => form('keys', 'revoke', { id: second }));
+    assert.deepEqual(did(revoked), [`user ${acme.user}: revoke key ${second}`]);
+    const again = await added(() => admin.submit(page('keys'), page('keys/revoke'), { id: second }));
+    assert.deepEqual(again, [], 'a refused form leaves none');
+  });
+
+  test('of profiles: create, update and delete', async () => {
+    const rows = await added(() => form('profiles', 'create', { name: 'sales' }));
+    const id = await latest(instance(), 'crm_profiles', acme);
+    assert.deepEqual(did(rows), [`user ${acme.user}: create profile ${id}`]);
+    const changed = await added(() =>
+      form('profiles', 'change', { id, grant: ['leads:list', 'leads:read', 'accounts:*'] }),
+    );
+    assert.deepEqual(did(changed), [`user ${acme.user}: update profile ${id}`]);
+    const deleted = await added(() => form('profiles', 'delete', { id }));
+    assert.deepEqual(did(deleted), [`user ${acme.user}: delete profile ${id}`]);
+  });
+
+  test('of members: invited, accepted, changed and removed', async () => {
+    const email = `${fresh('guest')}@people.example`;
+    let shown = { link: '', code: '' };
+    const invited = await added(async () => {
+      const answer = await form('members', 'invite', { email, profile: await profile('read-only') });
+      shown = { link: new URL(shownIn(answer, 'link')).pathname, code: shownIn(answer, 'invitation-code') };
+    });
+    const invite = await latest(instance(), 'crm_invites', acme);
+    assert.deepEqual(did(invited), [`user ${acme.user}: create invite ${invite}`]);
+
+    const guest = visitor(instance());
+    const fields = { code: shown.code, password: 'one of their own' };
+    const accepted = await added(async () => {
+      assert.equal((await guest.submit(shown.link, shown.link, fields)).status, 303);
+    });
+    const users = platform(instance().database).selectFrom('crm_users').select('id');
+    const id = String((await users.where('email', '=', email).executeTakeFirstOrThrow()).id);
+    assert.deepEqual(did(accepted), [`user ${id}: create member ${id}`]);
+
+    const changed = await added(async () =>
+      form('members', 'change', { id, profile: await profile('administrator') }),
+    );
+    assert.deepEqual(did(changed), [`user ${acme.user}: update member ${id}`]);
+    const removed = await added(() => form('members', 'remove', { id }));
+    assert.deepEqual(did(removed), [`user ${acme.user}: delete member ${id}`]);
+
+    const other = { email: `${fresh('guest')}@people.example`, profile: await profile('read-only') };
+    await form('members', 'invite', other);
+    const taken = await latest(instance(), 'crm_invites', acme);
+    const cancelled = await added(() => form('members', 'cancel', { id: taken }));
+    assert.deepEqual(did(cancelled), [`user ${acme.user}: delete invite ${taken}`]);
+  });
+
+  test('of logins: in each organization of the person, and in no other', async () => {
+    const beta = await instance().organization(fresh('beta'));
+    const gamma = await instance().organization(fresh('gamma'));
+    const ann = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
+    let session = '';
+    const both = async (work: () => Promise<unknown>) => {
+      const inBeta = await added(async () => {
+        const inAcme = await added(work);
+        assert.deepEqual(did(inAcme).length, 1);
+      }, beta);
+      return did(inBeta);
+    };
+    const none = await added(async () => {
+      assert.deepEqual(
+        (await both(async () => ({ session } = await logIn(instance(), ann)))).map((line) => line),
+        [`user ${ann.id}: login session ${session}`],
+      );
+      const own = await logIn(instance(), ann);
+      assert.deepEqual(
+        await both(() => instance().call(`DELETE /auth/sessions/${session}`, { headers: own.byToken })),
+        [`user ${ann.id}: logout session ${session}`],
+      );
+      assert.deepEqual(await both(() => instance().call('POST /auth/logout', { headers: own.byCookie })), [
+        `user ${ann.id}: logout session ${own.session}`,
+      ]);
+      const last = await logIn(instance(), ann);
+      assert.deepEqual(
+        await both(() => instance().call('POST /auth/logout-everywhere', { headers: last.byCookie })),
+        [`user ${ann.id}: logout everywhere session null`],
+      );
+      const wrong = { email: ann.email, password: 'wrong' };
+      const failed = await added(() => instance().call('POST /auth/login', { body: wrong }), beta);
+      assert.deepEqual(failed, [], 'a wrong password is no login');
+    }, gamma);
+    assert.deepEqual(none, []);
+  });
+
+  test('the page shows it newest first, with names, and only to its organization', async () => {
+    const other = await instance().organization(fresh('other'));
+    await instance().call('POST /api/v1/leads', { key: other.key, body: { last_name: 'Theirs' } });
+    const { id, key } = await acme.makeKey();
+    await instance().call('POST /api/v1/leads', { key, body: { last_name: 'Ours' } });
+    const lines = [...(await admin.get(page('activity'))).text.matchAll(/<tr><td>.*<\/tr>/g)].map(String);
+    assert.match(lines[0] ?? '', /administrator \(API key\)<\/td><td>create leads \d+</);
+    assert.match(lines[1] ?? '', new RegExp(`command line</td><td>create key ${id}<`));
+    assert.ok(
+      !lines.some((line) => line.includes(`create key ${Number(id) - 1}<`)),
+      'another organization’s',
+    );
+    assert.ok(!lines.some((line) => line.includes('no. null')));
+  });
+
+  describe('that cannot be written lets nothing be changed', () => {
+    const forbid = (instance: Instance) =>
+      sql`alter table crm_activity add constraint refused check (organization_id = 0) not valid`.execute(
+        platform(instance.database),
+      );
+    const allow = (instance: Instance) =>
+      sql`alter table crm_activity drop constraint refused`.execute(platform(instance.database));
+    const work: Readonly<Record<string, () => Promise<() => Promise<number>>>> = {
+      'creating a record': async () => async () =>
+        (await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } })).status,
+      'replacing a record': async () => {
+        const id = await lead();
+        return async () =>
+          (await instance().call(`PUT /api/v1/leads/${id}`, { key: acme.key, body: { last_name: 'Y' } }))
+            .status;
+      },
+      'deleting a record': async () => {
+        const id = await lead();
+        return async () => (await instance().call(`DELETE /api/v1/leads/${id}`, { key: acme.key })).status;
+      },
+      'a login': async () => {
+        const { email, password } = await makePerson(instance(), [{ organization: acme }]);
+        return async () => (await instance().call('POST /auth/login', { body: { email, password } })).status;
+      },
+      'a logout': async () => {
+        const { byCookie } = await logIn(instance(), await makePerson(instance(), [{ organization: acme }]));
+        return async () => (await instance().call('POST /auth/logout', { headers: byCookie })).status;
+      },
+      'making a key': () =>
+        sending('keys', 'create', { name: 'k', profile: '', expires: 'never' }, 'read-only'),
+      'rotating a key': async () =>
+        sending('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: '1d' }),
+      'revoking a key': async () => sending('keys', 'revoke', { id: (await acme.makeKey()).id }),
+      'making a profile': () => sending('profiles', 'create', { name: fresh('profile') }),
+      inviting: () =>
+        sending('members', 'invite', { email: `${fresh('x')}@people.example`, profile: '' }, 'read-only'),
+      'removing a member': async () => {
+        const { id } = await makePerson(instance(), [{ organization: acme }]);
+        return sending('members', 'remove', { id });
+      },
+    };
+    const lead = async () => {
+      const body = { last_name: 'Old' };
+      return String((await instance().call('POST /api/v1/leads', { key: acme.key, body })).json.id);
+    };
+    const sending = async (name: string, action: string, fields: Record<string, string>, chosen?: string) => {
+      const given = chosen === undefined ? fields : { ...fields, profile: await profile(chosen) };
+      const _csrf = formsOf(await admin.get(page(name)))[0]?.values._csrf ?? '';
+      return async () => (await admin.post(page(`${name}/${action}`), { ...given, _csrf })).status;
+    };
+    for (const [name, prepare] of Object.entries(work)) {
+      test(name, async () => {
+        const act = await prepare();
+        await forbid(instance());
+        try {
+          const before = await dump(instance());
+          assert.equal(await act(), 500);
+          assert.equal(await dump(instance()), before);
+        } finally {
+          await allow(instance());
+        }
+        assert.ok((await act()) < 400, 'it is done once the activity can be written');
+      });
+    }
+  });
+});
+
+onBothDrivers(
+  'activity with AUDIT=false',
+  (instance) => {
+    test('nothing is noted, and everything else works', async () => {
+      const acme = await instance().organization('acme');
+      const admin = await signIn(instance(), administratorOf(acme));
+      const lead = await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } });
+      assert.equal(lead.status, 201);
+      const path = `/api/v1/leads/${lead.json.id}`;
+      const put = await instance().call(`PUT ${path}`, { key: acme.key, body: { last_name: 'Y' } });
+      assert.equal(put.status, 200);
+      assert.equal((await instance().call(`DELETE ${path}`, { key: acme.key })).status, 200);
+      const made = await admin.submit('/setup/o/acme/profiles', '/setup/o/acme/profiles/create', {
+        name: 'p',
+      });
+      assert.equal(made.status, 303);
+      const session = await logIn(instance(), administratorOf(acme));
+      await instance().call('POST /auth/logout-everywhere', { headers: session.byToken });
+      const rows = await platform(instance().database).selectFrom('crm_activity').selectAll().execute();
+      assert.deepEqual(rows, []);
+    });
+
+    test('the page says so', async () => {
+      const other = await instance().organization('other');
+      const admin = await signIn(instance(), administratorOf(other));
+      assert.match((await admin.get('/setup/o/other/activity')).text, /switched off .*AUDIT=false/);
+    });
+  },
+  { environment: { AUDIT: 'false' } },
+);

@@ -1,0 +1,284 @@
+// Who may do what where: the caller (key, cookie or token), the organization that `org` names, and the grant.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import type { Grant } from '../../../engine/platform/index.ts';
+import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
+import { type LoggedIn, logIn, makePerson, told } from '../../support/people.ts';
+import { assertErrorShape } from '../../support/scenario.ts';
+
+type Way = 'cookie' | 'token' | 'key';
+type Which = 'none' | 'one' | 'several';
+const all: readonly Grant[] = [{ object: 'leads', actions: ['*'] }];
+const reading: readonly Grant[] = [{ object: 'leads', actions: ['list', 'read'] }];
+
+const unauthenticated = 'missing or invalid credentials';
+const noMember = 'you are no member of this organization';
+const needed = 'org is required: you belong to several organizations';
+const once = 'org must be given once';
+const notGranted = (action: string) => `the profile does not grant ${action} on leads`;
+
+onBothDrivers('organizations', (instance) => {
+  const organizations: Record<string, Organization> = {};
+  /** Each organization's own lead, by slug. */
+  const leads: Record<string, string> = {};
+  const people: Record<string, LoggedIn> = {};
+  const keys: Record<string, string> = {};
+  before(async () => {
+    for (const slug of ['acme', 'beta', 'other']) {
+      const made = await instance().organization(slug);
+      organizations[slug] = made;
+      const lead = await instance().call('POST /api/v1/leads', {
+        key: made.key,
+        body: { last_name: `of ${slug}` },
+      });
+      leads[slug] = String(lead.json.id);
+    }
+    const { acme = assert.fail(), beta = assert.fail() } = organizations;
+    const person = async (...parts: Parameters<typeof makePerson>[1]) =>
+      logIn(instance(), await makePerson(instance(), parts));
+    people['none all'] = await person();
+    people['none reading'] = people['none all'];
+    people['one all'] = await person({ organization: acme, grants: all });
+    people['one reading'] = await person({ organization: acme, grants: reading });
+    people['one nothing'] = await person({ organization: acme, grants: [] });
+    people['several all'] = await person(
+      { organization: acme, grants: all },
+      { organization: beta, grants: all },
+    );
+    people['several reading'] = await person(
+      { organization: acme, grants: reading },
+      { organization: beta, grants: reading },
+    );
+    people['several mixed'] = await person(
+      { organization: acme, grants: all },
+      { organization: beta, grants: reading },
+    );
+    keys['one all'] = await acme.keyWith(all);
+    keys['one reading'] = await acme.keyWith(reading);
+    keys['one nothing'] = await acme.keyWith([]);
+  });
+
+  const credentials = (way: Way, who: string): Record<string, string> => {
+    if (way === 'key') return { authorization: `Bearer ${keys[who]}` };
+    return { ...people[who]?.[way === 'cookie' ? 'byCookie' : 'byToken'] };
+  };
+  const writes = (method: string) => method !== 'GET';
+  const call = (method: string, path: string, headers: Record<string, string>) =>
+    instance().call(`${method} ${path}`, {
+      headers,
+      ...(writes(method) && method !== 'DELETE' ? { body: { last_name: 'New' } } : {}),
+    });
+  const refusedWith = (answer: Answer, status: number, error: string) => {
+    assert.deepEqual([answer.status, answer.json.error], [status, error]);
+    assertErrorShape(answer);
+  };
+
+  /** `?org=` as sent; what a person of one and of several organizations gets: a slug, or the refusal. */
+  const situations: readonly [query: string, ...Record<Which, string>[]][] = [
+    ['', { none: noMember, one: 'acme', several: needed }],
+    ['?org=', { none: noMember, one: 'acme', several: needed }],
+    ['?org', { none: noMember, one: 'acme', several: needed }],
+    ['?ORG=acme', { none: noMember, one: 'acme', several: needed }],
+    ['?org=acme', { none: noMember, one: 'acme', several: 'acme' }],
+    ['?org=%61cme', { none: noMember, one: 'acme', several: 'acme' }],
+    ['?org=beta', { none: noMember, one: noMember, several: 'beta' }],
+    ['?org=other', { none: noMember, one: noMember, several: noMember }],
+    ['?org=unknown', { none: noMember, one: noMember, several: noMember }],
+    ['?org=ACME', { none: noMember, one: noMember, several: noMember }],
+    ['?org=acme%20', { none: noMember, one: noMember, several: noMember }],
+    ['?org=acme,beta', { none: noMember, one: noMember, several: noMember }],
+    ['?org=%00', { none: noMember, one: noMember, several: noMember }],
+    ['?org=__proto__', { none: noMember, one: noMember, several: noMember }],
+    ['?org=1', { none: noMember, one: noMember, several: noMember }],
+    [`?org=${'a'.repeat(5000)}`, { none: noMember, one: noMember, several: noMember }],
+    ['?org=acme&org=acme', { none: once, one: once, several: once }],
+    ['?org=acme&org=beta', { none: once, one: once, several: once }],
+  ];
+  const statusOf: Readonly<Record<string, number>> = { [noMember]: 403, [needed]: 400, [once]: 400 };
+
+  for (const way of ['cookie', 'token'] as const) {
+    for (const which of ['none', 'one', 'several'] as const) {
+      describe(`by ${way}, member of ${which}`, () => {
+        for (const [query, expected] of situations) {
+          const outcome = expected?.[which] ?? '';
+          const status = statusOf[outcome];
+          test(`${query.slice(0, 40) || 'no org'} → ${status ?? outcome}`, async () => {
+            const headers = credentials(way, `${which} all`);
+            const answer = await call('GET', `/api/v1/leads${query}`, headers);
+            const write = await call('POST', `/api/v1/leads${query}`, credentials(way, `${which} reading`));
+            if (status !== undefined) {
+              refusedWith(answer, status, outcome);
+              refusedWith(write, status, outcome);
+              return;
+            }
+            assert.equal(answer.status, 200, answer.text);
+            const names = (answer.json.data as { last_name: string }[]).map((lead) => lead.last_name);
+            assert.ok(names.includes(`of ${outcome}`), answer.text);
+            assert.ok(!names.some((name) => name.startsWith('of ') && name !== `of ${outcome}`), answer.text);
+            refusedWith(write, 403, notGranted('create'));
+
+            const own = await call('GET', `/api/v1/leads/${leads[outcome]}${query}`, headers);
+            assert.equal(own.status, 200);
+            for (const [slug, id] of Object.entries(leads)) {
+              if (slug === outcome) continue;
+              refusedWith(await call('GET', `/api/v1/leads/${id}${query}`, headers), 404, 'not found');
+            }
+          });
+        }
+      });
+    }
+  }
+
+  describe('by key, org counts for nothing', () => {
+    for (const [query] of situations) {
+      test(query.slice(0, 40) || 'no org', async () => {
+        const list = await call('GET', `/api/v1/leads${query}`, credentials('key', 'one all'));
+        assert.equal(list.status, 200, list.text);
+        assert.ok(list.text.includes('of acme') && !/of (beta|other)/.test(list.text), list.text);
+        const write = await call('POST', `/api/v1/leads${query}`, credentials('key', 'one reading'));
+        refusedWith(write, 403, notGranted('create'));
+      });
+    }
+  });
+
+  describe('the grant', () => {
+    const operations: readonly [method: string, path: string, action: string][] = [
+      ['GET', '/api/v1/leads', 'list'],
+      ['GET', '/api/v1/leads/{id}', 'read'],
+      ['POST', '/api/v1/leads', 'create'],
+      ['PUT', '/api/v1/leads/{id}', 'update'],
+      ['DELETE', '/api/v1/leads/{id}', 'delete'],
+    ];
+    for (const way of ['key', 'cookie', 'token'] as const) {
+      for (const [method, path, action] of operations) {
+        const granted = { nothing: false, reading: action === 'list' || action === 'read', all: true };
+        for (const [grants, allowed] of Object.entries(granted)) {
+          test(`${action} by ${way} with ${grants} → ${allowed ? '2xx' : 403}`, async () => {
+            const { acme = assert.fail() } = organizations;
+            const { json } = await instance().call('POST /api/v1/leads', {
+              key: acme.key,
+              body: { last_name: 'Old' },
+            });
+            const headers = credentials(way, `one ${grants}`);
+            for (const [id, found] of [
+              [String(json.id), true],
+              [String(leads.other), false],
+              ['999999999', false],
+            ] as const) {
+              const answer = await call(method, path.replace('{id}', id), headers);
+              // Without the grant nobody learns whether there is such a record.
+              if (!allowed) refusedWith(answer, 403, notGranted(action));
+              else if (!found && path.includes('{id}')) refusedWith(answer, 404, 'not found');
+              else assert.equal(answer.status, method === 'POST' ? 201 : 200, answer.text);
+            }
+          });
+        }
+      }
+    }
+
+    test('is the one of the organization named, not of another of the same person', async () => {
+      for (const way of ['cookie', 'token'] as const) {
+        const headers = credentials(way, 'several mixed');
+        assert.equal((await call('POST', '/api/v1/leads?org=acme', headers)).status, 201);
+        refusedWith(await call('POST', '/api/v1/leads?org=beta', headers), 403, notGranted('create'));
+      }
+    });
+
+    test('a body that is no JSON does not matter before it', async () => {
+      const answer = await instance().call('POST /api/v1/leads', {
+        body: '{',
+        headers: credentials('token', 'one reading'),
+      });
+      refusedWith(answer, 403, notGranted('create'));
+    });
+  });
+
+  describe('one method per request: Authorization decides, also where it fails', () => {
+    const bearers: readonly [name: string, authorization: () => string, status: number][] = [
+      ['a key', () => `Bearer ${keys['one all']}`, 200],
+      ['another person’s token', () => `${people['one reading']?.byToken.authorization}`, 200],
+      ['a key that is none', () => 'Bearer crm_0000000000_x', 401],
+      ['a key with a character more', () => `Bearer ${keys['one all']}0`, 401],
+      ['a token behind the prefix', () => `Bearer crm_${people['one all']?.token}`, 401],
+      ['a token that is none', () => 'Bearer a.b.c', 401],
+      ['the cookie’s value', () => `Bearer ${people['one all']?.cookie}`, 401],
+      ['Basic', () => 'Basic YTpi', 401],
+      ['an empty header', () => '', 401],
+      ['no token', () => 'Bearer', 401],
+      ['two tokens', () => `Bearer ${keys['one all']} ${keys['one all']}`, 401],
+    ];
+    for (const [name, authorization, status] of bearers) {
+      test(`${name} with a good cookie → ${status}`, async () => {
+        const cookie = credentials('cookie', 'several all');
+        const headers = { ...cookie, authorization: authorization() };
+        const answer = await call('GET', '/api/v1/leads', headers);
+        if (status === 401) {
+          const missing = await call('GET', '/api/v1/leads', {});
+          assert.deepEqual(told(answer), told(missing));
+          refusedWith(answer, 401, unauthenticated);
+        } else assert.equal(answer.status, status, 'the cookie alone would be 400');
+      });
+    }
+
+    test('a key or token writes from another site: no browser sends it by itself', async () => {
+      for (const way of ['key', 'token'] as const) {
+        const headers = {
+          ...credentials(way, 'one all'),
+          cookie: String(people['one all']?.byCookie.cookie),
+          'sec-fetch-site': 'cross-site',
+          origin: 'https://elsewhere.example',
+        };
+        assert.equal((await call('POST', '/api/v1/leads', headers)).status, 201, way);
+      }
+    });
+  });
+
+  describe('a cookie writes only from pages of this origin', () => {
+    const here = () => instance().url;
+    const port = () => new URL(here()).port;
+    const cases: readonly [name: string, headers: () => Record<string, string>, allowed: boolean][] = [
+      ['Sec-Fetch-Site: same-origin', () => ({ 'sec-fetch-site': 'same-origin' }), true],
+      ['Sec-Fetch-Site: same-site', () => ({ 'sec-fetch-site': 'same-site' }), false],
+      ['Sec-Fetch-Site: cross-site', () => ({ 'sec-fetch-site': 'cross-site' }), false],
+      ['Sec-Fetch-Site: none', () => ({ 'sec-fetch-site': 'none' }), false],
+      ['Sec-Fetch-Site: empty', () => ({ 'sec-fetch-site': '' }), false],
+      ['Sec-Fetch-Site: SAME-ORIGIN', () => ({ 'sec-fetch-site': 'SAME-ORIGIN' }), false],
+      ['cross-site with our Origin', () => ({ 'sec-fetch-site': 'cross-site', origin: here() }), false],
+      ['neither header', () => ({}), false],
+      ['our Origin', () => ({ origin: here() }), true],
+      ['Origin: null', () => ({ origin: 'null' }), false],
+      ['Origin: empty', () => ({ origin: '' }), false],
+      ['another Origin', () => ({ origin: 'https://elsewhere.example' }), false],
+      ['our host at another port', () => ({ origin: 'http://127.0.0.1:1' }), false],
+      ['our host without port', () => ({ origin: 'http://127.0.0.1' }), false],
+      ['a host that begins like ours', () => ({ origin: `${here()}.elsewhere.example` }), false],
+      ['our host as user', () => ({ origin: `http://127.0.0.1:${port()}@elsewhere.example` }), false],
+      ['no URL', () => ({ origin: `127.0.0.1:${port()}` }), false],
+      ['a Referer of ours', () => ({ referer: `${here()}/setup` }), false],
+    ];
+    for (const [name, headers, allowed] of cases) {
+      test(`${name} → ${allowed ? 'written' : 403}`, async () => {
+        const { acme = assert.fail() } = organizations;
+        const make = () =>
+          instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'Old' } });
+        const path = `/api/v1/leads/${(await make()).json.id}`;
+        const cookie = { cookie: String(people['one all']?.byCookie.cookie), ...headers() };
+        const before = (await call('GET', path, cookie)).text;
+        assert.match(before, /Old/, 'reading is for everybody');
+        const writes = [
+          ['POST', '/api/v1/leads', 201],
+          ['PUT', path, 200],
+          ['DELETE', path, 200],
+        ] as const;
+        for (const [method, where, status] of writes) {
+          const answer = await call(method, where, cookie);
+          if (allowed) assert.equal(answer.status, status, answer.text);
+          else {
+            refusedWith(answer, 403, 'a session cookie may write only from pages of this origin');
+            assert.equal((await call('GET', path, cookie)).text, before);
+          }
+        }
+      });
+    }
+  });
+});

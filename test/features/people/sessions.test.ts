@@ -1,0 +1,236 @@
+// Sessions: stored as hashes, listed and ended by their person, ended by time, and gone on every node at once.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { platform } from '../../../engine/platform/index.ts';
+import { type Organization, onBothDrivers } from '../../support/instance.ts';
+import {
+  dump,
+  type LoggedIn,
+  logIn,
+  makePerson,
+  type Node,
+  type Person,
+  secondNode,
+  soonerThan,
+} from '../../support/people.ts';
+import { assertErrorShape } from '../../support/scenario.ts';
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+type By = 'byCookie' | 'byToken';
+const ways: readonly By[] = ['byCookie', 'byToken'];
+
+onBothDrivers('sessions', (instance) => {
+  let acme: Organization;
+  let node: Node;
+  before(async () => {
+    acme = await instance().organization('acme');
+    node = await secondNode(instance());
+  });
+  after(() => node.close());
+
+  const person = (): Promise<Person> => makePerson(instance(), [{ organization: acme }]);
+  const call = (request: string, headers: LoggedIn[By], url?: Node) =>
+    (url ?? instance()).call(request, { headers });
+  const status = async (session: LoggedIn, way: By, url?: Node) =>
+    (await call('GET /auth/me', session[way], url)).status;
+  const listed = async (session: LoggedIn): Promise<Record<string, unknown>[]> => {
+    const { json } = await call('GET /auth/sessions', session.byToken);
+    return json.data as Record<string, unknown>[];
+  };
+  const set = ({ session }: LoggedIn, values: { last_seen_at?: Date; expires_at?: Date }) =>
+    platform(instance().database).updateTable('crm_sessions').set(values).where('id', '=', session).execute();
+  const gone = (session: LoggedIn, way: By, url?: Node) =>
+    soonerThan(second, async () => (await status(session, way, url)) === 401);
+
+  test('neither cookie nor token is stored, nor a part of them', async () => {
+    const session = await logIn(instance(), await person());
+    const stored = await dump(instance());
+    assert.ok(stored.includes(session.jti), 'the dump holds the session');
+    const [head = '', claims = '', signature = ''] = session.token.split('.');
+    for (const secret of [session.cookie, session.token, head, claims, signature]) {
+      assert.ok(!stored.includes(secret), `${secret.slice(0, 8)}… is stored`);
+      assert.ok(!stored.includes(Buffer.from(secret, 'base64url').toString('hex')), 'as hex');
+    }
+  });
+
+  test('what is stored of a cookie opens nothing', async () => {
+    const session = await logIn(instance(), await person());
+    const row = await platform(instance().database)
+      .selectFrom('crm_sessions')
+      .selectAll()
+      .where('id', '=', session.session)
+      .executeTakeFirstOrThrow();
+    for (const stolen of [row.token_hash, row.jti, String(row.id)]) {
+      assert.equal((await call('GET /auth/me', { cookie: `crm_session=${stolen}` })).status, 401);
+      assert.equal((await call('GET /auth/me', { authorization: `Bearer ${stolen}` })).status, 401);
+    }
+  });
+
+  test('a login never takes over a session that the browser came with', async () => {
+    const ann = await person();
+    const known = await logIn(instance(), ann);
+    for (const cookie of [known.cookie, 'x'.repeat(43)]) {
+      const next = await logIn(instance(), ann, { headers: { cookie: `crm_session=${cookie}` } });
+      assert.notEqual(next.cookie, cookie);
+      assert.notEqual(next.session, known.session);
+    }
+    assert.equal(await status(known, 'byCookie'), 200, 'the other session is left alone');
+  });
+
+  test('are listed newest first, each as what it is, and only to their person', async () => {
+    const ann = await person();
+    const headers = { 'user-agent': `Lynx/2 <b>${'x'.repeat(300)}` };
+    const first = await logIn(instance(), ann, { headers });
+    const last = await logIn(instance(), ann);
+    await logIn(instance(), await person());
+    const list = await listed(last);
+    assert.deepEqual(
+      list.map(({ id, current }) => [id, current]),
+      [
+        [Number(last.session), true],
+        [Number(first.session), false],
+      ],
+    );
+    for (const each of list) {
+      assert.deepEqual(Object.keys(each).sort(), [
+        'created_at',
+        'current',
+        'expires_at',
+        'id',
+        'last_seen_at',
+        'user_agent',
+      ]);
+      const lasts = Date.parse(String(each.expires_at)) - Date.parse(String(each.created_at));
+      assert.ok(Math.abs(lasts - 12 * hour) < minute, 'twelve hours from the start');
+    }
+    assert.equal(list[1]?.user_agent, headers['user-agent'].slice(0, 200));
+  });
+
+  test('one is ended by its id, from another; the rest stay', async () => {
+    const ann = await person();
+    const [own, other, third] = [
+      await logIn(instance(), ann),
+      await logIn(instance(), ann),
+      await logIn(instance(), ann),
+    ];
+    for (const way of ways) assert.equal(await status(other, way), 200);
+    const ended = await call(`DELETE /auth/sessions/${other.session}`, own.byCookie);
+    assert.deepEqual(ended.json, { ok: true });
+    assert.deepEqual(ended.headers.getSetCookie(), [], 'the own cookie stays');
+    for (const way of ways) await gone(other, way);
+    for (const way of ways) assert.equal(await status(third, way), 200);
+    const again = await call(`DELETE /auth/sessions/${other.session}`, own.byCookie);
+    assert.equal(again.status, 404);
+    assertErrorShape(again);
+  });
+
+  test('the own one ended by its id is a logout', async () => {
+    const own = await logIn(instance(), await person());
+    const ended = await call(`DELETE /auth/sessions/${own.session}`, own.byCookie);
+    assert.match(ended.headers.getSetCookie()[0] ?? '', /^crm_session=;.* Expires=Thu, 01 Jan 1970/);
+    for (const way of ways) assert.equal(await status(own, way), 401);
+  });
+
+  describe('an id that is none of the own → 404', () => {
+    for (const id of ['0', '-1', '1e3', '01', '9'.repeat(18), '9'.repeat(40), 'x', '%27', '%00', '1;2', '']) {
+      test(`"${id}"`, async () => {
+        const own = await logIn(instance(), await person());
+        assert.equal((await call(`DELETE /auth/sessions/${id}`, own.byToken)).status, 404);
+        assert.equal(await status(own, 'byToken'), 200);
+      });
+    }
+
+    test("another person's", async () => {
+      const [own, other] = [await logIn(instance(), await person()), await logIn(instance(), await person())];
+      assert.equal((await call(`DELETE /auth/sessions/${other.session}`, own.byToken)).status, 404);
+      assert.equal(await status(other, 'byCookie'), 200);
+    });
+  });
+
+  for (const way of ways) {
+    test(`logout ${way} ends the session on this node at once and on another within a second`, async () => {
+      const session = await logIn(instance(), await person());
+      for (const each of ways) assert.equal(await status(session, each, node), 200);
+      const out = await call('POST /auth/logout', session[way]);
+      assert.deepEqual([out.status, out.json], [200, { ok: true }]);
+      assert.match(out.headers.getSetCookie()[0] ?? '', /^crm_session=;.* Expires=Thu, 01 Jan 1970/);
+      for (const each of ways) {
+        await gone(session, each, node);
+        // A token that came this way leaves the cookie's look-up of a moment ago; both end within the second.
+        await gone(session, each);
+      }
+      assert.equal((await call('POST /auth/logout', session[way])).status, 401, 'a replay');
+    });
+  }
+
+  test('"everywhere" ends each session and token of the person, and nobody else’s', async () => {
+    const ann = await person();
+    const sessions = [
+      await logIn(instance(), ann),
+      await logIn(instance(), ann),
+      await logIn(instance(), ann),
+    ];
+    const [own = assert.fail()] = sessions;
+    const other = await logIn(instance(), await person());
+    for (const each of sessions) assert.equal(await status(each, 'byToken', node), 200);
+    assert.deepEqual((await call('POST /auth/logout-everywhere', own.byCookie)).json, { ok: true });
+    for (const each of sessions) {
+      for (const way of ways) {
+        await gone(each, way);
+        await gone(each, way, node);
+      }
+    }
+    assert.equal(await status(other, 'byCookie'), 200);
+    const anew = await logIn(instance(), ann);
+    for (const way of ways) assert.equal(await status(anew, way, node), 200);
+    assert.equal((await listed(anew)).length, 1);
+  });
+
+  describe('end by time', () => {
+    const cases: readonly [name: string, values: Parameters<typeof set>[1], cookie: number, token: number][] =
+      [
+        ['used 29 minutes ago', { last_seen_at: new Date(Date.now() - 29 * minute) }, 200, 200],
+        ['not used for 31 minutes', { last_seen_at: new Date(Date.now() - 31 * minute) }, 401, 200],
+        ['used just now, but expired', { expires_at: new Date(Date.now() - second) }, 401, 401],
+        ['not used for a year and expired', { last_seen_at: new Date(0), expires_at: new Date(1) }, 401, 401],
+      ];
+    for (const [name, values, cookie, token] of cases) {
+      test(`${name}: cookie → ${cookie}, token → ${token}`, async () => {
+        const session = await logIn(instance(), await person());
+        await set(session, values);
+        assert.equal(await status(session, 'byCookie'), cookie);
+        assert.equal(await status(session, 'byToken'), token);
+      });
+    }
+
+    test('use keeps a session from being idle', async () => {
+      const session = await logIn(instance(), await person());
+      assert.equal(await status(session, 'byCookie'), 200);
+      await set(session, { last_seen_at: new Date(Date.now() - 29.99 * minute) });
+      assert.equal(await status(session, 'byCookie'), 200);
+    });
+
+    test('no use moves the end', async () => {
+      const session = await logIn(instance(), await person());
+      await set(session, { expires_at: new Date(Date.now() + 1.5 * second) });
+      await soonerThan(3 * second, async () => (await status(session, 'byCookie')) === 401);
+      assert.equal(await status(session, 'byToken'), 401);
+    });
+
+    test('those that expired are not listed, and forgotten at the next login', async () => {
+      const ann = await person();
+      const old = await logIn(instance(), ann);
+      const own = await logIn(instance(), ann);
+      await set(old, { expires_at: new Date(Date.now() - second) });
+      assert.deepEqual(
+        (await listed(own)).map(({ id }) => id),
+        [Number(own.session)],
+      );
+      await logIn(instance(), ann);
+      const rows = platform(instance().database).selectFrom('crm_sessions').select('id');
+      assert.deepEqual(await rows.where('id', '=', old.session).execute(), []);
+    });
+  });
+});

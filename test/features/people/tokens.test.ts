@@ -1,0 +1,273 @@
+// Tokens of people (JWT): only those that this instance signed and that are live count; all others look the same.
+// A token is judged before any table is read, so one driver stands for both.
+import assert from 'node:assert/strict';
+import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { decodeJwt, decodeProtectedHeader, EncryptJWT, type JWTHeaderParameters, SignJWT } from 'jose';
+import { readConfig } from '../../../engine/config.ts';
+import { platform, tokens } from '../../../engine/platform/index.ts';
+import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
+import {
+  type LoggedIn,
+  logIn,
+  makePerson,
+  type Node,
+  type Person,
+  secondNode,
+  soonerThan,
+  told,
+} from '../../support/people.ts';
+
+const secret = randomBytes(32).toString('hex');
+const oldSecret = randomBytes(32).toString('hex');
+const foreignSecret = randomBytes(32).toString('hex');
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const pem = String(createPublicKey(rsa.privateKey).export({ type: 'spki', format: 'pem' }));
+
+const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+const seconds = (): number => Math.floor(Date.now() / 1000);
+
+describe('tokens', () => {
+  let instance: Instance;
+  let acme: Organization;
+  let ann: Person;
+  let session: LoggedIn;
+  let other: LoggedIn;
+  let refused: ReturnType<typeof told>;
+  before(async () => {
+    instance = await startInstance('postgresql', { environment: { AUTH_SECRETS: secret } });
+    acme = await instance.organization('acme');
+    ann = await makePerson(instance, [{ organization: acme }]);
+    session = await logIn(instance, ann);
+    other = await logIn(instance, await makePerson(instance, [{ organization: acme }]));
+    refused = told(await instance.call('GET /api/v1/leads'));
+  });
+  after(() => instance.close());
+
+  const send = (token: string, node: Pick<Node, 'call'> = instance): Promise<Answer> =>
+    node.call('GET /api/v1/leads', { headers: { authorization: `Bearer ${token}` } });
+  const header = () => decodeProtectedHeader(session.token) as JWTHeaderParameters;
+  const claims = () => decodeJwt(session.token);
+  type Changes = Readonly<Record<string, unknown>>;
+  /** A token like the real one but for the changes, under our own secret unless another is given. */
+  const forge = (changes: Changes = {}, head: Changes = {}, key = secret): Promise<string> =>
+    new SignJWT(JSON.parse(JSON.stringify({ ...claims(), ...changes })))
+      .setProtectedHeader(JSON.parse(JSON.stringify({ ...header(), ...head })))
+      .sign(Buffer.from(key));
+  /** The same by hand, for what jose does not sign. */
+  const byHand = (head: unknown, payload: unknown, key = secret, hash = 'sha256'): string => {
+    const body = `${encode(head)}.${encode(payload)}`;
+    return `${body}.${createHmac(hash, key).update(body).digest('base64url')}`;
+  };
+  const parts = (): [string, string, string] => {
+    const [head = '', payload = '', signature = ''] = session.token.split('.');
+    return [head, payload, signature];
+  };
+  const flip = (text: string, at: number): string =>
+    text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
+
+  test('hold no role and no organization, and pin HS256 with a named key', () => {
+    assert.deepEqual(Object.keys(header()).sort(), ['alg', 'kid', 'typ']);
+    assert.equal(header().alg, 'HS256');
+    assert.equal(header().typ, 'at+jwt');
+    assert.match(String(header().kid), /^[0-9a-f]{16}$/);
+    assert.ok(!secret.includes(String(header().kid)));
+    assert.deepEqual(Object.keys(claims()).sort(), ['aud', 'exp', 'iat', 'iss', 'jti', 'sub', 'ver']);
+    assert.equal(claims().sub, ann.id);
+  });
+
+  test('the control: an unchanged copy made by the test opens the API', async () => {
+    assert.equal((await send(session.token)).status, 200);
+    assert.equal((await send(await forge())).status, 200);
+    assert.equal((await send(byHand(header(), claims()))).status, 200);
+    assert.equal((await send(await forge({ nbf: seconds() - 60 }))).status, 200);
+  });
+
+  const bad: Readonly<Record<string, () => string | Promise<string>>> = {
+    'alg none, no signature': () => `${encode({ ...header(), alg: 'none' })}.${parts()[1]}.`,
+    'alg None, our signature': () => byHand({ ...header(), alg: 'None' }, claims()),
+    'alg nOnE, two parts': () => `${encode({ ...header(), alg: 'nOnE' })}.${parts()[1]}`,
+    'no alg': () => byHand({ ...header(), alg: undefined }, claims()),
+    'alg as a list': () => byHand({ ...header(), alg: ['HS256'] }, claims()),
+    HS384: () => byHand({ ...header(), alg: 'HS384' }, claims(), secret, 'sha384'),
+    HS512: () => forge({}, { alg: 'HS512' }),
+    'RS256 by a key of its own': () =>
+      new SignJWT(claims()).setProtectedHeader({ ...header(), alg: 'RS256' }).sign(rsa.privateKey),
+    'HS256 with a public key in PEM as secret': () => byHand(header(), claims(), pem),
+    'RS256 claimed, HMAC by our secret': () => byHand({ ...header(), alg: 'RS256' }, claims()),
+    'RS256 claimed, HMAC by the PEM': () => byHand({ ...header(), alg: 'RS256' }, claims(), pem),
+    'another issuer': () => forge({ iss: 'https://elsewhere.example' }),
+    'no issuer': () => forge({ iss: undefined }),
+    'the issuer as a list': () => forge({ iss: ['crm'] }),
+    'another audience': () => forge({ aud: 'crm-api-2' }),
+    'no audience': () => forge({ aud: undefined }),
+    'an empty list of audiences': () => forge({ aud: [] }),
+    expired: () => forge({ exp: seconds() - 6 }),
+    'expired long ago': () => forge({ exp: 1 }),
+    'no expiry': () => forge({ exp: undefined }),
+    'the expiry as text': () => byHand(header(), { ...claims(), exp: '9999999999' }),
+    'not yet valid': () => forge({ nbf: seconds() + 60 }),
+    'made in the future': () => forge({ iat: seconds() + 60 }),
+    'no time of making': () => forge({ iat: undefined }),
+    'no subject': () => forge({ sub: undefined }),
+    'no jti': () => forge({ jti: undefined }),
+    'no version': () => forge({ ver: undefined }),
+    'the version as text': () => forge({ ver: '1' }),
+    'another version': () => forge({ ver: 2 }),
+    'version 0': () => forge({ ver: 0 }),
+    "another person's subject": () => forge({ sub: String(Number(ann.id) + 1) }),
+    "another person's session": () => forge({ jti: other.jti }),
+    'a session that never was': () => forge({ jti: 'never' }),
+    'a jti that is SQL': () => forge({ jti: "' or 1=1 --" }),
+    'a jti with NUL': () => forge({ jti: 'a\0b' }),
+    'a jti that is an object': () => byHand(header(), { ...claims(), jti: { $ne: null } }),
+    'an unknown kid': () => forge({}, { kid: '0123456789abcdef' }),
+    'no kid': () => forge({}, { kid: undefined }),
+    'an empty kid': () => forge({}, { kid: '' }),
+    'a kid that is a path': () => forge({}, { kid: '../../../dev/null' }, ''.padEnd(32, '\0')),
+    'a kid that is SQL': () => forge({}, { kid: "' union select 'x" }),
+    'a kid that every object has': () => forge({}, { kid: 'constructor' }),
+    'a kid that is a list': () => byHand({ ...header(), kid: [header().kid] }, claims()),
+    'another type': () => forge({}, { typ: 'JWT' }),
+    'no type': () => forge({}, { typ: undefined }),
+    'an unknown critical header': () => byHand({ ...header(), crit: ['x'], x: 1 }, claims()),
+    'b64 false': () => byHand({ ...header(), crit: ['b64'], b64: false }, claims()),
+    'a key in the header': () => forge({}, { jwk: { kty: 'oct', k: encode(foreignSecret) } }, foreignSecret),
+    'a key set elsewhere': () => forge({}, { jku: 'http://127.0.0.1:1/keys' }, foreignSecret),
+    'a foreign key': () => forge({}, {}, foreignSecret),
+    'the empty key': () => byHand(header(), claims(), ''),
+    'the kid as key': () => byHand(header(), claims(), String(header().kid)),
+    'no signature': () => `${parts()[0]}.${parts()[1]}.`,
+    'two parts': () => `${parts()[0]}.${parts()[1]}`,
+    'four parts': () => `${session.token}.${parts()[2]}`,
+    'dots only': () => '..',
+    'the signature of another token': () => `${parts()[0]}.${parts()[1]}.${other.token.split('.')[2]}`,
+    'other claims under the old signature': () =>
+      `${parts()[0]}.${encode({ ...claims(), sub: '1' })}.${parts()[2]}`,
+    'a changed header': () => `${flip(parts()[0], 5)}.${parts()[1]}.${parts()[2]}`,
+    'changed claims': () => `${parts()[0]}.${flip(parts()[1], 20)}.${parts()[2]}`,
+    'a changed signature': () => `${parts()[0]}.${parts()[1]}.${flip(parts()[2], 0)}`,
+    'a signature cut short': () => session.token.slice(0, -2),
+    'claims that are no object': () => byHand(header(), [claims()]),
+    'claims that are no JSON': () => {
+      const body = `${parts()[0]}.${Buffer.from('{').toString('base64url')}`;
+      return `${body}.${createHmac('sha256', secret).update(body).digest('base64url')}`;
+    },
+    'a token in a token': () => byHand({ ...header(), cty: 'JWT' }, session.token),
+    encrypted: () =>
+      new EncryptJWT(claims())
+        .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+        .encrypt(Buffer.from(secret, 'hex')),
+    'oversized by a claim': () => forge({ filler: 'x'.repeat(1000) }),
+    'oversized by the header': () => forge({}, { filler: 'x'.repeat(1000) }),
+    'of 12 kB': () => forge({ filler: 'x'.repeat(9000) }),
+    'one past the length of all of ours': () => session.token.padEnd(1025, 'A'),
+  };
+  for (const [name, make] of Object.entries(bad)) {
+    test(`${name} → 401`, async () => {
+      assert.deepEqual(told(await send(await make())), refused);
+    });
+  }
+
+  test('every changed character of the signature but unused bits → 401', async () => {
+    const [head, payload, signature] = parts();
+    for (let at = 0; at < signature.length - 1; at++) {
+      const { status } = await send(`${head}.${payload}.${flip(signature, at)}`);
+      assert.equal(status, 401, `character ${at}`);
+    }
+  });
+
+  test('a bad token is not saved by a good cookie', async () => {
+    const headers = { ...session.byCookie, authorization: `Bearer ${await forge({ exp: 1 })}` };
+    assert.deepEqual(told(await instance.call('GET /api/v1/leads', { headers })), refused);
+  });
+
+  test('"everywhere" voids every token made before, also where the session were back', async () => {
+    const bea = await makePerson(instance, [{ organization: acme }]);
+    const first = await logIn(instance, bea);
+    const rows = platform(instance.database);
+    const kept = await rows
+      .selectFrom('crm_sessions')
+      .selectAll()
+      .where('id', '=', first.session)
+      .executeTakeFirstOrThrow();
+    await instance.call('POST /auth/logout-everywhere', { headers: first.byToken });
+    await soonerThan(1000, async () => (await send(first.token)).status === 401);
+    await rows.insertInto('crm_sessions').values(kept).execute();
+    await soonerThan(1000, async () => {
+      const me = await instance.call('GET /auth/me', { headers: first.byCookie });
+      return me.status === 200;
+    });
+    assert.deepEqual(told(await send(first.token)), refused, 'its version is over');
+    assert.equal((await send((await logIn(instance, bea)).token)).status, 200);
+  });
+
+  test('a new user of a deleted one’s id is not let in by the old token', async () => {
+    const gone = await makePerson(instance, [{ organization: acme }]);
+    const { token } = await logIn(instance, gone);
+    assert.equal((await send(token)).status, 200);
+    const rows = platform(instance.database);
+    const user = await rows
+      .selectFrom('crm_users')
+      .selectAll()
+      .where('id', '=', gone.id)
+      .executeTakeFirstOrThrow();
+    await rows.deleteFrom('crm_users').where('id', '=', gone.id).execute();
+    await rows.insertInto('crm_users').values(user).execute();
+    await soonerThan(1000, async () => (await send(token)).status === 401);
+  });
+
+  describe('with two secrets', () => {
+    const on = async (authSecrets: readonly string[], work: (node: Node) => Promise<void>) => {
+      const node = await secondNode(instance, { authSecrets });
+      try {
+        await work(node);
+      } finally {
+        await node.close();
+      }
+    };
+
+    test('the first signs; tokens of both are taken while both are listed, then only of the new', async () => {
+      let before = session.token;
+      await on([oldSecret], async (node) => {
+        before = (await logIn(instance, ann, { url: node.url })).token;
+        assert.equal((await send(before, node)).status, 200);
+        assert.deepEqual(told(await send(session.token, node)), refused, 'a secret not listed');
+      });
+      await on([secret, oldSecret], async (node) => {
+        assert.equal((await send(before, node)).status, 200);
+        assert.equal((await send(session.token, node)).status, 200);
+        const { token } = await logIn(instance, ann, { url: node.url });
+        assert.equal(decodeProtectedHeader(token).kid, header().kid, 'signed by the first');
+        assert.equal((await send(token)).status, 200);
+      });
+      assert.deepEqual(told(await send(before)), refused, 'the old secret is listed no more');
+    });
+
+    test('nodes that list them in another order take each other’s tokens', () =>
+      on([oldSecret, secret], async (node) => {
+        const { token } = await logIn(instance, ann, { url: node.url });
+        assert.equal((await send(session.token, node)).status, 200);
+        assert.equal((await send(token, node)).status, 200);
+        assert.equal((await send(token)).status, 401, 'the first node does not list it');
+      }));
+
+    test('a token names its key: the other listed secret does not verify it', () =>
+      on([secret, oldSecret], async (node) => {
+        assert.equal((await send(await forge({}, {}, oldSecret), node)).status, 401);
+      }));
+  });
+
+  test('secrets too short are refused at the start, all at once', () => {
+    for (const AUTH_SECRETS of ['short', `${secret},short`, `${secret},`, ',', 'x'.repeat(31)]) {
+      assert.throws(() => readConfig({ AUTH_SECRETS }), /AUTH_SECRETS must be secrets of at least 32/);
+    }
+  });
+
+  test('without AUTH_SECRETS an instance keeps one of its own, which lasts', async () => {
+    const folder = instance.config.dataFolder;
+    const [one, two] = [tokens(readConfig({ DATA_DIR: folder })), tokens(readConfig({ DATA_DIR: folder }))];
+    const token = await one.sign({ user: '7', jti: 'j', version: 1 }, new Date(Date.now() + 60_000));
+    assert.deepEqual(await two.verify(token), { user: '7', jti: 'j', version: 1 });
+  });
+});

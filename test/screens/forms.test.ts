@@ -1,0 +1,222 @@
+// The forms of the setup screens: who may send them, and from where.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { platform, profileId } from '../../engine/platform/index.ts';
+import { administratorOf, formsOf, optionOf, signIn, type Visitor, visitor } from '../support/forms.ts';
+import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { dump, fresh, makePerson, soonerThan } from '../support/people.ts';
+import { formNames, isOpen, openScreens, type Ready, type Screens, sections } from '../support/screens.ts';
+
+describe('forms of the setup screens', () => {
+  let instance: Instance;
+  let acme: Organization;
+  let admin: Visitor;
+  let screens: Screens;
+  before(async () => {
+    instance = await startInstance('postgresql');
+    screens = await openScreens(instance);
+    ({ acme, admin } = screens);
+  });
+  after(() => instance.close());
+
+  test('the table knows every form there is', async () => {
+    await screens.invitation();
+    const seen = new Set<string>();
+    for (const page of ['/setup/me', ...sections]) {
+      for (const { action } of formsOf(await admin.get(page))) seen.add(action);
+    }
+    await screens.newProfile();
+    for (const { action } of formsOf(await admin.get('/setup/o/acme/profiles'))) seen.add(action);
+    const known = formNames.filter((form) => !/login|invite\/$|end-session/.test(form));
+    assert.deepEqual([...seen].filter((each) => !each.includes('end-session')).sort(), known.sort());
+  });
+
+  describe('forms take only what their own page sends', () => {
+    for (const form of formNames) {
+      test(form, async () => {
+        const own = await screens.administrator();
+        const other = await screens.administrator();
+        const browser = isOpen(form) ? visitor(instance) : own.browser;
+        const { page, action, fields } = await screens.ready(form, own);
+        const _csrf = await browser.token(page);
+        const foreign = await other.browser.token('/setup/me');
+        const before = await dump(instance);
+        const attempts: readonly [
+          name: string,
+          fields: Record<string, string>,
+          headers: Record<string, string>,
+        ][] = [
+          ['no token', {}, {}],
+          ['an empty token', { _csrf: '' }, {}],
+          ['a token made up', { _csrf: 'aaaaaaaa-aaaaaaaaaaaaaaaaaaaaaaaaaaa' }, {}],
+          ['another session’s token', { _csrf: foreign }, {}],
+          [
+            'the token without its cookie',
+            { _csrf },
+            { cookie: `crm_session=${browser.cookies.get('crm_session')}` },
+          ],
+          [
+            'from another site',
+            { _csrf },
+            { 'sec-fetch-site': 'cross-site', origin: 'https://elsewhere.example' },
+          ],
+          ['from a neighbour', { _csrf }, { 'sec-fetch-site': 'same-site' }],
+          ['from nowhere', { _csrf }, { 'sec-fetch-site': 'none' }],
+          ['as text', { _csrf }, { 'content-type': 'text/plain' }],
+        ];
+        const kept = new Map(browser.cookies);
+        for (const [name, more, headers] of attempts) {
+          for (const [cookie, value] of kept) browser.cookies.set(cookie, value);
+          const answer = await browser.post(action, { ...fields, ...more }, headers);
+          assert.ok(
+            answer.status === 403 || (name === 'as text' && answer.status === 415),
+            `${name}: ${answer.status}`,
+          );
+          assert.match(answer.text, /<h1>(Forbidden|Unsupported Media Type)<\/h1>/, name);
+          assert.doesNotMatch(answer.headers.getSetCookie().join(), /crm_session=/, name);
+        }
+        const theirs = { _csrf: foreign, ...fields };
+        const mixed = { cookie: `crm_csrf=${other.browser.cookies.get('crm_csrf')}; ${session(browser)}` };
+        assert.equal(
+          (await browser.post(action, theirs, mixed)).status,
+          403,
+          'another’s token and its cookie',
+        );
+        assert.equal(await dump(instance), before, 'nothing is done');
+
+        for (const [cookie, value] of kept) browser.cookies.set(cookie, value);
+        const sent = await browser.post(action, { ...fields, _csrf });
+        assert.ok(sent.status === 200 || sent.status === 303, `with its token: ${sent.status}`);
+        assert.notEqual(await dump(instance), before, 'the control does something');
+      });
+    }
+  });
+
+  test('what other sites make a browser send does not void the forms in open tabs', async () => {
+    const { browser } = await screens.administrator();
+    const _csrf = await browser.token('/setup/o/acme/profiles');
+    // Without the cookies, as the browser sends it; the answer's are kept.
+    const headers = { 'sec-fetch-site': 'cross-site', cookie: 'a=b' };
+    assert.equal((await browser.post('/setup/logout', {}, headers)).status, 403);
+    assert.equal((await browser.get('/setup/nowhere', headers)).status, 404);
+    const fields = { name: fresh('profile'), _csrf };
+    assert.equal((await browser.post('/setup/o/acme/profiles/create', fields)).status, 303);
+  });
+
+  const session = (browser: Visitor) => `crm_session=${browser.cookies.get('crm_session') ?? ''}`;
+
+  test('GET and HEAD never change anything, whatever the address says', async () => {
+    const paths: string[] = ['/setup', '/setup/login', '/setup/me', '/setup/logout', ...sections];
+    const own = await screens.administrator();
+    const _csrf = await own.browser.token('/setup/me');
+    for (const form of formNames) {
+      const { action, fields } = await screens.ready(form, own);
+      paths.push(`${action}?${new URLSearchParams({ ...fields, _csrf })}`);
+    }
+    const before = await dump(instance);
+    for (const path of paths) {
+      const answer = await own.browser.get(path);
+      assert.ok([200, 303, 404].includes(answer.status), `${path}: ${answer.status}`);
+      assert.doesNotMatch(answer.headers.getSetCookie().join(), /crm_session/);
+      await instance.call(`HEAD ${path}`, { headers: { cookie: session(own.browser) } });
+    }
+    assert.equal(await dump(instance), before);
+  });
+
+  describe('only administrators of the organization come in', () => {
+    const strangers: Readonly<Record<string, () => Promise<Visitor>>> = {
+      'a member who may read everything': async () => reader([{ object: '*', actions: ['list', 'read'] }]),
+      'a member who may do everything with records': async () => reader([{ object: '*', actions: ['*'] }]),
+      'a member who may do nothing': async () => reader([]),
+      'another organization’s administrator': async () =>
+        signIn(instance, administratorOf({ ...acme, slug: 'beta' })),
+      'a member of no organization': async () => signIn(instance, await makePerson(instance, [])),
+    };
+    const reader = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
+      signIn(instance, await makePerson(instance, [{ organization: acme, grants }]));
+    for (const [name, enter] of Object.entries(strangers)) {
+      test(`${name} is refused every page and form`, async () => {
+        const browser = await enter();
+        const unknown = await browser.get('/setup/o/unknown/keys');
+        const _csrf = await browser.token('/setup/me');
+        const ready: Ready[] = [];
+        for (const form of formNames.filter((each) => each.startsWith('/setup/o/'))) {
+          ready.push(await screens.ready(form, administratorOf(acme)));
+        }
+        const before = await dump(instance);
+        for (const page of sections) {
+          const answer = await browser.get(page);
+          assert.equal(answer.status, 403, page);
+          const steady = ({ text }: Answer) => text.replace(/value="[^"]*"/g, '');
+          assert.equal(steady(answer), steady(unknown), 'as if there were no such organization');
+          assert.doesNotMatch(answer.text, /Log in<|<table/);
+        }
+        for (const { action, fields } of ready) {
+          assert.equal((await browser.post(action, { ...fields, _csrf })).status, 403, action);
+        }
+        assert.equal(await dump(instance), before);
+        assert.equal((await browser.get('/setup')).headers.get('location')?.includes('acme'), false);
+      });
+    }
+
+    test('strangers are sent to the login page, forms too, and come back', async () => {
+      const stranger = visitor(instance);
+      for (const page of ['/setup/me', ...sections]) {
+        const answer = await stranger.get(`${page}?a=b`);
+        assert.equal(answer.status, 303);
+        const location = answer.headers.get('location') ?? '';
+        assert.equal(location, `/setup/login?next=${encodeURIComponent(`${page}?a=b`)}`);
+        assert.equal(formsOf(await stranger.get(location))[0]?.values.next, `${page}?a=b`);
+      }
+      const before = await dump(instance);
+      for (const form of formNames.filter((each) => !isOpen(each))) {
+        const _csrf = await stranger.token('/setup/login');
+        const answer = await stranger.post(form, { _csrf });
+        assert.deepEqual([answer.status, answer.headers.get('location')], [303, '/setup/login'], form);
+      }
+      assert.equal(await dump(instance), before);
+    });
+
+    test('an API key of an administrator opens no page', async () => {
+      for (const page of ['/setup/me', ...sections]) {
+        const answer = await instance.call(`GET ${page}`, { key: acme.key });
+        assert.equal(answer.status, 303, page);
+      }
+    });
+
+    test('another organization’s keys, members and profiles cannot be touched by their ids', async () => {
+      const { browser } = await screens.administrator();
+      const beta = await instance.organization(fresh('beta'));
+      const profile = await profileId(platform(instance.database), beta.id, 'administrator');
+      const own = await optionOf(browser, '/setup/o/acme/keys', 'read-only');
+      const key = (await beta.makeKey()).id;
+      const attempts: readonly [form: string, fields: Record<string, string>][] = [
+        ['keys/create', { name: 'k', profile, expires: 'never' }],
+        ['keys/rotate', { id: key, overlap: '1h' }],
+        ['keys/revoke', { id: key }],
+        ['members/invite', { email: `${fresh('x')}@people.example`, profile }],
+        ['members/change', { id: beta.user, profile: own }],
+        ['members/change', { id: acme.user, profile }],
+        ['members/remove', { id: beta.user }],
+        ['profiles/change', { id: profile, grant: '*:*' }],
+        ['profiles/delete', { id: profile }],
+      ];
+      const before = await dump(instance);
+      for (const [form, fields] of attempts) {
+        const page = `/setup/o/acme/${form.split('/')[0]}`;
+        const answer = await browser.submit(page, `/setup/o/acme/${form}`, fields);
+        assert.equal(answer.status, 400, form);
+        assert.doesNotMatch(answer.text, /beta/);
+      }
+      assert.equal(await dump(instance), before);
+    });
+
+    test('who is administrator no more is out within a second', async () => {
+      const { id, browser } = await screens.administrator();
+      assert.equal((await browser.get('/setup/o/acme/keys')).status, 200);
+      const profile = await optionOf(admin, '/setup/o/acme/members', 'read-only');
+      await admin.submit('/setup/o/acme/members', '/setup/o/acme/members/change', { id, profile });
+      await soonerThan(1000, async () => (await browser.get('/setup/o/acme/keys')).status === 403);
+    });
+  });
+});

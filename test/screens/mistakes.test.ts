@@ -1,0 +1,316 @@
+// Mistakes on the setup screens: each gets a clear message on its page, and nothing is half done.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { platform } from '../../engine/platform/index.ts';
+import {
+  administratorOf,
+  optionOf,
+  problemOf,
+  readable,
+  signIn,
+  type Visitor,
+  visitor,
+} from '../support/forms.ts';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { dump, fresh, makePerson } from '../support/people.ts';
+import { type Administrator, openScreens, type Screens } from '../support/screens.ts';
+
+const long = 'x'.repeat(10_000);
+const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+const badName = 'the name must have 1 to 200 characters';
+const lastOne = 'this is the last administrator: make another member one first';
+const gone = 'that does not exist any more';
+const shortPassword = 'a password has 8 to 1,000 characters';
+
+/** What is sent where, and by whom; acme's administrator where nobody is named. */
+interface Attempt {
+  readonly page: string;
+  readonly form: string;
+  readonly fields: Readonly<Record<string, string | readonly string[]>>;
+  readonly by?: Visitor;
+}
+
+describe('mistakes on the setup screens', () => {
+  let instance: Instance;
+  let acme: Organization;
+  let admin: Visitor;
+  let screens: Screens;
+  let own: Administrator;
+  let readOnly: string;
+  before(async () => {
+    instance = await startInstance('embedded');
+    screens = await openScreens(instance);
+    ({ acme, admin } = screens);
+    own = await screens.administrator();
+    readOnly = await optionOf(admin, '/setup/o/acme/keys', 'read-only');
+  });
+  after(() => instance.close());
+
+  const at = (page: string, form: string, fields: Attempt['fields'], org = 'acme'): Attempt => ({
+    page: `/setup/o/${org}/${page}`,
+    form: `/setup/o/${org}/${page}/${form}`,
+    fields,
+  });
+  const revoked = async () => {
+    const { id } = await acme.makeKey();
+    await admin.submit('/setup/o/acme/keys', '/setup/o/acme/keys/revoke', { id });
+    return id;
+  };
+  const accept = async (
+    change: (invite: { path: string; code: string; email: string }) => Promise<unknown> | unknown = () => {},
+    fields: Attempt['fields'] = {},
+  ): Promise<Attempt> => {
+    const invite = await screens.invitation();
+    await change(invite);
+    const { path, code } = invite;
+    return {
+      page: path,
+      form: path,
+      fields: { code, password: 'one of their own', ...fields },
+      by: visitor(instance),
+    };
+  };
+  const use = async ({ path, code }: { path: string; code: string }) => {
+    const answer = await visitor(instance).submit(path, path, { code, password: 'one of their own' });
+    assert.equal(answer.status, 303);
+  };
+  const expire = ({ email }: { email: string }) =>
+    platform(instance.database)
+      .updateTable('crm_invites')
+      .set({ expires_at: new Date(Date.now() - 1000) })
+      .where('email', '=', email)
+      .execute();
+  const idOfInvite = async (change: (invite: { path: string; code: string }) => unknown) => {
+    const invite = await screens.invitation();
+    await change(invite);
+    const rows = platform(instance.database).selectFrom('crm_invites').select('id');
+    return String((await rows.where('email', '=', invite.email).executeTakeFirstOrThrow()).id);
+  };
+  const alone = async (
+    form: string,
+    fields: (person: string, readOnly: string) => Record<string, string>,
+  ) => {
+    const org = await instance.organization(fresh('alone'));
+    const by = await signIn(instance, administratorOf(org));
+    const other = await optionOf(by, `/setup/o/${org.slug}/members`, 'read-only');
+    return { ...at('members', form, fields(org.user, other), org.slug), by };
+  };
+  const usedProfile = async (use: (name: string, id: string) => Promise<unknown>) => {
+    const id = await screens.newProfile();
+    const name = (
+      await platform(instance.database)
+        .selectFrom('crm_profiles')
+        .select('name')
+        .where('id', '=', id)
+        .executeTakeFirstOrThrow()
+    ).name;
+    await use(name, id);
+    return at('profiles', 'delete', { id });
+  };
+  const password = (fields: Record<string, string>) => ({
+    page: '/setup/me',
+    form: '/setup/me/password',
+    fields: { current: own.password, new: 'another password', again: 'another password', ...fields },
+    by: own.browser,
+  });
+  const login = (fields: Attempt['fields']) => ({
+    page: '/setup/login',
+    form: '/setup/login',
+    fields: { email: own.email, password: 'wrong', ...fields },
+    by: visitor(instance),
+  });
+  const key = (fields: Attempt['fields']) =>
+    at('keys', 'create', { name: 'k', profile: readOnly, expires: 'never', ...fields });
+  const inUse = (what: string) => `this profile is in use by ${what}: give them another first`;
+  const wrongLogin = 'The e-mail address or the password is wrong.';
+
+  const cases: Readonly<
+    Record<string, [make: () => Attempt | Promise<Attempt>, problem: string, status?: number]>
+  > = {
+    'login: a wrong password': [() => login({}), wrongLogin, 401],
+    'login: an unknown address': [() => login({ email: 'nobody@people.example' }), wrongLogin, 401],
+    'login: nothing': [() => login({ email: '', password: '' }), wrongLogin, 401],
+    'login: 10 kB': [() => login({ email: long, password: long }), wrongLogin, 401],
+    'login: NUL': [() => login({ email: 'a\0b@c.example', password: 'a\0b' }), wrongLogin, 401],
+
+    'invitation: a wrong code': [() => accept(undefined, { code: 'AAAA-BBBB-CCCC-DDDD' }), unusable],
+    'invitation: no code': [() => accept(undefined, { code: '' }), unusable],
+    'invitation: a code of 10 kB': [() => accept(undefined, { code: long }), unusable],
+    'invitation: expired': [() => accept(expire), unusable],
+    'invitation: used': [() => accept(use), unusable],
+    'invitation: taken back': [
+      () =>
+        accept(({ email }) =>
+          platform(instance.database).deleteFrom('crm_invites').where('email', '=', email).execute(),
+        ),
+      unusable,
+    ],
+    'invitation: none of that name': [
+      async () => ({ ...(await accept()), page: '/setup/invite/none', form: '/setup/invite/none' }),
+      unusable,
+    ],
+    'invitation: a name with NUL': [
+      async () => ({ ...(await accept()), page: '/setup/invite/%00', form: '/setup/invite/%00' }),
+      unusable,
+    ],
+    'invitation: a short password': [() => accept(undefined, { password: '1234567' }), shortPassword],
+    'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
+    'invitation: a known person without their password': [
+      () => accept(({ email }) => makePerson(instance, [], { email })),
+      '{email} is known here already: give the password that goes with it',
+    ],
+    'invitation: a member by now': [
+      () =>
+        accept(({ email }) =>
+          makePerson(instance, [{ organization: acme }], { email, password: 'one of their own' }),
+        ),
+      '{email} is a member of this organization already',
+    ],
+
+    'key: no name': [() => key({ name: '' }), badName],
+    'key: a name of blanks': [() => key({ name: ' \t ' }), badName],
+    'key: a name of 10 kB': [() => key({ name: long }), badName],
+    'key: a name with NUL': [() => key({ name: 'a\0b' }), badName],
+    'key: no profile': [() => key({ profile: '' }), gone],
+    'key: a profile that is none': [() => key({ profile: '999999999' }), 'there is no such profile'],
+    'key: a profile beyond numbers': [() => key({ profile: '9'.repeat(30) }), gone],
+    'key: no expiry': [() => key({ expires: '' }), 'choose when the key expires'],
+    'key: an expiry that is none': [() => key({ expires: '31' }), 'choose when the key expires'],
+    'key: an expiry that objects have': [() => key({ expires: 'toString' }), 'choose when the key expires'],
+    'key: revoked twice': [
+      async () => at('keys', 'revoke', { id: await revoked() }),
+      'key {id} is revoked already',
+    ],
+    'key: none to revoke': [
+      () => at('keys', 'revoke', { id: '999999999' }),
+      'this organization has no key 999999999',
+    ],
+    'key: no id to revoke': [() => at('keys', 'revoke', { id: "1' or '1'='1" }), gone],
+    'key: a revoked one rotated': [
+      async () => at('keys', 'rotate', { id: await revoked(), overlap: '1h' }),
+      'there is no such live key',
+    ],
+    'key: an expired one rotated': [
+      async () =>
+        at('keys', 'rotate', { id: (await acme.makeKey({ expiresAt: new Date(1) })).id, overlap: '1h' }),
+      'there is no such live key',
+    ],
+    'key: rotated with no overlap': [
+      async () => at('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: '' }),
+      'choose how long the old key works on',
+    ],
+    'key: rotated with an overlap that objects have': [
+      async () => at('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: 'constructor' }),
+      'choose how long the old key works on',
+    ],
+
+    ...Object.fromEntries(
+      ['', 'nobody', 'a b@c.example', 'a@b@c', '@', `${long}@c.example`, 'a\0@c.example'].map(
+        (email): [string, [() => Attempt, string]] => [
+          `member: invited as ${JSON.stringify(email.slice(0, 20))}`,
+          [() => at('members', 'invite', { email, profile: readOnly }), 'that is no e-mail address'],
+        ],
+      ),
+    ),
+    'member: invited again': [
+      () => at('members', 'invite', { email: ` ${own.email.toUpperCase()}`, profile: readOnly }),
+      '{own} is a member of this organization already',
+    ],
+    'member: the last administrator removed': [() => alone('remove', (id) => ({ id })), lastOne],
+    'member: the last administrator made a reader': [
+      () => alone('change', (id, profile) => ({ id, profile })),
+      lastOne,
+    ],
+    'member: none to remove': [() => at('members', 'remove', { id: '999999999' }), 'there is no such member'],
+    'member: none to change': [
+      () => at('members', 'change', { id: '999999999', profile: readOnly }),
+      'there is no such member',
+    ],
+    'member: changed to no profile': [
+      () => at('members', 'change', { id: own.id, profile: '999999999' }),
+      'there is no such profile',
+    ],
+    'member: a used invitation taken back': [
+      async () => at('members', 'cancel', { id: await idOfInvite((invite) => use({ ...invite })) }),
+      'that invitation is not open any more',
+    ],
+
+    'profile: no name': [() => at('profiles', 'create', { name: '' }), badName],
+    'profile: a name of 10 kB': [() => at('profiles', 'create', { name: long }), badName],
+    'profile: the same name twice': [
+      () => at('profiles', 'create', { name: ' read-only ' }),
+      'the profile "read-only" exists already',
+    ],
+    'profile: a built-in one changed': [
+      () => at('profiles', 'change', { id: readOnly, grant: '*:*' }),
+      'the profile "read-only" cannot be changed',
+    ],
+    'profile: a built-in one deleted': [
+      () => at('profiles', 'delete', { id: readOnly }),
+      'the profile "read-only" cannot be changed',
+    ],
+    'profile: none to delete': [
+      () => at('profiles', 'delete', { id: '999999999' }),
+      'there is no such profile',
+    ],
+    'profile: an action that is none': [
+      async () =>
+        at('profiles', 'change', { id: await screens.newProfile(), grant: ['leads:list', 'leads:fly'] }),
+      'there is no action "fly"; there are list, read, create, update, delete and *',
+    ],
+    'profile: an object that is none': [
+      async () => at('profiles', 'change', { id: await screens.newProfile(), grant: 'crm_users:read' }),
+      'there is no object "crm_users"; there are {objects} and *',
+    ],
+    'profile: more grants than there are': [
+      async () =>
+        at('profiles', 'change', {
+          id: await screens.newProfile(),
+          grant: Array<string>(1001).fill('leads:list'),
+        }),
+      'that is no set of grants',
+    ],
+    'profile: in use by a member': [
+      () =>
+        usedProfile(async (_, profile) => {
+          const { id } = await makePerson(instance, [{ organization: acme }]);
+          await admin.submit('/setup/o/acme/members', '/setup/o/acme/members/change', { id, profile });
+        }),
+      inUse('members'),
+    ],
+    'profile: in use by a key': [
+      () => usedProfile((profile) => acme.makeKey({ profile })),
+      inUse('API keys (revoked ones too)'),
+    ],
+    'profile: in use by an invitation': [
+      () =>
+        usedProfile((_, profile) => {
+          const fields = { email: `${fresh('guest')}@people.example`, profile };
+          return admin.submit('/setup/o/acme/members', '/setup/o/acme/members/invite', fields);
+        }),
+      inUse('invitations'),
+    ],
+
+    'password: two that differ': [() => password({ again: 'another passwort' }), 'the new passwords differ'],
+    'password: a wrong current one': [() => password({ current: 'wrong' }), 'the current password is wrong'],
+    'password: a short one': [() => password({ new: '1234567', again: '1234567' }), shortPassword],
+    'password: one of 10 kB': [() => password({ new: long, again: long }), shortPassword],
+  };
+  for (const [name, [make, problem, status = 400]] of Object.entries(cases)) {
+    test(name, async () => {
+      const { page, form, fields, by = admin } = await make();
+      const before = await dump(instance);
+      const answer = await by.submit(page, form, fields);
+      assert.equal(answer.status, status, readable(answer.text));
+      const told = problemOf(answer)
+        .replace(/guest-\d+@people\.example/, '{email}')
+        .replace(own.email, '{own}')
+        .replace(/^key \d+ /, 'key {id} ')
+        .replace(instance.resources.map((resource) => resource.name).join(', '), '{objects}');
+      assert.equal(told, problem);
+      assert.ok(answer.text.length < 100_000, 'the page does not repeat what it was sent');
+      assert.ok((await dump(instance)) === before, 'nothing is half done');
+      assert.match(answer.text, /<form[^>]* action="\/setup\/(?!logout")/, 'a form to try again');
+    });
+  }
+});

@@ -1,0 +1,164 @@
+// Things done again or at once on the setup screens: guesses, double clicks, two tabs, two administrators.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { platform } from '../../engine/platform/index.ts';
+import {
+  administratorOf,
+  optionOf,
+  problemOf,
+  shownIn,
+  signIn,
+  type Visitor,
+  visitor,
+} from '../support/forms.ts';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { dump, fresh, logIn, makePerson, secondNode } from '../support/people.ts';
+import { openScreens, type Screens } from '../support/screens.ts';
+
+/** A form, and where its answer shows a secret. */
+interface Sent {
+  readonly page: string;
+  readonly form: string;
+  readonly fields: Readonly<Record<string, string>>;
+  readonly shows: string;
+}
+
+describe('again and at once on the setup screens', () => {
+  let instance: Instance;
+  let acme: Organization;
+  let admin: Visitor;
+  let screens: Screens;
+  let readOnly: string;
+  before(async () => {
+    instance = await startInstance('postgresql');
+    screens = await openScreens(instance);
+    ({ acme, admin } = screens);
+    readOnly = await optionOf(admin, '/setup/o/acme/keys', 'read-only');
+  });
+  after(() => instance.close());
+
+  const key = (name: string): Sent => ({
+    page: '/setup/o/acme/keys',
+    form: '/setup/o/acme/keys/create',
+    fields: { name, profile: readOnly, expires: 'never' },
+    shows: 'plaintext',
+  });
+
+  test('login: too many attempts', async () => {
+    const node = await secondNode(instance);
+    try {
+      const person = await makePerson(instance, [{ organization: acme }]);
+      const browser = visitor(node);
+      const attempt = (password: string) =>
+        browser.submit('/setup/login', '/setup/login', { email: person.email, password });
+      for (let count = 0; count < 10; count++) assert.equal((await attempt('wrong')).status, 401);
+      const answer = await attempt(person.password);
+      assert.equal(answer.status, 429);
+      assert.equal(problemOf(answer), 'Too many attempts. Wait a quarter of an hour and try again.');
+      assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+    } finally {
+      await node.close();
+    }
+  });
+
+  test('an invitation is no way to guess the password of somebody with an account', async () => {
+    const node = await secondNode(instance);
+    try {
+      const { path, code, email } = await screens.invitation();
+      await makePerson(instance, [], { email });
+      const browser = visitor(node);
+      const guess = (password: string) => browser.submit(path, path, { code, password });
+      for (let count = 0; count < 10; count++) assert.equal((await guess(`guess ${count}`)).status, 400);
+      assert.equal((await guess('correct horse battery staple')).status, 429);
+    } finally {
+      await node.close();
+    }
+  });
+
+  test('an invitation that was mistaken is good for another try, once', async () => {
+    const { path: page, code } = await screens.invitation();
+    const form = page;
+    const by = visitor(instance);
+    const fields = { code, password: 'one of their own' };
+    assert.equal((await by.submit(page, form, { ...fields, password: 'short' })).status, 400);
+    assert.equal((await by.submit(page, form, { ...fields, code: 'wrong' })).status, 400);
+    const both = await Promise.all([
+      by.submit(page, form, fields),
+      visitor(instance).submit(page, form, { ...fields, code: code.toLowerCase() }),
+    ]);
+    assert.deepEqual(both.map(({ status }) => status).sort(), [303, 400]);
+  });
+
+  test('two administrators cannot remove each other at once', async () => {
+    const org = await instance.organization(fresh('two'));
+    const second = await makePerson(instance, [{ organization: org }]);
+    const one = await signIn(instance, administratorOf(org));
+    const two = await signIn(instance, second);
+    const remove = (by: Visitor, id: string) =>
+      by.submit(`/setup/o/${org.slug}/members`, `/setup/o/${org.slug}/members/remove`, { id });
+    await Promise.all([remove(one, second.id), remove(two, org.user)]);
+    const rows = platform(instance.database).selectFrom('crm_memberships').select('user_id');
+    assert.equal((await rows.where('organization_id', '=', org.id).execute()).length, 1);
+  });
+
+  describe('a form sent twice makes one thing', () => {
+    const twice: Readonly<Record<string, () => Promise<Sent>>> = {
+      'a key': async () => key(fresh('key')),
+      'a rotation': async () => ({
+        page: '/setup/o/acme/keys',
+        form: '/setup/o/acme/keys/rotate',
+        fields: { id: (await acme.makeKey()).id, overlap: '1h' },
+        shows: 'plaintext',
+      }),
+      'an invitation': async () => ({
+        page: '/setup/o/acme/members',
+        form: '/setup/o/acme/members/invite',
+        fields: { email: `${fresh('guest')}@people.example`, profile: readOnly },
+        shows: 'invitation-code',
+      }),
+    };
+    const again = 'this form was sent already, and what it made was shown then; take that back if it is lost';
+    for (const [name, make] of Object.entries(twice)) {
+      test(`${name}, by a reload`, async () => {
+        const { page, form, fields, shows } = await make();
+        const _csrf = await admin.token(page);
+        const first = await admin.post(form, { ...fields, _csrf });
+        assert.equal(first.status, 200);
+        const secret = shownIn(first, shows);
+        assert.notEqual(secret, '');
+        const before = await dump(instance);
+        const second = await admin.post(form, { ...fields, _csrf });
+        assert.deepEqual([second.status, problemOf(second)], [400, again]);
+        assert.ok(!second.text.includes(secret), 'shown once');
+        assert.ok((await dump(instance)) === before);
+        assert.ok(!before.includes(secret), 'stored nowhere');
+      });
+      test(`${name}, by a double click`, async () => {
+        const { page, form, fields } = await make();
+        const _csrf = await admin.token(page);
+        const both = await Promise.all([1, 2].map(() => admin.post(form, { ...fields, _csrf })));
+        assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400]);
+      });
+    }
+
+    test('a mistake may be mended on the same page', async () => {
+      const { page, form, fields } = key('');
+      const _csrf = await admin.token(page);
+      assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
+      assert.equal((await admin.post(form, { ...fields, name: 'mended', _csrf })).status, 200);
+    });
+  });
+
+  test('two tabs: what the other did is said, and a session ended there is no failure', async () => {
+    const { browser, ...person } = await screens.administrator();
+    const { session } = await logIn(instance, person);
+    const _csrf = await browser.token('/setup/me');
+    for (const tab of ['one', 'two']) {
+      const answer = await browser.post('/setup/me/end-session', { id: session, _csrf });
+      assert.equal(answer.headers.get('location'), '/setup/me?done=session-ended', tab);
+    }
+    assert.equal((await browser.post('/setup/logout', { _csrf })).status, 303);
+    const late = await browser.post('/setup/logout', { _csrf });
+    assert.equal(late.headers.get('location'), '/setup/login');
+  });
+});

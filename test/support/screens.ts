@@ -1,0 +1,131 @@
+// The setup screens of an organization `acme`: its pages, and every form on them with fields that do something.
+import { platform, profileId } from '../../engine/platform/index.ts';
+import { administratorOf, optionOf, shownIn, signIn, type Visitor } from './forms.ts';
+import type { Instance, Organization } from './instance.ts';
+import { fresh, logIn, makePerson, type Person } from './people.ts';
+
+/** The pages of the organization. */
+export const sections = ['keys', 'members', 'profiles', 'activity'].map((name) => `/setup/o/acme/${name}`);
+
+/** Someone who administrates acme, at a browser. */
+export interface Administrator extends Person {
+  readonly browser: Visitor;
+}
+
+/** A form ready to be sent. */
+export interface Ready {
+  readonly page: string;
+  readonly action: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+/** What tests of the screens start from. */
+export interface Screens {
+  readonly acme: Organization;
+  /** The first administrator. */
+  readonly admin: Visitor;
+  /** Another one, whose session a test may end. */
+  readonly administrator: () => Promise<Administrator>;
+  /** Makes an invitation by the form. */
+  readonly invitation: () => Promise<{ path: string; code: string; email: string }>;
+  readonly newProfile: () => Promise<string>;
+  /** Makes what a form works on. `own` sends it. */
+  readonly ready: (form: FormName, own: Person) => Promise<Ready>;
+}
+
+/** Makes the organizations acme and beta, and how to get at their forms. */
+export async function openScreens(instance: Instance): Promise<Screens> {
+  const acme = await instance.organization('acme');
+  await instance.organization('beta');
+  const admin = await signIn(instance, administratorOf(acme));
+  const [keys = '', members = '', profiles = ''] = sections;
+  const administrator = async () => {
+    const person = await makePerson(instance, [{ organization: acme }]);
+    return { ...person, browser: await signIn(instance, person) };
+  };
+  const guest = async () => ({
+    email: `${fresh('guest')}@people.example`,
+    profile: await optionOf(admin, members, 'read-only'),
+  });
+  const invitation = async () => {
+    const fields = await guest();
+    const answer = await admin.submit(members, `${members}/invite`, fields);
+    const path = new URL(shownIn(answer, 'link')).pathname;
+    return { path, code: shownIn(answer, 'invitation-code'), email: fields.email };
+  };
+  const newProfile = async () => {
+    const name = fresh('profile');
+    await admin.submit(profiles, `${profiles}/create`, { name });
+    return profileId(platform(instance.database), acme.id, name);
+  };
+  const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;
+  const lastInvite = async () => {
+    const rows = platform(instance.database).selectFrom('crm_invites').select('id');
+    return String((await rows.orderBy('id', 'desc').executeTakeFirst())?.id);
+  };
+  const fields: Readonly<Record<FormName, (own: Person) => Promise<Record<string, string>>>> = {
+    '/setup/login': async () => ({ ...administratorOf(acme) }),
+    '/setup/logout': async () => ({}),
+    '/setup/invite/': async () => ({}),
+    '/setup/me/end-session': async (own) => ({ id: (await logIn(instance, own)).session }),
+    '/setup/me/logout-everywhere': async () => ({}),
+    '/setup/me/password': async ({ password }) => ({
+      current: password,
+      new: 'another password',
+      again: 'another password',
+    }),
+    '/setup/o/acme/keys/create': async () => ({
+      name: 'k',
+      profile: await optionOf(admin, keys, 'read-only'),
+      expires: '30',
+    }),
+    '/setup/o/acme/keys/rotate': async () => ({ id: (await acme.makeKey()).id, overlap: '1h' }),
+    '/setup/o/acme/keys/revoke': async () => ({ id: (await acme.makeKey()).id }),
+    '/setup/o/acme/members/invite': guest,
+    '/setup/o/acme/members/cancel': async () => {
+      await invitation();
+      return { id: await lastInvite() };
+    },
+    '/setup/o/acme/members/change': async () => ({
+      id: await newMember(),
+      profile: await optionOf(admin, members, 'read-only'),
+    }),
+    '/setup/o/acme/members/remove': async () => ({ id: await newMember() }),
+    '/setup/o/acme/profiles/create': async () => ({ name: fresh('profile') }),
+    '/setup/o/acme/profiles/change': async () => ({ id: await newProfile(), grant: 'leads:list' }),
+    '/setup/o/acme/profiles/delete': async () => ({ id: await newProfile() }),
+  };
+  const ready: Screens['ready'] = async (form, own) => {
+    if (form === '/setup/invite/') {
+      const { path, code } = await invitation();
+      return { page: path, action: path, fields: { code, password: 'one of their own' } };
+    }
+    const page =
+      sections.find((each) => form.startsWith(each)) ?? (form === '/setup/login' ? form : '/setup/me');
+    return { page, action: form, fields: await fields[form](own) };
+  };
+  return { acme, admin, administrator, invitation, newProfile, ready };
+}
+
+/** Every form there is, by its address; that of an invitation goes on with its id. */
+export const formNames = [
+  '/setup/login',
+  '/setup/logout',
+  '/setup/invite/',
+  '/setup/me/end-session',
+  '/setup/me/logout-everywhere',
+  '/setup/me/password',
+  '/setup/o/acme/keys/create',
+  '/setup/o/acme/keys/rotate',
+  '/setup/o/acme/keys/revoke',
+  '/setup/o/acme/members/invite',
+  '/setup/o/acme/members/cancel',
+  '/setup/o/acme/members/change',
+  '/setup/o/acme/members/remove',
+  '/setup/o/acme/profiles/create',
+  '/setup/o/acme/profiles/change',
+  '/setup/o/acme/profiles/delete',
+] as const;
+export type FormName = (typeof formNames)[number];
+/** Whether a form is for people who are not logged in. */
+export const isOpen = (form: FormName): boolean => form === '/setup/login' || form === '/setup/invite/';

@@ -52,6 +52,7 @@ export async function setupScreens(root: FastifyInstance, setup: Setup): Promise
             baseUri: ["'none'"],
           },
         },
+        xFrameOptions: { action: 'deny' },
         referrerPolicy: { policy: 'no-referrer' },
         strictTransportSecurity: false,
       });

@@ -5,6 +5,7 @@ import {
   endAllSessions,
   endSession,
   listSessions,
+  noteEverywhere,
   platform,
   transaction,
 } from '../../engine/platform/index.ts';
@@ -59,7 +60,9 @@ export function myPages(app: FastifyInstance, { database }: Setup): void {
       await transaction(database, async (tables) => {
         await changePassword(tables, session.user, field(form, 'new'));
         const by = app.actor(request, session.user.id);
-        await endAllSessions(tables, by, session.user.id, organizationsOf(request));
+        const organizations = organizationsOf(request);
+        await noteEverywhere(tables, by, organizations, 'change password', null);
+        await endAllSessions(tables, by, session.user.id, organizations);
       });
     } catch (error) {
       if (!(error instanceof UserError)) throw error;

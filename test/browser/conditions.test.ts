@@ -142,7 +142,7 @@ inBrowser('the setup screens under all conditions', (world) => {
       await page.getByText(name, { exact: true }).first().click();
       await page.getByText(`/api/v1/${name}`).first().waitFor();
       const wanted = operations.map(([method, rest]) => `${method}\n/api/v1/${name}${rest}\n`);
-      await soonerThan(5000, async () => {
+      await soonerThan(20_000, async () => {
         const text = `${await page.evaluate('document.body.innerText')}`;
         return wanted.every((each) => text.includes(each));
       });

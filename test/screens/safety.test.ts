@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { administratorOf, formsOf, shownIn, type Visitor, visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
-import { exchange } from '../support/people.ts';
+import { activityOf, exchange } from '../support/people.ts';
 import { openScreens, type Screens, sections } from '../support/screens.ts';
 
 const csp =
@@ -39,7 +39,7 @@ describe('setup screens', () => {
       const get = (name: string) => answer.headers.get(name);
       assert.equal(get('content-security-policy'), csp);
       assert.equal(get('x-content-type-options'), 'nosniff');
-      assert.equal(get('x-frame-options'), 'SAMEORIGIN');
+      assert.equal(get('x-frame-options'), 'DENY');
       assert.equal(get('cross-origin-opener-policy'), 'same-origin');
       assert.equal(get('cross-origin-resource-policy'), 'same-origin');
       assert.equal(get('referrer-policy'), 'no-referrer');
@@ -159,6 +159,22 @@ describe('setup screens', () => {
         assert.equal(form?.values.next, '/setup');
       }
     });
+  });
+
+  test('a changed password is noted, and every session ends', async () => {
+    const own = await screens.administrator();
+    const changed = await own.browser.submit('/setup/me', '/setup/me/password', {
+      current: own.password,
+      new: 'another password',
+      again: 'another password',
+    });
+    assert.equal(changed.headers.get('location'), '/setup/me?done=password-changed');
+    const lines = (await activityOf(instance, acme.id)).map(({ did }) => did.replace(/\d+$/, 'n'));
+    assert.deepEqual(lines.slice(-3), [
+      'change password session null',
+      'logout everywhere session null',
+      'login session n',
+    ]);
   });
 
   test('no secret stands in an address', async () => {

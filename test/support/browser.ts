@@ -52,7 +52,7 @@ export function inBrowser(
       instance,
       open: async (contextOptions) => {
         const context = await browser.newContext({ baseURL: instance.url, ...contextOptions });
-        context.setDefaultTimeout(10_000);
+        context.setDefaultTimeout(30_000);
         watched.push({ context, problems: await watch(context, instance.url) });
         return context.newPage();
       },

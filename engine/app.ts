@@ -70,7 +70,8 @@ function serverOptions({ logLevel, trustedProxies }: Config): FastifyHttpOptions
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    http: { headersTimeout: 10_000, maxHeaderSize: 16_384 },
+    // Node would refuse a request without Host in a shape of its own; plugins/errors.ts does it.
+    http: { headersTimeout: 10_000, maxHeaderSize: 16_384, requireHostHeader: false },
     routerOptions: { maxParamLength: 16_384 },
     clientErrorHandler: refuseConnection,
     frameworkErrors: sendError,

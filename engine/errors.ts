@@ -30,6 +30,8 @@ const problems = (fields: readonly FieldProblem[]) =>
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, `invalid JSON body: ${reason}`),
+  /** 400: HTTP/1.1 without the header that it requires (RFC 9112, section 3.2). */
+  hostNeeded: () => new HttpError(400, 'the Host header is missing', { headers: { connection: 'close' } }),
   /** 400: all wrong fields or parameters at once. */
   invalidFields: problems,
   /** 400: one wrong query parameter. */

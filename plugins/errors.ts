@@ -4,7 +4,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { sqlState } from '../engine/database/index.ts';
+import { databaseFailure, isDatabaseError, sqlState } from '../engine/database/index.ts';
 import { errors, HttpError } from '../engine/errors.ts';
 import { json } from '../engine/request/index.ts';
 
@@ -21,6 +21,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
   const known = fastifyErrors[code]?.(error as FastifyError, request);
   if (known !== undefined) return known;
+  if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
     ? new HttpError(statusCode, (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
     : new HttpError(500, 'the server failed', {}, { cause: error });
@@ -78,6 +79,10 @@ export const errorHandling = fastifyPlugin(
   async (app: FastifyInstance) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
+    app.addHook('onRequest', ({ raw }, _reply, done) => {
+      const lacksHost = raw.headers.host === undefined && raw.httpVersion === '1.1';
+      done(lacksHost ? errors.hostNeeded() : undefined);
+    });
   },
   { name: 'errors', fastify: '5.x' },
 );

@@ -6,7 +6,18 @@ export const foreignKeyViolation = '23503';
 /** SQLSTATE of a driver's error; undefined where the server never answered. */
 export function sqlState(cause: unknown): string | undefined {
   const { code } = (cause ?? {}) as { code?: unknown };
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+  // Every SQLSTATE has a digit; EPIPE has none.
+  return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+/** Codes of a lost connection, and pg's texts for those that it gives no code. */
+const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
+const lostTexts = /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered)/;
+
+/** Whether an error came from the database or the way to it. */
+export function isDatabaseError(cause: unknown): boolean {
+  const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
+  return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
 }
 
 // Connection failures (08, 57P), resources (53), read-only after a failover (25006), conflicts (40001, 40P01)

@@ -120,6 +120,8 @@ async function openPostgres(
     ...options(entities, config),
     driver: PostgreSqlDriver,
     clientUrl: url,
+    // A mistyped name must be told, not made.
+    ensureDatabase: false,
     pool: { max: config.pool, idleTimeoutMillis: 30_000 },
     driverOptions: {
       connectionTimeoutMillis: config.connectTimeoutMs,
@@ -136,8 +138,10 @@ async function openPostgres(
         .join(' '),
     },
   });
-  const pool: Pool = await orm.em.getConnection().getNativeClient();
+  let pool: Pool;
   try {
+    // MikroORM connects when its client is first asked for.
+    pool = await orm.em.getConnection().getNativeClient();
     await pool.query('select 1');
   } catch (cause) {
     await orm.close(true);
@@ -169,4 +173,4 @@ function withoutSecrets(url: string): string {
   }
 }
 
-export { databaseFailure, foreignKeyViolation, sqlState } from './failures.ts';
+export { databaseFailure, foreignKeyViolation, isDatabaseError, sqlState } from './failures.ts';

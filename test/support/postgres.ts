@@ -11,6 +11,10 @@ import pg from 'pg';
 export interface Server {
   /** Address of the database `postgres`, as superuser. */
   readonly url: string;
+  /** Ends it as an administrator does; what it holds stays. */
+  readonly pause: () => Promise<void>;
+  /** Starts it again after a pause, on the same port. */
+  readonly resume: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -39,6 +43,8 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   await server.start();
   return {
     url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
+    pause: () => server.stop(),
+    resume: () => server.start(),
     stop: async () => {
       await server.stop();
       rmSync(folder, { recursive: true, force: true });

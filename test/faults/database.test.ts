@@ -1,0 +1,157 @@
+// What a running service does when PostgreSQL goes away, is slow, or has no connection left.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Answer } from '../support/instance.ts';
+import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { connected, type Service, serve, until } from '../support/process.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const limits = {
+  DATABASE_POOL: '2',
+  DATABASE_CONNECT_TIMEOUT_MS: '700',
+  DATABASE_STATEMENT_TIMEOUT_MS: '1500',
+} as const;
+/** Longer than every limit together, shorter than a client waits. */
+const boundMs = 6_000;
+
+describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
+  let server: Server;
+  let url: string;
+  let service: Service;
+  let key: string;
+  let lead: string;
+
+  before(async () => {
+    server = await startPostgres();
+    ({ url } = await makeDatabase(server.url));
+    service = await serve({ DATABASE_URL: url, MIGRATE_ON_START: 'true', LOG_LEVEL: 'fatal', ...limits });
+    key = String(service.printed.key);
+    const made = await service.call('POST /api/v1/leads', { key, body: { last_name: 'before' } });
+    lead = String(made.json.id);
+  });
+  after(async () => {
+    await service?.kill();
+    await server?.stop();
+  });
+
+  /** One request of each kind. */
+  const requests = () => [
+    service.call('GET /api/v1/leads', { key }),
+    service.call(`GET /api/v1/leads/${lead}`, { key }),
+    service.call('POST /api/v1/leads', { key, body: { last_name: 'meanwhile' } }),
+    service.call(`PUT /api/v1/leads/${lead}`, { key, body: { last_name: 'meanwhile' } }),
+    service.call(`DELETE /api/v1/leads/${lead}`, { key }),
+  ];
+  const isServed = async () => (await service.call('GET /api/v1/leads', { key })).status === 200;
+
+  /** A 500 that says to try again, and nothing of the inside. */
+  function assertFailed(answer: Answer): void {
+    assert.equal(answer.status, 500, answer.text);
+    assertErrorShape(answer);
+    assert.equal(answer.json.error, 'the database did not answer as expected');
+    assert.match(String(answer.json.request_id), /./);
+    assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+    assert.doesNotMatch(answer.text, /ECONN|postgres|127\.0\.0\.1|timeout|timed out|terminat/i);
+  }
+
+  /** Does some work that may not take longer than the limits. */
+  async function bounded<T>(work: Promise<T>): Promise<T> {
+    const began = performance.now();
+    const result = await work;
+    const took = performance.now() - began;
+    assert.ok(took < boundMs, `${took} ms`);
+    return result;
+  }
+
+  /** Holds a lock on every lead while some work is done. */
+  const holdingLeads = <T>(work: () => Promise<T>): Promise<T> =>
+    connected(url, async (client) => {
+      await client.query('begin');
+      await client.query('lock table leads in access exclusive mode');
+      try {
+        return await work();
+      } finally {
+        await client.query('rollback');
+      }
+    });
+
+  test('stopped: every request gets a 500 in a bounded time; started again: serves by itself', async () => {
+    for (let time = 0; time < 2; time++) {
+      await server.pause();
+      // At once, and later, when the connections of the pool are known to be gone.
+      for (let round = 0; round < 2; round++) {
+        for (const answer of await bounded(Promise.all(requests()))) assertFailed(answer);
+      }
+      const body = { email: 'admin@demo.example', password: 'x' };
+      const login = await bounded(service.call('POST /auth/login', { body }));
+      assertFailed(login);
+      assert.equal((await service.call('GET /docs/openapi.json')).status, 200, 'what needs no database');
+      await server.resume();
+      await until(isServed, 'serve again', boundMs);
+      const kept = await service.call(`GET /api/v1/leads/${lead}`, { key });
+      assert.deepEqual([kept.status, kept.json.last_name], [200, 'before'], 'nothing was written half');
+    }
+  });
+
+  test('connections cut by the server: at most those in flight fail', async () => {
+    await Promise.all(Array.from({ length: 4 }, isServed));
+    await connected(server.url, (client) =>
+      client.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [
+        new URL(url).pathname.slice(1),
+      ]),
+    );
+    await until(isServed, 'serve again', boundMs);
+    for (let count = 0; count < 10; count++) assert.ok(await isServed());
+  });
+
+  test('a statement that waits for a lock is cut after DATABASE_STATEMENT_TIMEOUT_MS', async () => {
+    assert.ok(await isServed());
+    await holdingLeads(async () => {
+      const began = performance.now();
+      assertFailed(await bounded(service.call('GET /api/v1/leads', { key })));
+      const took = performance.now() - began;
+      assert.ok(took >= Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) - 100, `${took} ms`);
+      // The server has ended it too: nothing still waits.
+      const waiting = await connected(url, (client) =>
+        client.query(`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`),
+      );
+      assert.equal(waiting.rows[0]?.count, 0);
+      const elsewhere = await service.call('GET /api/v1/accounts', { key });
+      assert.equal(elsewhere.status, 200, 'what is not locked is served');
+    });
+    assert.ok(await isServed());
+  });
+
+  test('no connection left in the pool: a bounded wait, an error, then fine', async () => {
+    assert.ok(await isServed());
+    await holdingLeads(async () => {
+      const locked = Array.from({ length: Number(limits.DATABASE_POOL) }, () =>
+        service.call('GET /api/v1/leads', { key }),
+      );
+      await until(
+        async () => {
+          const { rows } = await connected(url, (client) =>
+            client.query(
+              `select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`,
+            ),
+          );
+          return rows[0]?.count === locked.length;
+        },
+        'both connections to wait',
+        1_400,
+      );
+      const others = Array.from({ length: 20 }, () => service.call('GET /api/v1/accounts', { key }));
+      const answers = await bounded(Promise.all(others));
+      const failed = answers.filter(({ status }) => status !== 200);
+      assert.ok(failed.length > 0, 'there was no connection for them');
+      for (const answer of failed) assertFailed(answer);
+      for (const answer of await bounded(Promise.all(locked))) assertFailed(answer);
+    });
+    await until(isServed, 'serve again', boundMs);
+    for (const answer of await Promise.all(
+      Array.from({ length: 20 }, () => service.call('GET /api/v1/accounts', { key })),
+    )) {
+      assert.equal(answer.status, 200, answer.text);
+    }
+  });
+});

@@ -1,0 +1,290 @@
+// What starts do: the first one, later ones, those that must be refused, and how a service stops.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { readConfig, settings } from '../../engine/config.ts';
+import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
+import { freePort } from '../support/postgres.ts';
+import {
+  assertRefused,
+  contents,
+  crm,
+  crmJson,
+  type Environment,
+  emptyStorage,
+  listening,
+  rows,
+  type Storage,
+  serve,
+  start,
+  until,
+} from '../support/process.ts';
+import { opened } from '../support/wire.ts';
+
+const names = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
+const migrations = readdirSync(readConfig({}).migrations).filter((file) => /^Migration.*\.ts$/.test(file));
+
+/** Gives each test of a suite an empty database. */
+function withStorage(driver: Driver, more: Environment = {}) {
+  const made: Storage[] = [];
+  after(() => Promise.all(made.map((storage) => storage.remove())));
+  return async () => {
+    const storage = await emptyStorage(driver);
+    made.push(storage);
+    return { ...storage, environment: { ...storage.environment, ...more } };
+  };
+}
+
+/** Stops a service as an administrator does. */
+async function stop(service: ReturnType<typeof start>): Promise<void> {
+  service.signal('SIGTERM');
+  const { code, stderr } = await service.ended;
+  assert.deepEqual([code, stderr], [0, '']);
+}
+
+for (const driver of drivers) {
+  describe(`first and later starts (${driver})`, { concurrency: 1 }, () => {
+    const migrating: Environment = driver === 'postgresql' ? { MIGRATE_ON_START: 'true' } : {};
+    const storageOf = withStorage(driver, migrating);
+
+    test('--json: login and key once, five resources of more than one page; later starts keep all', async () => {
+      const { environment } = await storageOf();
+      const first = await serve(environment);
+      const { url, database, organization, email, password, key, ...more } = first.printed;
+      assert.deepEqual([database, organization, more], [driver, 'demo', {}]);
+      assert.match(String(url), /^http:\/\/127\.0\.0\.1:\d+$/);
+      const login = await first.call('POST /auth/login', { body: { email, password } });
+      assert.equal(login.status, 200, login.text);
+      for (const name of names) {
+        for (const [page, isFull] of [
+          ['1', (length: number) => length === 20],
+          ['2', (length: number) => length > 0],
+        ] as const) {
+          const answer = await first.call(`GET /api/v1/${name}?page=${page}`, { key: String(key) });
+          assert.equal(answer.status, 200, answer.text);
+          assert.ok(isFull((answer.json.data as unknown[]).length), `page ${page} of ${name}`);
+        }
+      }
+      await stop(first);
+      assert.match(first.stdout(), /^[^\n]+\n$/, 'one line');
+
+      const data = await contents(environment);
+      for (let again = 0; again < 2; again++) {
+        const later = await serve(environment);
+        assert.deepEqual(Object.keys(later.printed), ['url', 'database']);
+        assert.equal((await later.call('GET /docs/openapi.json')).status, 200);
+        await stop(later);
+        assert.deepEqual(await contents(environment), data);
+      }
+      const last = await serve(environment);
+      assert.equal((await last.call('GET /api/v1/leads', { key: String(key) })).status, 200);
+      await last.kill();
+    });
+
+    test('text: address, login, key and a curl line that works; later starts print the address alone', async () => {
+      const { environment } = await storageOf();
+      const run = async () => {
+        const service = start(['serve'], { ...environment, PORT: '0' });
+        // The curl line comes last, in one write with the rest.
+        await until(() => service.stdout().endsWith('\n'), 'listen', 60_000);
+        return service;
+      };
+      const first = await run();
+      const text = first.stdout();
+      const address = /^Serving (http:\/\/127\.0\.0\.1:\d+), explorer at \1\/docs, on .+\n/.exec(text)?.[1];
+      assert.ok(address, text);
+      const shown = (label: string) => new RegExp(`^ {2}${label} +(\\S+)$`, 'm').exec(text)?.[1] ?? '';
+      const body = { email: shown('login'), password: shown('password') };
+      assert.equal((await send(address, 'POST /auth/login', { body })).status, 200);
+      const key = shown('API key');
+      const [line = '', target = ''] =
+        /^ {2}curl -H 'Authorization: Bearer \S+' (\S+)$/m.exec(text) ?? assert.fail(text);
+      assert.ok(line.includes(key) && target.startsWith(`${address}/api/v1/`), line);
+      const answered = await send(target, 'GET ', { key });
+      assert.equal((answered.json.data as unknown[]).length, 20);
+      const { stdout } = await promisify(execFile)('sh', ['-c', `${line} -s`]).catch((cause) => {
+        // Not every machine has curl.
+        if (cause.code === 127) return { stdout: answered.text };
+        throw cause;
+      });
+      assert.equal(stdout, answered.text);
+      await stop(first);
+
+      const later = await run();
+      assert.match(later.stdout(), /^Serving \S+, explorer at \S+, on .+\n$/);
+      await stop(later);
+    });
+
+    test('SIGTERM: a request in flight is answered, new ones are not taken, exit code 0', async () => {
+      const { environment } = await storageOf();
+      const service = await serve(environment);
+      const key = String(service.printed.key);
+      const body = JSON.stringify({ last_name: 'in flight' });
+      const socket = await opened(service.url);
+      socket.send(
+        `POST /api/v1/leads HTTP/1.1\r\nHost: crm\r\nAuthorization: Bearer ${key}\r\nExpect: 100-continue\r\n` +
+          `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+      );
+      await until(() => socket.text().startsWith('HTTP/1.1 100 '), 'the head to be read');
+      service.signal('SIGTERM');
+      const refused = () =>
+        service.call('GET /docs/openapi.json').then(
+          () => false,
+          () => true,
+        );
+      await until(refused, 'nothing new to be taken');
+      socket.send(body);
+      const { code, stderr } = await service.ended;
+      assert.deepEqual([code, stderr], [0, '']);
+      await socket.ended;
+      assert.match(socket.text(), /\r\nHTTP\/1\.1 201 Created\r\n/);
+      const kept = await rows(environment, `select last_name from leads where last_name = 'in flight'`);
+      assert.equal(kept.length, 1);
+    });
+  });
+}
+
+describe('refused starts', { concurrency: 2 }, () => {
+  const embedded = withStorage('embedded');
+  const postgres = withStorage('postgresql');
+  const silent: Server = createServer();
+  before(() => new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve)));
+  after(() => silent.close());
+  const portOf = (server: Server) => String((server.address() as { port: number }).port);
+
+  test('a taken port: one line; the free one after it is a first start', async () => {
+    const { environment } = await embedded();
+    const port = portOf(silent);
+    const refused = await crm(['serve', '--json'], { ...environment, PORT: port });
+    assertRefused(refused, `port ${port} on 127.0.0.1 is taken; choose another with PORT`);
+    assert.deepEqual(await rows(environment, 'select id::text from crm_organizations'), []);
+    const service = await serve(environment);
+    assert.ok(service.printed.key);
+    await stop(service);
+  });
+
+  test('a data folder in use: one line, also for other commands', async () => {
+    const { environment, folder } = await embedded();
+    const service = await serve(environment);
+    const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
+    assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }), message);
+    assertRefused(await crm(['org', 'create', 'other'], environment), message);
+    assert.equal((await service.call('GET /docs/openapi.json')).status, 200);
+    await stop(service);
+    assert.deepEqual(await rows(environment, 'select slug from crm_organizations'), [['demo']]);
+  });
+
+  test('a database that does not exist is told, not made', async () => {
+    const url = new URL(await postgresServer());
+    url.pathname = '/no_such_database';
+    for (const command of [['migrate'], ['serve']]) {
+      const refused = await crm(command, { DATABASE_URL: url.href, MIGRATE_ON_START: 'true', PORT: '0' });
+      assertRefused(refused, /no_such_database/);
+    }
+  });
+
+  for (const command of [['serve'], ['migrate'], ['key', 'list', '--org', 'demo']]) {
+    test(`a database that does not answer: ${command.join(' ')}`, async () => {
+      const { folder } = await embedded();
+      for (const [port, told] of [
+        [await freePort(), /ECONNREFUSED/],
+        [portOf(silent), /timeout/i],
+      ] as const) {
+        const environment = {
+          DATABASE_URL: `postgres://someone:a-secret@127.0.0.1:${port}/crm`,
+          DATABASE_CONNECT_TIMEOUT_MS: '300',
+          DATA_DIR: folder,
+          PORT: '0',
+        };
+        const began = performance.now();
+        const refused = await crm(command, environment);
+        assert.ok(performance.now() - began < 20_000, 'within the time-out');
+        assertRefused(
+          refused,
+          new RegExp(`^crm: the database at 127\\.0\\.0\\.1:${port}/crm does not answer: `),
+        );
+        assert.match(refused.stderr, told);
+        assert.doesNotMatch(refused.stderr, /a-secret|someone/);
+        assert.ok(!existsSync(folder));
+      }
+    });
+  }
+
+  for (const [name, values] of Object.entries({
+    PORT: ['http', '-1', '65536', '3000.5'],
+    DATABASE_URL: ['mysql://127.0.0.1/crm', '127.0.0.1:5432'],
+    MIGRATE_ON_START: ['yes'],
+    KEY_PREFIX: ['CRM_', 'crm'],
+    DATABASE_POOL: ['0'],
+    DATABASE_STATEMENT_TIMEOUT_MS: ['5s'],
+    AUTH_SECRETS: ['short'],
+    LOG_LEVEL: ['loud'],
+  })) {
+    test(`${name} of a value that it cannot have`, async () => {
+      const { expected } = settings[name as keyof typeof settings];
+      for (const value of values) {
+        const { folder } = await embedded();
+        const refused = await crm(['serve', '--json'], { PORT: '0', DATA_DIR: folder, [name]: value });
+        assertRefused(refused, `${name} must be ${expected}`);
+        assert.ok(!existsSync(folder), 'nothing is made');
+      }
+    });
+  }
+
+  test('broken YAML: file, line and column; nothing is made', async () => {
+    const { folder } = await embedded();
+    const resources = temporaryFolder();
+    cpSync(readConfig({}).resources, resources.path, { recursive: true });
+    for (const [text, told] of [
+      ['singular: pet\ncommon: all\nfields: { name: { type: strng } }\n', /pets\.yaml:3:\d+ .*string/],
+      ['singular: pet\nfields: [\n', /pets\.yaml:\d+:\d+ /],
+    ] as const) {
+      writeFileSync(join(resources.path, 'pets.yaml'), text);
+      const environment = { PORT: '0', DATA_DIR: folder, RESOURCES_DIR: resources.path };
+      const { code, stdout, stderr } = await crm(['serve', '--json'], environment);
+      assert.deepEqual([code, stdout], [1, ''], stderr);
+      assert.match(stderr, told);
+      assert.doesNotMatch(stderr, /^ {4}at /m, 'no stack');
+      assert.ok(!existsSync(folder));
+    }
+    rmSync(resources.path, { recursive: true });
+  });
+
+  test('PostgreSQL behind its migrations: says what to run; after that it serves', async () => {
+    const { environment } = await postgres();
+    const refused = await crm(['serve', '--json'], { ...environment, PORT: '0' });
+    assertRefused(
+      refused,
+      /^crm: the database is behind by \d+ migration\(s\): .* Run "npm run crm -- migrate"/,
+    );
+    for (const [table, found] of Object.entries(await contents(environment))) {
+      assert.deepEqual([table, found], ['crm_migrations', []]);
+    }
+    const applied = (await crmJson(['migrate'], environment)).applied as string[];
+    assert.equal(applied.length, migrations.length);
+    const service = await serve(environment);
+    assert.ok(service.printed.key);
+    await stop(service);
+  });
+
+  test('nodes started together with MIGRATE_ON_START: migrations once, one demo organization', async () => {
+    const { environment } = await postgres();
+    const together = { ...environment, MIGRATE_ON_START: 'true', PORT: '0' };
+    const nodes = await Promise.all([1, 2].map(() => listening(start(['serve', '--json'], together))));
+    const keys = nodes.flatMap(({ printed }) => (printed.key === undefined ? [] : [String(printed.key)]));
+    assert.equal(keys.length, 1, 'one of them made the organization');
+    for (const { call } of nodes) {
+      const answer = await call('GET /api/v1/leads', { key: keys[0] ?? '' });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    await Promise.all(nodes.map(stop));
+    assert.deepEqual(await rows(environment, 'select slug from crm_organizations'), [['demo']]);
+    const applied = await rows(environment, 'select name::text from crm_migrations');
+    assert.equal(applied.length, migrations.length);
+    assert.equal(new Set(applied.map(String)).size, migrations.length);
+  });
+});

@@ -1,0 +1,284 @@
+// API keys: their form, the one 401 for every reason, what acts within a second, and grants in every combination.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import {
+  changeProfile,
+  createProfile,
+  type Grant,
+  platform,
+  revokeKey,
+  transaction,
+} from '../../engine/platform/index.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import {
+  command,
+  dump,
+  exchange,
+  fresh,
+  type Node,
+  secondNode,
+  soonerThan,
+  told,
+} from '../support/people.ts';
+import {
+  definitions,
+  hasBody,
+  make,
+  missing,
+  type Operation,
+  operations,
+  pathOf,
+  requestOf,
+} from '../support/records.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** A key of the right form, made independently of the engine. */
+function keyOf(publicId: string, secret: string, prefix = 'crm_'): string {
+  const body = `${prefix}${publicId}_${secret}`;
+  let check = '';
+  for (let rest = crc32(body), place = 0; place < 6; place++, rest = Math.floor(rest / 62)) {
+    check = alphabet.charAt(rest % 62) + check;
+  }
+  return body + check;
+}
+const random = (length: number) =>
+  [...randomBytes(length)].map((byte) => alphabet.charAt(byte % alphabet.length)).join('');
+
+onBothDrivers('API keys', (instance) => {
+  let organization: Organization;
+  let foreign: string;
+  let second: Node;
+  before(async () => {
+    organization = await instance().organization('alpha');
+    const beta = await instance().organization('beta');
+    foreign = (await make(instance(), beta.key, { name: 'leads' })).id;
+    second = await secondNode(instance());
+  });
+  after(() => second.close());
+  const by = () => command(instance());
+  const nodes = () => [instance(), second];
+
+  test('form: prefix, public id, secret of 256 bits and a checksum; only a hash is stored', async () => {
+    const keys = await Promise.all(Array.from({ length: 20 }, () => organization.makeKey()));
+    for (const { key } of keys) {
+      const [, publicId = '', secret = ''] =
+        /^crm_([0-9A-Za-z]{10})_([0-9A-Za-z]{43})[0-9A-Za-z]{6}$/.exec(key) ?? [];
+      assert.equal(key, keyOf(publicId, secret), 'the checksum is a CRC-32 of what is before it');
+    }
+    assert.equal(new Set(keys.map(({ key }) => key.slice(0, 14))).size, keys.length);
+    const stored = await dump(instance());
+    for (const { key } of keys) assert.ok(!stored.includes(key.slice(15)), 'the secret is nowhere');
+  });
+
+  describe('the same 401', () => {
+    let unauthenticated: ReturnType<typeof told>;
+    before(async () => {
+      const answer = await exchange(instance().url, 'GET /api/v1/leads', []);
+      assertErrorShape(answer);
+      assert.deepEqual([answer.status, answer.headers.get('www-authenticate')], [401, 'Bearer']);
+      unauthenticated = told(answer);
+    });
+    const refused = async (...authorization: string[]) => {
+      const head = authorization.flatMap((value) => ['authorization', value]);
+      for (const request of ['GET /api/v1/leads', `DELETE /api/v1/leads/${foreign}`, 'POST /api/v1/cases']) {
+        const answer = await exchange(instance().url, request, head);
+        assert.deepEqual(told(answer), unauthenticated, `${authorization} to ${request}`);
+      }
+    };
+
+    const malformed: Readonly<Record<string, (key: string) => string>> = {
+      nothing: () => '',
+      'the scheme alone': () => 'Bearer',
+      'no key': () => 'Bearer ',
+      'no scheme': (key) => key,
+      'no space': (key) => `Bearer${key}`,
+      'another scheme': (key) => `Basic ${key}`,
+      'a scheme that begins like it': (key) => `Bearers ${key}`,
+      Token: (key) => `Token ${key}`,
+      'Basic with the key as password': (key) => `Basic ${Buffer.from(`x:${key}`).toString('base64')}`,
+      'a colon': (key) => `Bearer: ${key}`,
+      'a tab': (key) => `Bearer\t${key}`,
+      quotes: (key) => `Bearer "${key}"`,
+      'two keys': (key) => `Bearer ${key} ${key}`,
+      'a comma after it': (key) => `Bearer ${key},`,
+      'two schemes': (key) => `Bearer Bearer ${key}`,
+      cut: (key) => `Bearer ${key.slice(0, -1)}`,
+      'one more': (key) => `Bearer ${key}x`,
+      'lower case': (key) => `Bearer ${key.toLowerCase()}`,
+      'another prefix': (key) => `Bearer ${key.replace('crm_', 'cr_')}`,
+      'the prefix alone': () => 'Bearer crm_',
+      'the public id alone': (key) => `Bearer ${key.slice(0, 14)}`,
+      'the prefix twice': (key) => `Bearer crm_${key}`,
+      'a typo': (key) => `Bearer ${key.slice(0, 20)}${key[20] === 'x' ? 'y' : 'x'}${key.slice(21)}`,
+      'letters beyond ASCII': (key) => `Bearer ${key.slice(0, -1)}\xe9`,
+      'percent-encoded': (key) => `Bearer ${key.replaceAll('_', '%5F')}`,
+      '8,000 characters': () => `Bearer crm_${'x'.repeat(8000)}`,
+      SQL: () => `Bearer crm_' or 1=1 --`,
+      'no JWT': () => 'Bearer a.b.c',
+      unknown: () => `Bearer ${keyOf(random(10), random(43))}`,
+      'wrong secret': (key) => `Bearer ${keyOf(key.slice(4, 14), random(43))}`,
+      'right secret of another key': (key) => `Bearer ${keyOf(random(10), key.slice(15, 58))}`,
+    };
+    for (const [name, authorization] of Object.entries(malformed)) {
+      test(name, () => refused(authorization(organization.key)));
+    }
+
+    test('sent twice', () => refused('Bearer x', `Bearer ${organization.key}`));
+    test('expired', async () => {
+      const { key } = await organization.makeKey({ expiresAt: new Date(Date.now() - 1) });
+      await refused(`Bearer ${key}`);
+    });
+    test('revoked', async () => {
+      const { id, key } = await organization.makeKey();
+      await transaction(instance().database, (tables) => revokeKey(tables, by(), organization.id, id));
+      await refused(`Bearer ${key}`);
+    });
+    test('anywhere but in the header', async () => {
+      const { key } = organization;
+      for (const [request, head] of [
+        [`GET /api/v1/leads?access_token=${key}&api_key=${key}`, []],
+        ['GET /api/v1/leads', ['x-api-key', key, 'cookie', `crm_session=${key}; Authorization=${key}`]],
+      ] as const) {
+        assert.deepEqual(told(await exchange(instance().url, request, head)), unauthenticated);
+      }
+    });
+  });
+
+  for (const scheme of ['Bearer ', 'bearer ', 'BEARER  ']) {
+    test(`served: "${scheme}"`, async () => {
+      const head = ['authorization', `${scheme}${organization.key}`];
+      assert.equal((await exchange(instance().url, 'GET /api/v1/leads', head)).status, 200);
+    });
+  }
+
+  describe('within one second, on every node', () => {
+    const becomes = async (key: string, before: number, status: number, change: () => Promise<unknown>) => {
+      const statuses = () =>
+        Promise.all(nodes().map(async ({ call }) => (await call('GET /api/v1/leads', { key })).status));
+      assert.deepEqual(await statuses(), [before, before]);
+      await change();
+      await soonerThan(1000, async () => (await statuses()).every((found) => found === status));
+    };
+    const keyOfProfile = async (grants: readonly Grant[]) => {
+      const profile = fresh('profile');
+      const id = await transaction(instance().database, (tables) =>
+        createProfile(tables, by(), organization.id, profile, grants),
+      );
+      return { profile: id, ...(await organization.makeKey({ profile })) };
+    };
+    const grant = (actions: Grant['actions']) => [{ object: 'leads', actions }];
+
+    test('revoked', async () => {
+      const { id, key } = await organization.makeKey();
+      await becomes(key, 200, 401, () =>
+        transaction(instance().database, (tables) => revokeKey(tables, by(), organization.id, id)),
+      );
+    });
+    test('expiring', async () => {
+      const expiresAt = new Date(Date.now() + 1500);
+      const { key } = await organization.makeKey({ expiresAt });
+      await becomes(key, 200, 401, async () => {
+        await soonerThan(3000, async () => Date.now() >= expiresAt.getTime());
+      });
+    });
+    for (const [name, from, to, before, status] of [
+      ['a withdrawn grant', ['list', 'read'], ['read'], 200, 403],
+      ['a new grant', ['read'], ['list'], 403, 200],
+      ['no grant left', ['*'], [], 200, 403],
+    ] as const) {
+      test(name, async () => {
+        const { key, profile } = await keyOfProfile(grant(from));
+        await becomes(key, before, status, () =>
+          transaction(instance().database, (tables) =>
+            changeProfile(tables, by(), organization.id, profile, grant(to)),
+          ),
+        );
+      });
+    }
+    test('another profile', async () => {
+      const { key, id } = await keyOfProfile(grant(['read']));
+      const { profile } = await keyOfProfile(grant(['list']));
+      await becomes(key, 403, 200, () =>
+        platform(instance().database)
+          .updateTable('crm_api_keys')
+          .set({ profile_id: profile })
+          .where('id', '=', id)
+          .execute(),
+      );
+    });
+  });
+
+  for (const definition of definitions) {
+    test(`${definition.name}: five actions with each kind of grant`, async () => {
+      const { id } = await make(instance(), organization.key, definition);
+      const other = definition.name === 'leads' ? 'cases' : 'leads';
+      const each = operations.map(({ action }) => action);
+      const grants: readonly (readonly [readonly Grant[], (action: Operation['action']) => boolean])[] = [
+        ...each.flatMap((one) => [
+          [[{ object: definition.name, actions: [one] }], (action: string) => action === one] as const,
+          [[{ object: '*', actions: [one] }], (action: string) => action === one] as const,
+        ]),
+        [[{ object: definition.name, actions: ['*'] }], () => true],
+        [[{ object: '*', actions: ['*'] }], () => true],
+        [[{ object: other, actions: ['*'] }], () => false],
+        [[], () => false],
+        [
+          [
+            { object: definition.name, actions: ['list'] },
+            { object: '*', actions: ['delete'] },
+          ],
+          (action) => action === 'list' || action === 'delete',
+        ],
+      ];
+      for (const [granted, allows] of grants) {
+        const key = await organization.keyWith(granted);
+        for (const operation of operations) {
+          const { action } = operation;
+          const target = action === 'delete' ? (await make(instance(), organization.key, definition)).id : id;
+          const body = hasBody(operation) ? { body: {} } : {};
+          const answer = await instance().call(requestOf(operation, definition, target), { key, ...body });
+          const expected = allows(action) ? operation.success : 403;
+          assert.equal(answer.status, expected, `${action} with ${JSON.stringify(granted)}: ${answer.text}`);
+          if (expected === 200 || expected === 201) continue;
+          assertErrorShape(answer);
+          assert.equal(answer.json.error, `the profile does not grant ${action} on ${definition.name}`);
+        }
+      }
+    });
+
+    test(`${definition.name}: 401 before 403 before 400 and 404`, async () => {
+      const nothing = await organization.keyWith([]);
+      for (const operation of operations) {
+        const another = definition.name === 'leads' ? foreign : missing;
+        const ids = operation.one ? [missing, another, 'no-id'] : [''];
+        for (const id of ids) {
+          const request = `${requestOf(operation, definition, id)}?page=x&sort=x`;
+          const wrong = hasBody(operation) ? { body: '{"x":' } : {};
+          const status = async (key?: string) => {
+            const answer = await instance().call(request, { ...wrong, ...(key !== undefined && { key }) });
+            assertErrorShape(answer);
+            return answer.status;
+          };
+          assert.equal(await status(), 401);
+          assert.equal(await status(`${nothing}x`), 401);
+          assert.equal(await status(nothing), 403);
+          if (hasBody(operation)) assert.equal(await status(organization.key), 400);
+          else if (operation.one) assert.equal(await status(organization.key), 404);
+          else if (definition.sort.selectable) assert.equal(await status(organization.key), 400);
+        }
+      }
+      const reference = definition.fields.find(({ to, readOnly }) => to !== undefined && !readOnly);
+      if (reference === undefined) return;
+      const body = { [reference.name]: Number(missing) };
+      const absent = await instance().call(`PUT ${pathOf(definition, missing)}`, {
+        key: organization.key,
+        body,
+      });
+      assert.equal(absent.status, 404, 'a missing record is told before a missing reference');
+    });
+  }
+});

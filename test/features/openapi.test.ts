@@ -1,0 +1,250 @@
+// The description of the API: valid, complete, true of every answer, and without anything secret.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { validate } from '@scalar/openapi-parser';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
+import {
+  definitions,
+  fullBody,
+  hasBody,
+  make,
+  missing,
+  oneOfEach,
+  operations,
+  pathOf,
+  requestOf,
+} from '../support/records.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+const object = (value: unknown): Json => (value ?? {}) as Json;
+const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+
+onBothDrivers('The description of the API', (instance) => {
+  let answer: Answer;
+  let document: Json;
+  let organization: Organization;
+  let ajv: Ajv2020;
+  before(async () => {
+    organization = await instance().organization('alpha');
+    answer = await send(instance().url, 'GET /docs/openapi.json');
+    assert.equal(answer.status, 200);
+    document = answer.json;
+    ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true });
+    ajv.addVocabulary(['components', 'x-extensible-enum', 'example']);
+    addFormats(ajv);
+    ajv.addSchema({ $id: 'api', components: inAjv(document.components) });
+  });
+
+  /** A part of the document that may be a reference. */
+  const resolved = (part: unknown): Json => {
+    const { $ref } = object(part);
+    if (typeof $ref !== 'string') return object(part);
+    return resolved(
+      $ref
+        .slice(2)
+        .split('/')
+        .reduce((found, name) => object(found)[name] as Json, document),
+    );
+  };
+  const operationOf = (template: string, method: string) =>
+    object(object(object(document.paths)[template])[method]);
+
+  /** What the document says the body of an answer is. */
+  function bodyOf(template: string, method: string, status: number): ValidateFunction {
+    const response = object(operationOf(template, method).responses)[status];
+    assert.ok(response, `${method} ${template} tells nothing of ${status}`);
+    const { schema } = object(object(resolved(response).content)['application/json']);
+    assert.ok(schema, `${method} ${template} ${status} has a body`);
+    return ajv.compile(inAjv(schema) as object);
+  }
+  function assertTold(template: string, method: string, found: Answer): void {
+    assert.match(found.headers.get('content-type') ?? '', /^application\/json/);
+    const isRight = bodyOf(template, method, found.status);
+    assert.ok(
+      isRight(found.json),
+      `${method} ${template} ${found.status}: ${ajv.errorsText(isRight.errors)}`,
+    );
+  }
+
+  test('needs no key, is JSON, and is valid OpenAPI 3.1', async () => {
+    assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
+    assert.match(String(document.openapi), /^3\.1\.\d+$/);
+    const { valid, errors } = await validate(structuredClone(document));
+    assert.deepEqual([valid, errors ?? []], [true, []]);
+  });
+
+  test('every schema compiles, every reference leads somewhere, every operation has a name of its own', () => {
+    const { schemas } = object(document.components);
+    for (const name of Object.keys(object(schemas))) {
+      assert.ok(ajv.getSchema(`api#/components/schemas/${name}`), name);
+    }
+    const references = [...answer.text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, to]) => to);
+    for (const $ref of new Set(references)) assert.ok(Object.keys(resolved({ $ref })).length > 0, $ref);
+    const ids = [...answer.text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.ok(ids.length >= 5 * definitions.length);
+  });
+
+  test('every path of it is served with just these methods; 405 on others', async () => {
+    for (const [template, item] of Object.entries(object(document.paths))) {
+      const path = template.replace(/\{\w+\}/g, missing);
+      const told = methods.filter((method) => Object.hasOwn(object(item), method));
+      const other = await instance().call(`PATCH ${path}`);
+      assert.equal(other.status, 405, `${path}: ${other.text}`);
+      const allowed = (other.headers.get('allow') ?? '').toLowerCase().split(', ');
+      assert.deepEqual(allowed.filter((method) => method !== 'head').sort(), [...told].sort(), template);
+      for (const method of told) {
+        const served = await instance().call(`${method.toUpperCase()} ${path}`);
+        assert.ok(served.status === 401 || served.status === 400, `${method} ${path}: ${served.status}`);
+        assertTold(template, method, served);
+      }
+    }
+  });
+
+  test('every route of the API is in it', () => {
+    const paths = Object.keys(object(document.paths)).map((path) => path.replace(/\{(\w+)\}/g, ':$1'));
+    const routes = [
+      ...instance()
+        .app.printRoutes({ commonPrefix: false })
+        .matchAll(/[─ ]((?:\/|:)\S*) \(/g),
+    ];
+    assert.ok(routes.length > 0);
+    for (const definition of definitions) {
+      for (const path of [pathOf(definition), `${pathOf(definition)}/:id`])
+        assert.ok(paths.includes(path), path);
+    }
+    const known = paths.filter((path) => path.startsWith('/api/v1/'));
+    assert.equal(known.length, 2 * definitions.length);
+    for (const path of paths) {
+      assert.ok(instance().app.hasRoute({ url: path, method: 'PATCH' }), `${path} is a route`);
+    }
+  });
+
+  test('nothing secret is in it', () => {
+    assert.doesNotMatch(
+      answer.text,
+      /password_hash|secret_hash|token_version|crm_api_keys|crm_users|127\.0\.0\.1/,
+    );
+    assert.ok(!answer.text.includes(organization.key));
+    assert.doesNotMatch(answer.text, /\/(?:home|root|tmp|work)\//);
+  });
+
+  for (const definition of definitions) {
+    describe(definition.name, () => {
+      const templateOf = (one: boolean) => (one ? `${pathOf(definition)}/{id}` : pathOf(definition));
+
+      test('every answer is as it says', async () => {
+        const ids = await oneOfEach(instance(), organization.key, 'told');
+        const nothing = await organization.keyWith([]);
+        const { key } = organization;
+        const empty = (await make(instance(), key, definition)).id;
+        for (const operation of operations) {
+          const { method, one, success } = operation;
+          const bodies: Call[] = hasBody(operation)
+            ? [{ body: fullBody(definition, 'told', ids) }, { body: {} }]
+            : [{}];
+          const check = async (status: number, call: Call, id = ids[definition.name] ?? '', query = '') => {
+            const found = await instance().call(requestOf(operation, definition, id) + query, call);
+            assert.equal(found.status, status, found.text);
+            assertTold(templateOf(one), method.toLowerCase(), found);
+          };
+          for (const body of bodies) {
+            await check(401, body);
+            await check(403, { ...body, key: nothing });
+            if (one) await check(404, { ...body, key }, missing);
+            await check(success, { ...body, key });
+          }
+          if (hasBody(operation)) {
+            await check(400, { key, body: '{"x":' });
+            await check(400, { key, body: [] });
+            await check(413, { key, body: `"${'x'.repeat(1024 * 1024)}"` });
+          } else if (!one) {
+            await check(400, { key }, '', '?page=x');
+            await check(success, { key }, '', '?page=1000');
+          }
+          await check(
+            400,
+            { ...bodies[0], key, headers: { prefer: 'handling=strict' } },
+            empty,
+            '?nonsense=1',
+          );
+          if (one && success === 200) await check(success, { ...bodies[0], key }, empty);
+        }
+      });
+
+      test('405 is in the shape of every error, with Allow', async () => {
+        const isError = ajv.getSchema('api#/components/schemas/Error');
+        assert.ok(isError);
+        for (const request of [`PATCH ${pathOf(definition)}`, `POST ${pathOf(definition, '1')}`]) {
+          const found = await instance().call(request, { key: organization.key });
+          assert.deepEqual([found.status, isError(found.json)], [405, true]);
+        }
+      });
+
+      test('what it says of a body is what is accepted', async () => {
+        const operation = operationOf(pathOf(definition), 'post');
+        const { schema } = object(object(object(operation.requestBody).content)['application/json']);
+        const accepts = ajv.compile(inAjv(schema) as object);
+        const body = fullBody(definition, 'told');
+        for (const accepted of [{}, JSON.parse(body)])
+          assert.ok(accepts(accepted), ajv.errorsText(accepts.errors));
+        for (const name of Object.keys(object(resolved(schema).properties))) {
+          const wrong = { [name]: { wrong: true } };
+          assert.ok(!accepts(wrong), name);
+          const found = await instance().call(`POST ${pathOf(definition)}`, {
+            key: organization.key,
+            body: wrong,
+          });
+          assert.equal(found.status, 400, name);
+        }
+      });
+    });
+  }
+
+  test('/docs: a strict Content-Security-Policy, and no other host', async () => {
+    for (const path of ['/docs', '/docs/']) {
+      const page = await send(instance().url, `GET ${path}`);
+      assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
+      const policy = new Map(
+        (page.headers.get('content-security-policy') ?? '')
+          .split('; ')
+          .map((directive) => directive.split(/ (.*)/s).slice(0, 2) as [string, string]),
+      );
+      assert.equal(policy.get('default-src'), "'none'");
+      assert.match(policy.get('script-src') ?? '', /^'self'( 'sha256-[\w+/]+=*')*$/);
+      for (const name of ['frame-ancestors', 'base-uri']) assert.equal(policy.get(name), "'none'");
+      assert.doesNotMatch([...policy.values()].join(' '), /https?:|\*|'unsafe-eval'/);
+      const references = [...page.text.matchAll(/\b(?:src|href|action)="([^"]*)"/g)].map(
+        ([, to]) => to ?? '',
+      );
+      assert.ok(references.length > 0);
+      for (const reference of references) assert.match(reference, /^\/(?!\/)|^#|^data:/, reference);
+      assert.doesNotMatch(page.text, /@import|url\(\s*['"]?(?:https?:)?\/\//);
+      for (const reference of references.filter((each) => each.startsWith('/'))) {
+        assert.equal((await send(instance().url, `GET ${reference}`)).status, 200, reference);
+      }
+    }
+  });
+});
+
+/** The formats that the description uses, judged independently of the engine. */
+function addFormats(ajv: Ajv2020): void {
+  const dateTime =
+    /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/;
+  ajv.addFormat('date-time', dateTime);
+  ajv.addFormat('date', /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])$/);
+  ajv.addFormat('password', true);
+  const within = (bits: number) => ({
+    type: 'number' as const,
+    validate: (value: number) => Number.isInteger(value) && Math.abs(value) <= 2 ** bits,
+  });
+  ajv.addFormat('int32', within(31));
+  ajv.addFormat('int64', within(63));
+  for (const name of ['double', 'decimal'])
+    ajv.addFormat(name, { type: 'number', validate: Number.isFinite });
+}
+
+/** A part of the document with references as Ajv resolves them. */
+const inAjv = (part: unknown): unknown =>
+  JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/', '"$ref":"api#/'));

@@ -1,0 +1,266 @@
+// Requests that break HTTP, over raw sockets: each is refused in the one shape, and the service goes on answering.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+import { opened } from '../support/wire.ts';
+
+const limit = 1024 * 1024;
+const crlf = '\r\n';
+const json = 'Content-Type: application/json';
+
+/** An answer as it came over the wire. */
+interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Reads the answers in what a connection got; bodies have a Content-Length, but that of a HEAD is empty. */
+function replies(text: string, isHead = false): Reply[] {
+  const found: Reply[] = [];
+  for (let rest = text; rest !== ''; ) {
+    const end = rest.indexOf(crlf + crlf);
+    assert.ok(end > 0, `no head in ${JSON.stringify(rest.slice(0, 200))}`);
+    const [line = '', ...fields] = rest.slice(0, end).split(crlf);
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(line)?.[1]);
+    assert.ok(status >= 100, line);
+    const headers = Object.fromEntries(
+      fields.map((field) => [field.split(':')[0]?.toLowerCase(), field.replace(/^[^:]*: */, '')]),
+    ) as Record<string, string>;
+    const length = isHead ? 0 : Number(headers['content-length'] ?? 0);
+    const start = end + 4;
+    found.push({ status, headers, body: rest.slice(start, start + length) });
+    rest = rest.slice(start + length);
+  }
+  return found;
+}
+
+describe('The wire', { concurrency: 1 }, () => {
+  let instance: Instance;
+  let organization: Organization;
+  before(async () => {
+    instance = await startInstance('embedded');
+    organization = await instance.organization('alpha');
+  });
+  after(() => instance.close());
+  const count = async () => {
+    const statement = { name: '', text: 'select count(*)::text from leads', values: [] };
+    return (await instance.database.run(statement))[0]?.[0];
+  };
+
+  afterEach(async () => {
+    const answer = await instance.call('GET /api/v1/leads', { key: organization.key });
+    assert.equal(answer.status, 200, 'it goes on answering');
+  });
+
+  const head = (line: string, ...fields: string[]) =>
+    [line, 'Host: crm', `Authorization: Bearer ${organization.key}`, ...fields, '', ''].join(crlf);
+
+  /** Sends bytes and returns every answer, once the service has closed the connection. */
+  async function exchanged(bytes: string | Uint8Array, isHead = false): Promise<Reply[]> {
+    const socket = await opened(instance.url);
+    socket.send(bytes);
+    const late = setTimeout(socket.close, 20_000);
+    await socket.ended;
+    clearTimeout(late);
+    return replies(socket.text(), isHead);
+  }
+
+  function assertError({ status, headers, body }: Reply, expected: number): void {
+    assert.equal(status, expected, body);
+    assert.match(headers['content-type'] ?? '', /^application\/json/);
+    const { error, ...more } = JSON.parse(body) as Record<string, unknown>;
+    assert.deepEqual([typeof error, more], ['string', {}]);
+    assert.doesNotMatch(body, /HPE_|FST_|llhttp|Parse Error|\bat /);
+  }
+
+  const chunk = (text: string) => `${text.length.toString(16)}${crlf}${text}${crlf}`;
+  const lead = '{"last_name":"smuggled"}';
+  const post = 'POST /api/v1/leads HTTP/1.1';
+  const list = 'GET /api/v1/leads HTTP/1.1';
+  const close = 'Connection: close';
+
+  /** What is refused before there is a request; the connection is closed. */
+  const broken: Readonly<Record<string, () => string | Uint8Array>> = {
+    'Content-Length and Transfer-Encoding': () =>
+      `${head(post, json, 'Content-Length: 5', 'Transfer-Encoding: chunked')}${chunk(lead)}0${crlf}${crlf}`,
+    'Transfer-Encoding and Content-Length': () =>
+      `${head(post, json, 'Transfer-Encoding: chunked', 'Content-Length: 5')}${chunk(lead)}0${crlf}${crlf}`,
+    'two different Content-Length': () =>
+      `${head(post, json, `Content-Length: ${lead.length}`, 'Content-Length: 5')}${lead}`,
+    'two equal Content-Length': () =>
+      `${head(post, json, `Content-Length: ${lead.length}`, `Content-Length: ${lead.length}`)}${lead}`,
+    'a list as Content-Length': () => `${head(post, json, 'Content-Length: 24, 24')}${lead}`,
+    'a negative Content-Length': () => `${head(post, json, 'Content-Length: -1')}${lead}`,
+    'Content-Length of letters': () => `${head(post, json, 'Content-Length: many')}${lead}`,
+    'a Content-Length beyond 64 bits': () =>
+      `${head(post, json, `Content-Length: ${'9'.repeat(30)}`)}${lead}`,
+    'chunked not last': () =>
+      `${head(post, json, 'Transfer-Encoding: chunked, gzip')}${chunk(lead)}0${crlf}${crlf}`,
+    'a chunk size of letters': () => `${head(post, json, 'Transfer-Encoding: chunked')}zz${crlf}${lead}`,
+    'no Host': () => [list, `Authorization: Bearer ${organization.key}`, '', ''].join(crlf),
+    garbage: () => Uint8Array.from({ length: 500 }, (_, index) => (index * 73) % 256),
+    'TLS to a plain port': () => Buffer.from('16030100c8010000c40303', 'hex'),
+    'a line of blanks': () => `   ${crlf}${crlf}`,
+    'version 9': () => head('GET /api/v1/leads HTTP/9.9'),
+    'HTTP/2 in clear': () => `PRI * HTTP/2.0${crlf}${crlf}SM${crlf}${crlf}`,
+    'a lower-case method': () => head('get /api/v1/leads HTTP/1.1'),
+    'an unknown method': () => head('HACK /api/v1/leads HTTP/1.1'),
+    'a blank in the path': () => head('GET /api/v1/leads x HTTP/1.1'),
+    'a folded header at the front': () => `${list}${crlf} folded: yes${crlf}${crlf}`,
+    'a blank before the colon': () => head(list, 'X-Odd : 1'),
+    'a header without a colon': () => head(list, 'nonsense'),
+    'a zero byte in a header': () => head(list, 'X-Odd: a\0b'),
+    'a line feed in a header': () => head(list, 'X-Odd: a\nb c'),
+    'a bare carriage return': () => head(list, 'X-Odd: a\rb'),
+  };
+  for (const [name, bytes] of Object.entries(broken)) {
+    test(`${name} → 400, connection closed`, async () => {
+      const leads = await count();
+      const answers = await exchanged(bytes());
+      assert.equal(answers.length, 1, 'one answer: nothing after it counts as a request');
+      for (const answer of answers) {
+        assertError(answer, 400);
+        assert.equal(answer.headers.connection, 'close');
+      }
+      assert.equal(await count(), leads, 'nothing is written');
+    });
+  }
+
+  test('no version: HTTP/0.9 has no headers, so there is no key', async () => {
+    const [answer] = await exchanged(`GET /api/v1/leads${crlf}${crlf}`);
+    assert.ok(answer);
+    assertError(answer, 401);
+  });
+
+  test('obs-fold: a continued header is refused or read as one value', async () => {
+    const [answer] = await exchanged(head(list, 'X-Folded: a', ' b', close));
+    assert.ok(answer);
+    if (answer.status !== 200) assertError(answer, 400);
+  });
+
+  for (const [line, status] of [
+    ['GET /api/v1/leads/ HTTP/1.1', 404],
+    ['GET /API/V1/LEADS HTTP/1.1', 404],
+    ['GET /api/v1/Leads HTTP/1.1', 404],
+    ['GET //api/v1/leads HTTP/1.1', 404],
+    ['GET /api/v1/../v1/leads HTTP/1.1', 404],
+    ['GET /api/v1/%6Ceads%2F1 HTTP/1.1', 404],
+    ['GET /api/v1/leads/%zz HTTP/1.1', 400],
+    ['GET * HTTP/1.1', 404],
+    ['OPTIONS /api/v1/leads HTTP/1.1', 405],
+    ['TRACE /api/v1/leads HTTP/1.1', 405],
+    ['PATCH /api/v1/leads/1 HTTP/1.1', 405],
+    ['DELETE /api/v1/leads HTTP/1.1', 405],
+    ['POST /api/v1/leads/1 HTTP/1.1', 405],
+    ['OPTIONS /nowhere HTTP/1.1', 404],
+    ['TRACE /nowhere HTTP/1.1', 404],
+  ] as const) {
+    test(`${line} → ${status}`, async () => {
+      const [answer, ...more] = await exchanged(head(line, close));
+      assert.ok(answer);
+      assert.deepEqual(more, []);
+      assertError(answer, status);
+      if (status === 405) assert.match(answer.headers.allow ?? '', /^GET, HEAD, /);
+    });
+  }
+
+  test('HEAD: the head of GET, no body', async () => {
+    const [get] = await exchanged(head(list, close));
+    const [answer] = await exchanged(head('HEAD /api/v1/leads HTTP/1.1', close), true);
+    assert.deepEqual([answer?.status, answer?.body], [200, '']);
+    assert.equal(answer?.headers['content-length'], get?.headers['content-length']);
+  });
+
+  test('an absolute URI means the path in it, or nothing', async () => {
+    const [answer] = await exchanged(head('GET http://elsewhere.example/api/v1/leads HTTP/1.1', close));
+    assert.ok(answer);
+    if (answer.status !== 200) assertError(answer, 404);
+    assert.ok(!answer.body.includes('elsewhere'));
+  });
+
+  test('headers of 16 KiB and more → 431', async () => {
+    for (const length of [16_384, 20_000, 1_000_000]) {
+      const [answer] = await exchanged(head(list, `X-Long: ${'x'.repeat(length)}`));
+      assert.ok(answer);
+      assertError(answer, 431);
+    }
+    const [served] = await exchanged(head(list, `X-Long: ${'x'.repeat(15_000)}`, close));
+    assert.equal(served?.status, 200);
+  });
+
+  test('a very long URL → 404 or 431, never a crash', async () => {
+    for (const [length, status] of [
+      [10_000, 404],
+      [100_000, 431],
+    ] as const) {
+      const [answer] = await exchanged(head(`GET /api/v1/leads/${'9'.repeat(length)} HTTP/1.1`, close));
+      assert.ok(answer);
+      assertError(answer, status);
+    }
+  });
+
+  describe('a body of 1 MiB', () => {
+    const sized = (length: number) => `{"description":"${'x'.repeat(length - 18)}"}`;
+    const ways = {
+      'Content-Length': (body: string) =>
+        `${head(post, json, close, `Content-Length: ${body.length}`)}${body}`,
+      chunks: (body: string) =>
+        `${head(post, json, close, 'Transfer-Encoding: chunked')}${(body.match(/.{1,65536}/g) ?? []).map(chunk).join('')}0${crlf}${crlf}`,
+    };
+    for (const [way, bytes] of Object.entries(ways)) {
+      for (const [length, status] of [
+        [limit - 1, 201],
+        [limit, 201],
+        [limit + 1, 413],
+        [3 * limit, 413],
+      ] as const) {
+        test(`${length} bytes by ${way} → ${status}`, async () => {
+          const body = sized(length);
+          assert.equal(body.length, length);
+          const leads = Number(await count());
+          const [answer] = await exchanged(bytes(body));
+          assert.ok(answer);
+          if (status === 413) assertError(answer, 413);
+          else assert.equal(answer.status, status, answer.body.slice(0, 200));
+          assert.equal(Number(await count()), leads + (status === 201 ? 1 : 0));
+        });
+      }
+    }
+    test('announced and never sent: refused at once', async () => {
+      const [answer] = await exchanged(head(post, json, `Content-Length: ${100 * limit}`));
+      assert.ok(answer);
+      assertError(answer, 413);
+    });
+  });
+
+  test('heads and bodies that come slowly do not block others', async () => {
+    const slow = await Promise.all(Array.from({ length: 50 }, () => opened(instance.url)));
+    for (const [index, socket] of slow.entries()) {
+      socket.send(index % 2 === 0 ? `${list}${crlf}Host:` : `${head(post, json, 'Content-Length: 24')}{`);
+    }
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => instance.call('GET /api/v1/leads', { key: organization.key })),
+    );
+    for (const { status } of answers) assert.equal(status, 200);
+    // One that goes on is served, however many pieces it comes in.
+    const [first] = slow;
+    assert.ok(first);
+    for (const byte of ` crm${crlf}Authorization: Bearer ${organization.key}${crlf}${close}${crlf}${crlf}`)
+      first.send(byte);
+    await first.ended;
+    assert.equal(replies(first.text())[0]?.status, 200);
+    for (const socket of slow) socket.close();
+  });
+
+  test('many requests in one packet are answered in order', async () => {
+    const socket = await opened(instance.url);
+    const requests = ['/api/v1/leads', '/api/v1/nothing', '/api/v1/leads'];
+    socket.send(requests.map((path) => head(`GET ${path} HTTP/1.1`)).join(''));
+    const got = () => socket.text().match(/HTTP\/1\.1 \d{3}/g) ?? [];
+    await until(() => got().length === 3, 'three answers');
+    assert.deepEqual(got(), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200']);
+    socket.close();
+  });
+});

@@ -11,6 +11,8 @@ import { login } from '../plugins/login.ts';
 import { loginFragment } from '../plugins/login-description.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
 import { setupScreens } from '../plugins/setup/index.ts';
+import { expressionProblem } from '../webhooks/expressions.ts';
+import { partnerFragment, webhooks } from '../webhooks/index.ts';
 import { compile, type Fragment, type Resource } from './compile/index.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/index.ts';
@@ -18,6 +20,7 @@ import { checkSources, readSources } from './definition/index.ts';
 import { crud } from './routes/crud.ts';
 import { documentation } from './routes/documentation.ts';
 import { apiPrefix } from './routes/openapi.ts';
+import { liveSettings } from './settings/index.ts';
 
 /** The version of this package, and of the described API. */
 export const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -31,6 +34,7 @@ export const loadResources = async (config: Config): Promise<readonly Resource[]
 /** What every part of the service says of itself, for the description. */
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] => [
   loginFragment,
+  partnerFragment,
   ...resources.map((resource) => resource.openApi),
 ];
 
@@ -41,6 +45,8 @@ export async function build(
   database: Database,
 ): Promise<FastifyInstance> {
   const app = fastify(serverOptions(config));
+  const settings = await liveSettings(config, expressionProblem, app.log);
+  app.addHook('onClose', async () => settings.close());
   await app.register(errorHandling);
   await app.register(draining);
   await app.register(rawBodies);
@@ -49,6 +55,7 @@ export async function build(
   for (const resource of resources) {
     await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
   }
+  await app.register(webhooks, { config, database, resources, settings });
   await app.register(setupScreens, { config, database, resources });
   await app.register(documentation, { fragments: fragments(resources), version });
   return app;

@@ -35,6 +35,10 @@ export interface Config {
   readonly sessionIdleMs: number;
   /** A login ends after so long, used or not. */
   readonly sessionMs: number;
+  /** File of settings that may change while the instance runs (config.yaml). */
+  readonly settingsFile: string;
+  /** What `${NAME}` in that file means. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Whether changes are noted in the organization's activity. */
   readonly audit: boolean;
   /** Proxies in front whose X-Forwarded-For is believed. */
@@ -104,6 +108,7 @@ export const settings = {
   DATABASE_POOL: integer(16, 1, 1000),
   DATABASE_CONNECT_TIMEOUT_MS: integer(2000, 1, 600_000),
   DATABASE_STATEMENT_TIMEOUT_MS: integer(5000, 1, 600_000),
+  CRM_CONFIG: { ...folder(join(root, 'config.yaml')), expected: 'a file' },
   AUTH_SECRETS: secrets,
   SESSION_IDLE_MINUTES: integer(30, 1, 525_600),
   SESSION_HOURS: integer(12, 1, 8760),
@@ -138,6 +143,8 @@ export function readConfig(environment: Environment = process.env): Config {
     pool: get('DATABASE_POOL', settings.DATABASE_POOL),
     connectTimeoutMs: get('DATABASE_CONNECT_TIMEOUT_MS', settings.DATABASE_CONNECT_TIMEOUT_MS),
     statementTimeoutMs: get('DATABASE_STATEMENT_TIMEOUT_MS', settings.DATABASE_STATEMENT_TIMEOUT_MS),
+    settingsFile: get('CRM_CONFIG', settings.CRM_CONFIG),
+    environment,
     authSecrets: get('AUTH_SECRETS', settings.AUTH_SECRETS),
     sessionIdleMs: get('SESSION_IDLE_MINUTES', settings.SESSION_IDLE_MINUTES) * 60_000,
     sessionMs: get('SESSION_HOURS', settings.SESSION_HOURS) * 3_600_000,

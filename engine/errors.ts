@@ -68,6 +68,8 @@ export const errors = {
       retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
+  /** 501: a partner endpoint whose secret is not set on this instance. */
+  notConfigured: () => new HttpError(501, 'this endpoint is not configured on this instance'),
   /** 503: the process is draining before it stops. */
   draining: () =>
     new HttpError(503, 'the server is shutting down', {

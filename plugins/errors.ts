@@ -27,10 +27,13 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
     : new HttpError(500, 'the server failed', {}, { cause: error });
 }
 
+/** Whether something went wrong inside; 501 is an endpoint that is switched off. */
+const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
+
 /** What a thrown value means to the caller; logs what an administrator must see. */
 export function failureOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
-  if (failure.status >= 500) logFailure(failure, request);
+  if (isFailure(failure)) logFailure(failure, request);
   return failure;
 }
 
@@ -39,7 +42,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const failure = failureOf(error, request);
   const { fields, headers = {} } = failure.extra;
   const body: Record<string, unknown> = { error: failure.message, ...(fields && { fields }) };
-  if (failure.status >= 500) body.request_id = request.id;
+  if (isFailure(failure)) body.request_id = request.id;
   reply.code(failure.status).headers(headers).header('content-type', json).send(JSON.stringify(body));
 }
 

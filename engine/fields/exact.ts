@@ -3,6 +3,9 @@
 /** A JSON number that a JavaScript number cannot hold without change; `source` is its text in the body. */
 export class ExactNumber {
   constructor(readonly source: string) {}
+  toString(): string {
+    return this.source;
+  }
 }
 
 const integer = /^(0|-?[1-9]\d{0,18})$/;

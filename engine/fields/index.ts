@@ -26,4 +26,5 @@ export type FieldTypeName = keyof typeof fieldTypes;
 
 export { ExactNumber, int64, parseExactJson } from './exact.ts';
 export { judgeValue, sentence, validator, valueSchema } from './judge.ts';
+export { parseTimestamp } from './temporal.ts';
 export type { Column, FieldOptions, FieldType, Parameter, Schema } from './type.ts';

@@ -2,7 +2,7 @@ import type { Platform } from './handle.ts';
 
 /** Who changes something, as the activity names them. */
 export interface Actor {
-  readonly kind: 'user' | 'key' | 'command';
+  readonly kind: 'user' | 'key' | 'command' | 'partner';
   /** Id of the user or key; null for the command line. */
   readonly id: string | null;
   readonly requestId: string | null;
@@ -38,6 +38,9 @@ export async function note(tables: Platform, actor: Actor, ...entries: readonly 
     )
     .execute();
 }
+
+/** Actors that are not people or keys. */
+const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
 
 /** A line of the activity, with the actor's name where it still has one. */
 export interface ActivityLine {
@@ -79,7 +82,7 @@ export async function listActivity(
     id: String(row.id),
     at: new Date(row.at),
     actorKind: row.actor_kind,
-    actor: row.email ?? row.name ?? (row.actor_kind === 'command' ? 'command line' : `no. ${row.actor_id}`),
+    actor: row.email ?? row.name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
     action: row.action,
     object: row.object,
     objectId: row.object_id === null ? null : String(row.object_id),

@@ -70,6 +70,31 @@ export interface PlatformTables {
     object_id: string | null;
     request_id: string | null;
   };
+  crm_messages: {
+    organization_id: string;
+    id: Generated<string>;
+    recipient: string;
+    body: string;
+    template: string;
+    /** sent or failed. */
+    status: string;
+    provider_id: string | null;
+    /** Why it was not sent. */
+    error: string | null;
+    created_at: Generated<Date>;
+  };
+  crm_payment_events: {
+    organization_id: string;
+    id: Generated<string>;
+    customer: string;
+    event_id: string;
+    lead_id: string | null;
+    opportunity_id: string | null;
+    /** The beginning of what was sent, for an administrator who looks for the lead. */
+    payload: string;
+    received_at: Generated<Date>;
+  };
+  crm_secret_uses: { endpoint: string; fingerprint: string; last_used_at: Date };
 }
 
 type Properties = Record<string, Record<string, unknown>>;
@@ -226,5 +251,39 @@ export const platformEntities: readonly EntitySchema[] = [
     object: text,
     object_id: { ...bigint, nullable: true },
     request_id: { ...text, nullable: true },
+  }),
+  table('crm_messages', {
+    ...tenant(),
+    id: identity,
+    recipient: text,
+    body: text,
+    template: text,
+    status: text,
+    provider_id: { ...text, nullable: true },
+    error: { ...text, nullable: true },
+    created_at: now,
+  }),
+  table(
+    'crm_payment_events',
+    {
+      ...tenant(),
+      id: identity,
+      customer: text,
+      event_id: text,
+      lead_id: { ...bigint, nullable: true },
+      opportunity_id: { ...bigint, nullable: true },
+      payload: text,
+      received_at: now,
+    },
+    {
+      uniques: [
+        { name: 'crm_payment_events_event', properties: ['organization_id_link', 'customer', 'event_id'] },
+      ],
+    },
+  ),
+  table('crm_secret_uses', {
+    endpoint: { ...text, primary: true },
+    fingerprint: { ...text, primary: true },
+    last_used_at: time,
   }),
 ];

@@ -6,9 +6,9 @@ import { int64, type Parameter } from '../fields/index.ts';
 
 /** Who is calling, and for which organization. Ids are decimal text. */
 export interface Principal {
-  /** `command` is the command line. */
-  readonly kind: 'key' | 'user' | 'command';
-  /** Id of the key or the user; null for the command line. */
+  /** `command` is the command line, `partner` an endpoint with a secret of its own. */
+  readonly kind: 'key' | 'user' | 'command' | 'partner';
+  /** Id of the key or the user; null for the others. */
   readonly actor: string | null;
   readonly organization: string;
   /** The user who acts; null for a key whose creator is gone or never was. */

@@ -44,6 +44,8 @@ const responses = {
   NotFound: failure('There is no such record in the organization.'),
   TooLarge: failure('The body is larger than 1 MiB.'),
   Failure: failure('The server or its database failed.', retryAfter),
+  NotConfigured: failure('The endpoint has no secret on this instance.'),
+  SendFailed: failure('The sender refused the message or did not answer; it is kept with the reason.'),
   Draining: failure('The server is shutting down; try again.', retryAfter),
 };
 
@@ -109,6 +111,17 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
           scheme: 'bearer',
           bearerFormat: 'JWT',
           description: 'The `access_token` of a login. With several organizations, `?org=` says which.',
+        },
+        inboundSecret: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-Inbound-Secret',
+          description: 'The inbound-lead secret.',
+        },
+        partnerToken: {
+          type: 'http',
+          scheme: 'bearer',
+          description: "A partner endpoint's own secret, from the instance's configuration.",
         },
         session: {
           type: 'apiKey',

@@ -1,0 +1,66 @@
+import { type FSWatcher, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { Config } from '../config.ts';
+import { UserError } from '../errors.ts';
+import { type ExpressionCheck, readSettings } from './load.ts';
+import type { Settings } from './settings.ts';
+
+/** What the log must be able to do. */
+export interface Log {
+  readonly info: (message: string) => void;
+  readonly error: (message: string) => void;
+}
+
+/** Settings that follow their file while the process runs. */
+export interface LiveSettings {
+  /** What is in force now; one value, taken whole. A request reads it once. */
+  readonly current: Settings;
+  /** Reads the file again. A file with a mistake is refused, logged with its place, and what was in force stays. */
+  readonly reload: () => Promise<void>;
+  readonly close: () => void;
+}
+
+/** Editors save in several steps; the last one counts. */
+const settleMs = 100;
+
+/**
+ * Reads the settings and follows the file.
+ * @throws YamlError, UserError where the first reading fails
+ */
+export async function liveSettings(config: Config, check: ExpressionCheck, log: Log): Promise<LiveSettings> {
+  let current = await readSettings(config, check);
+  let closed = false;
+  const reload = async () => {
+    try {
+      const next = await readSettings(config, check);
+      if (closed) return;
+      current = next;
+      log.info(`took over ${config.settingsFile}`);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      log.error(`refused a change of the configuration, what was in force stays: ${error.message}`);
+    }
+  };
+  let timer: NodeJS.Timeout | undefined;
+  // The folder, not the file: editors and deployments put a new file in its place.
+  const watcher: FSWatcher = watch(dirname(config.settingsFile), (_event, name) => {
+    if (name !== null && name !== basename(config.settingsFile)) return;
+    clearTimeout(timer);
+    timer = setTimeout(reload, settleMs);
+  });
+  watcher.unref();
+  const onSignal = () => void reload();
+  process.on('SIGHUP', onSignal);
+  return {
+    get current() {
+      return current;
+    },
+    reload,
+    close: () => {
+      closed = true;
+      clearTimeout(timer);
+      watcher.close();
+      process.off('SIGHUP', onSignal);
+    },
+  };
+}

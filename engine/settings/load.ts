@@ -1,0 +1,140 @@
+import { readFile } from 'node:fs/promises';
+import { relative } from 'node:path';
+import type { Config } from '../config.ts';
+import { UserError } from '../errors.ts';
+import { type Parsed, type Problem, parseYaml, type Source, shape, YamlError } from '../yaml/index.ts';
+import schema from './settings.schema.json' with { type: 'json' };
+import { defaults, type Payment, type RawSettings, type Settings } from './settings.ts';
+
+const hasShape = shape<RawSettings | null>(schema);
+type Environment = Config['environment'];
+
+/** Judges an expression of a payment entry; says what is wrong with it. */
+export type ExpressionCheck = (expression: string) => string | undefined;
+
+/**
+ * Reads the instance's configuration file.
+ * @throws YamlError with every mistake in it; UserError when it cannot be read
+ */
+export async function readSettings(config: Config, check: ExpressionCheck): Promise<Settings> {
+  const text = await readFile(config.settingsFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    throw new UserError(`cannot read ${config.settingsFile}: ${cause.code}`);
+  });
+  const file = relative(process.cwd(), config.settingsFile) || config.settingsFile;
+  return parseSettings({ file, text }, config.environment, check);
+}
+
+/** As {@link readSettings}, from text. */
+export function parseSettings(source: Source, environment: Environment, check: ExpressionCheck): Settings {
+  const problems: Problem[] = [];
+  const parsed = parseYaml(source, problems);
+  if (parsed === undefined || !hasShape(parsed, problems)) throw new YamlError(problems);
+  const raw = parsed.data ?? {};
+  checkReferences(parsed, raw, environment, problems);
+  checkPayments(parsed, raw, check, problems);
+  checkSenders(parsed, raw, problems);
+  if (problems.length > 0) throw new YamlError(problems);
+  const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
+  const settings: Settings = {
+    partners: {
+      inbound_leads: { ...defaults.partners.inbound_leads, ...partners.inbound_leads },
+      booking_forms_whatsapp: {
+        ...defaults.partners.booking_forms_whatsapp,
+        ...partners.booking_forms_whatsapp,
+      },
+      payments: partners.payments ?? {},
+    },
+    messaging: messaging as Settings['messaging'],
+    graph: { ...defaults.graph, ...graph },
+  };
+  return freeze(resolved(settings, environment)) as Settings;
+}
+
+const reference = /\$\{([^}]*)\}/g;
+
+/** `${NAME}` from the environment, everywhere; blank secrets are none. */
+function resolved(value: unknown, environment: Environment, key = ''): unknown {
+  if (typeof value === 'string')
+    return value.replace(reference, (_, name: string) => environment[name] ?? '');
+  if (Array.isArray(value)) {
+    const items = value.map((item) => resolved(item, environment));
+    return key === 'secrets' ? items.filter((item) => typeof item === 'string' && item.trim() !== '') : items;
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [name, resolved(each, environment, name)]),
+  );
+}
+
+function freeze(value: unknown): unknown {
+  if (typeof value === 'object' && value !== null) {
+    Object.values(value).forEach(freeze);
+    Object.freeze(value);
+  }
+  return value;
+}
+
+/** `${…}` must name a variable. That it is set is not asked: an unset secret switches its endpoint off. */
+function checkReferences(
+  parsed: Parsed,
+  value: unknown,
+  environment: Environment,
+  problems: Problem[],
+  path: readonly (string | number)[] = [],
+): void {
+  if (typeof value === 'string') {
+    for (const [whole, name = ''] of value.matchAll(reference)) {
+      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+        problems.push(parsed.problem({ path }, `"${whole}" names no environment variable`));
+      }
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, each] of Object.entries(value)) {
+      const step = Array.isArray(value) ? Number(key) : key;
+      checkReferences(parsed, each, environment, problems, [...path, step]);
+    }
+  }
+}
+
+/** Every expression of every payment entry. */
+function checkPayments(parsed: Parsed, raw: RawSettings, check: ExpressionCheck, problems: Problem[]): void {
+  for (const [customer, payment] of Object.entries(raw.partners?.payments ?? {})) {
+    const base = ['partners', 'payments', customer];
+    for (const { path, text } of expressions(payment)) {
+      const wrong = check(text);
+      if (wrong !== undefined) problems.push(parsed.problem({ path: [...base, ...path] }, wrong));
+    }
+    const { lead = {}, organization } = payment;
+    if (Object.keys(lead).length === 0) {
+      const message = 'give at least one of lead.id, lead.email and lead.phone, or no lead can be found';
+      problems.push(parsed.problem({ path: base, key: true }, message));
+    }
+    if (organization === '') {
+      problems.push(parsed.problem({ path: [...base, 'organization'] }, 'name an organization'));
+    }
+  }
+}
+
+/** The expressions of a payment entry with their paths. */
+function expressions(payment: Payment): { path: string[]; text: string }[] {
+  const { event_id, lead = {}, opportunity = {}, when = {} } = payment;
+  return [
+    ...(event_id === undefined ? [] : [{ path: ['event_id'], text: event_id }]),
+    ...Object.entries(lead).map(([key, text]) => ({ path: ['lead', key], text })),
+    ...Object.entries(opportunity).flatMap(([key, text]) =>
+      typeof text === 'string' ? [{ path: ['opportunity', key], text }] : [],
+    ),
+    ...Object.keys(when).map((text) => ({ path: ['when', text], text })),
+  ];
+}
+
+function checkSenders(parsed: Parsed, raw: RawSettings, problems: Problem[]): void {
+  for (const [slug, sender] of Object.entries(raw.messaging ?? {})) {
+    if (sender?.sender !== 'whatsapp_cloud') continue;
+    for (const key of ['phone_number_id', 'access_token'] as const) {
+      if (sender[key] === undefined) {
+        problems.push(parsed.problem({ path: ['messaging', slug], key: true }, `${slug} lacks "${key}"`));
+      }
+    }
+  }
+}

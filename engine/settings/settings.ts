@@ -1,0 +1,57 @@
+/** Secrets that open an endpoint; none means that it is not configured. */
+export type Secrets = readonly string[];
+
+/** How a payment hook knows its caller. */
+export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';
+
+/** One customer's payment hook. Texts with `{{…}}` are expressions over the payload. */
+export interface Payment {
+  readonly organization: string;
+  readonly verify: { readonly scheme?: Scheme; readonly header: string; readonly secrets: Secrets };
+  readonly event_id?: string;
+  readonly event_id_header?: string;
+  readonly when?: Readonly<Record<string, readonly string[]>>;
+  readonly lead?: { readonly id?: string; readonly email?: string; readonly phone?: string };
+  readonly opportunity?: {
+    readonly name?: string;
+    readonly amount?: string;
+    readonly currency?: string;
+    readonly close_date?: string;
+    readonly minor_units?: boolean;
+  };
+}
+
+/** How an organization sends messages. */
+export interface SenderSettings {
+  readonly sender: 'log' | 'whatsapp_cloud';
+  readonly phone_number_id?: string;
+  readonly access_token?: string;
+  readonly templates?: Readonly<Record<string, { readonly name: string; readonly language: string }>>;
+}
+
+/** What config.yaml says, with defaults put in and references to the environment resolved. */
+export interface Settings {
+  readonly partners: {
+    readonly inbound_leads: { readonly secrets: Secrets };
+    readonly booking_forms_whatsapp: { readonly secrets: Secrets; readonly organization: string };
+    readonly payments: Readonly<Record<string, Payment>>;
+  };
+  readonly messaging: Readonly<Record<string, SenderSettings>>;
+  readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
+}
+
+type Partial2<T> = { readonly [K in keyof T]?: Partial<T[K]> };
+
+/** The same as a file has it: any part may be absent. */
+export type RawSettings = Partial2<Settings>;
+
+/** What holds where a file says nothing. The shipped config.yaml says the same; a test compares them. */
+export const defaults = {
+  partners: {
+    inbound_leads: { secrets: ['${INBOUND_SECRET}'] },
+    booking_forms_whatsapp: { secrets: ['${BOOKING_FORMS_WHATSAPP_TOKEN}'], organization: 'demo' },
+    payments: {},
+  },
+  messaging: { demo: { sender: 'log' } },
+  graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
+} as const satisfies Settings;

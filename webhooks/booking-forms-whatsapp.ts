@@ -1,0 +1,85 @@
+import type { FastifyInstance } from 'fastify';
+import type { Fragment } from '../engine/compile/index.ts';
+import { errors } from '../engine/errors.ts';
+import { platform } from '../engine/platform/index.ts';
+import { json, readBody } from '../engine/request/index.ts';
+import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { strings } from './body.ts';
+import { answer, failure, requestOf, secretScheme } from './description.ts';
+import type { Webhooks } from './index.ts';
+import { findOrganization } from './organizations.ts';
+import { isOneOf } from './secrets.ts';
+import { send } from './sender/index.ts';
+
+const path = '/api/booking-forms/whatsapp';
+const fields = {
+  to: 'Telephone number, international.',
+  message: 'Text of the message; sent as it is.',
+  name: 'Name of the recipient, for templates.',
+  template: 'Name of a template; without it the message is sent as it is.',
+} as const;
+const required = ['to', 'message'] as const;
+
+/** POST /api/booking-forms/whatsapp (contract section 4.3): sends one message through the organization's sender. */
+export function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
+  const { settings, database, used } = webhooks;
+  app.post(path, {
+    onRequest: async (request) => {
+      const { secrets } = settings.current.partners.booking_forms_whatsapp;
+      if (secrets.length === 0) throw errors.notConfigured();
+      const given = /^Bearer +([^ ]+) *$/i.exec(request.headers.authorization ?? '')?.[1];
+      if (given === undefined || !isOneOf(given, secrets)) throw errors.unauthenticated();
+      used.note('booking_forms_whatsapp', given);
+    },
+    handler: async (request, reply) => {
+      const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
+      const missing = required.filter((name) => (body[name] ?? '').trim() === '');
+      if (missing.length > 0) {
+        throw errors.invalidFields(missing.map((field) => ({ field, message: `${field} is required` })));
+      }
+      const { to = '', message = '', name = '', template } = body;
+      // Digits and the usual punctuation: what else a number may carry, no sender gets.
+      if (!/^\+?[\d ().-]{5,30}$/.test(to.trim())) {
+        throw errors.invalidFields([{ field: 'to', message: 'to must be a telephone number' }]);
+      }
+      const { organization: slug } = settings.current.partners.booking_forms_whatsapp;
+      const organization = await findOrganization(platform(database), slug);
+      if (organization === undefined) throw errors.notFound();
+      const messageId = await send(
+        webhooks,
+        { id: organization, slug },
+        { to: to.trim(), message, name, template },
+      );
+      reply.header('content-type', json).header('cache-control', 'no-store');
+      return JSON.stringify({ ok: true, message_id: messageId });
+    },
+  });
+  refuseOtherMethods(app, path, ['POST']);
+}
+
+/** What the OpenAPI document says of it. */
+export const bookingFormsFragment: Fragment['paths'] = {
+  [path]: {
+    post: {
+      operationId: 'sendBookingMessage',
+      summary: 'Send a confirmation message',
+      description: 'Sends through the messaging sender of the organization that the token is bound to.',
+      tags: ['partners'],
+      security: [secretScheme('partnerToken')],
+      requestBody: requestOf(
+        Object.fromEntries(
+          Object.entries(fields).map(([name, description]) => [name, { type: 'string', description }]),
+        ),
+        'Text is data: what looks like a template in it is sent as it is.',
+        required,
+      ),
+      responses: {
+        200: answer('The sender took the message.', {
+          ok: { type: 'boolean', const: true },
+          message_id: { type: 'string', description: "The provider's id of the message." },
+        }),
+        ...failure(400, 401, 404, 413, 500, 501, 502, 503),
+      },
+    },
+  },
+};

@@ -1,0 +1,44 @@
+/** Pieces that the partner endpoints' descriptions share. */
+
+const responses: Readonly<Record<number, string>> = {
+  400: 'BadRequest',
+  401: 'Unauthorized',
+  404: 'NotFound',
+  413: 'TooLarge',
+  500: 'Failure',
+  501: 'NotConfigured',
+  502: 'SendFailed',
+  503: 'Draining',
+};
+
+/** The shared failures with these statuses. */
+export const failure = (...statuses: readonly number[]) =>
+  Object.fromEntries(
+    statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
+  );
+
+/** A success whose body has just these keys. */
+export const answer = (description: string, properties: Readonly<Record<string, object>>) => ({
+  description,
+  content: {
+    'application/json': { schema: { type: 'object', required: Object.keys(properties), properties } },
+  },
+});
+
+/** A JSON body with these keys. */
+export const requestOf = (
+  properties: Readonly<Record<string, object>>,
+  description: string,
+  required: readonly string[] = [],
+) => ({
+  required: true,
+  description,
+  content: {
+    'application/json': {
+      schema: { type: 'object', ...(required.length > 0 && { required }), properties },
+    },
+  },
+});
+
+/** One of the document's security schemes. */
+export const secretScheme = (name: string) => ({ [name]: [] as string[] });

@@ -1,0 +1,104 @@
+import type { FastifyInstance } from 'fastify';
+import type { Fragment } from '../engine/compile/index.ts';
+import { errors, HttpError } from '../engine/errors.ts';
+import { platform, transaction } from '../engine/platform/index.ts';
+import { json, readBody } from '../engine/request/index.ts';
+import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { strings } from './body.ts';
+import { answer, failure, requestOf, secretScheme } from './description.ts';
+import type { Webhooks } from './index.ts';
+import { findOrganization } from './organizations.ts';
+import { createRecord } from './records.ts';
+import { isOneOf } from './secrets.ts';
+
+const path = '/webhooks/inbound-leads';
+const fields = {
+  first_name: 'Given name.',
+  last_name: 'Family name.',
+  email: 'E-mail address.',
+  company: 'Company.',
+  phone: 'Telephone number.',
+  source: 'Where the lead came from; kept as sent.',
+  campaign_name: 'Kept at the end of the description.',
+  description: 'Anything else.',
+} as const;
+/** One of these must be given. */
+const identifying = ['first_name', 'last_name', 'email'] as const;
+
+/** POST /webhooks/inbound-leads (contract section 4.2): ad, newsletter and form tools create leads. */
+export function inboundLeads(app: FastifyInstance, { settings, database, resources, used }: Webhooks): void {
+  app.post(path, {
+    // Not configured 501, then the secret 401, before the body is read.
+    onRequest: async (request) => {
+      const { secrets } = settings.current.partners.inbound_leads;
+      if (secrets.length === 0) throw errors.notConfigured();
+      const given = [
+        ...[request.headers['x-inbound-secret'] ?? []].flat(),
+        ...(/^Bearer +([^ ]+) *$/i.exec(request.headers.authorization ?? '')?.slice(1) ?? []),
+      ];
+      // Two different ones are a mistake that must not depend on which is looked at.
+      if (given.length === 0 || !given.every((secret) => isOneOf(secret, secrets))) {
+        throw errors.unauthenticated();
+      }
+      if (request.headers.authorization !== undefined && !/^Bearer /i.test(request.headers.authorization)) {
+        throw errors.unauthenticated();
+      }
+      used.note('inbound_leads', given[0] ?? '');
+    },
+    handler: async (request, reply) => {
+      const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
+      if (identifying.every((name) => (body[name] ?? '').trim() === '')) {
+        throw new HttpError(400, `at least one of ${identifying.join(', ')} is required`);
+      }
+      const slug = request.headers['x-org-slug'];
+      const organization = await findOrganization(platform(database), slug);
+      if (organization === undefined) throw errors.notFound();
+      const { campaign_name = '', description = '', ...lead } = body;
+      const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
+      const by = { name: 'inbound leads', organization, requestId: request.id };
+      const id = await transaction(database, (tables) =>
+        createRecord(tables, resources, by, 'leads', {
+          ...lead,
+          description: [description, campaign].filter((part) => part !== '').join('\n'),
+        }),
+      );
+      reply.code(201).header('content-type', json).header('cache-control', 'no-store');
+      return `{"ok":true,"id":${id}}`;
+    },
+  });
+  refuseOtherMethods(app, path, ['POST']);
+}
+
+/** What the OpenAPI document says of it. */
+export const inboundLeadsFragment: Fragment['paths'] = {
+  [path]: {
+    post: {
+      operationId: 'createInboundLead',
+      summary: 'Create a lead from an ad, newsletter or form tool',
+      description: 'Needs the inbound-lead secret in `X-Inbound-Secret` or as bearer.',
+      tags: ['partners'],
+      security: [secretScheme('inboundSecret'), secretScheme('partnerToken')],
+      parameters: [
+        {
+          name: 'X-Org-Slug',
+          in: 'header',
+          description: 'Slug of the organization; without it, the first one.',
+          schema: { type: 'string' },
+        },
+      ],
+      requestBody: requestOf(
+        Object.fromEntries(
+          Object.entries(fields).map(([name, description]) => [name, { type: 'string', description }]),
+        ),
+        `At least one of ${identifying.join(', ')}.`,
+      ),
+      responses: {
+        201: answer('The lead was created.', {
+          ok: { type: 'boolean', const: true },
+          id: { type: 'integer', format: 'int64' },
+        }),
+        ...failure(400, 401, 404, 413, 500, 501, 503),
+      },
+    },
+  },
+};

@@ -1,0 +1,196 @@
+import { hash } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Body } from '../engine/compile/index.ts';
+import { errors, HttpError } from '../engine/errors.ts';
+import { ExactNumber, parseTimestamp } from '../engine/fields/index.ts';
+import { type Platform, platform, transaction } from '../engine/platform/index.ts';
+import { json, readBody } from '../engine/request/index.ts';
+import type { Payment } from '../engine/settings/index.ts';
+import { evaluate } from './expressions.ts';
+import type { Webhooks } from './index.ts';
+import { findOrganization } from './organizations.ts';
+import { convertLead, createRecord, findLead, type LeadTraits, type Partner } from './records.ts';
+import { isSigned } from './secrets.ts';
+
+/** A payment as its customer's entry in config.yaml reads it from the payload. */
+interface Paid {
+  readonly eventId: string;
+  readonly lead: LeadTraits;
+  readonly opportunity: Body;
+}
+
+/** What an event led to; the same event again gets the same answer. */
+interface Effect {
+  readonly lead_id: string | null;
+  readonly opportunity_id: string | null;
+}
+
+/** POST /webhooks/<customer>-payment (contract section 4.4), one for each entry in config.yaml. */
+export function payments(app: FastifyInstance, webhooks: Webhooks): void {
+  const { settings, database, used } = webhooks;
+  const entryOf = (request: FastifyRequest) => {
+    const { hook } = request.params as { hook: string };
+    const customer = /^(.+)-payment$/.exec(hook)?.[1] ?? '';
+    const known = settings.current.partners.payments;
+    const entry = Object.hasOwn(known, customer) ? known[customer] : undefined;
+    if (entry === undefined) throw errors.notFound();
+    return { customer, entry };
+  };
+  app.route<{ Params: { hook: string } }>({
+    url: '/webhooks/:hook',
+    method: ['POST', 'GET', 'PUT', 'PATCH', 'DELETE'],
+    onRequest: async (request) => {
+      const { entry } = entryOf(request);
+      if (request.method !== 'POST') throw errors.methodNotAllowed('POST');
+      if (entry.verify.secrets.length === 0) throw errors.notConfigured();
+    },
+    handler: async (request, reply) => {
+      const { customer, entry } = entryOf(request);
+      const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+      reply.header('content-type', json).header('cache-control', 'no-store');
+      if (isPing(entry, request, raw)) return '{"ok":true}';
+      const { scheme = 'key', header, secrets } = entry.verify;
+      const given = request.headers[header.toLowerCase()];
+      const now = Date.now() / 1000;
+      if (typeof given !== 'string' || !isSigned(scheme, secrets, { header: given, raw, now })) {
+        throw errors.unauthenticated();
+      }
+      if (scheme === 'key') used.note(`payments.${customer}`, given);
+      const payload = readBody(request.headers['content-type'], raw);
+      if (!isWanted(entry, payload)) return '{"ok":true,"ignored":true}';
+      const paid = read(entry, payload, request, raw);
+      const organization = await findOrganization(platform(database), entry.organization);
+      if (organization === undefined) throw errors.notFound();
+      const by = { name: `${customer} payment`, organization, requestId: request.id };
+      return transaction(database, (tables) => apply(tables, webhooks, by, customer, paid, raw));
+    },
+  });
+}
+
+/** WooCommerce announces a new webhook with a form that it does not sign. Nothing comes of it. */
+function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Buffer): boolean {
+  return (
+    verify.header.toLowerCase() === 'x-wc-webhook-signature' &&
+    headers[verify.header.toLowerCase()] === undefined &&
+    /^application\/x-www-form-urlencoded/i.test(headers['content-type'] ?? '') &&
+    raw.length < 40 &&
+    /^webhook_id=\d+$/.test(raw.toString('latin1'))
+  );
+}
+
+const isWanted = ({ when = {} }: Payment, payload: Body): boolean =>
+  Object.entries(when).every(([expression, values]) => values.includes(evaluate(expression, payload)));
+
+/** @throws HttpError 400 where the amount is no number */
+function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffer): Paid {
+  const { lead = {}, opportunity = {}, event_id, event_id_header } = entry;
+  const inHeader = event_id_header && request.headers[event_id_header.toLowerCase()];
+  const named = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
+  const currency = evaluate(opportunity.currency, payload).toUpperCase();
+  const amount = decimal(evaluate(opportunity.amount, payload), opportunity.minor_units === true, currency);
+  const name = evaluate(opportunity.name, payload);
+  return {
+    eventId: storable(named) || hash('sha256', raw, 'hex'),
+    lead: {
+      id: evaluate(lead.id, payload),
+      email: storable(evaluate(lead.email, payload)),
+      phone: storable(evaluate(lead.phone, payload)),
+    },
+    opportunity: {
+      name: storable(name) || 'Payment',
+      amount: new ExactNumber(amount),
+      stage: 'Closed Won',
+      probability: 100,
+      close_date: closeDate(evaluate(opportunity.close_date, payload)),
+      description: currency === '' ? '' : `Paid in ${storable(currency)}.`,
+    },
+  };
+}
+
+/** What PostgreSQL cannot hold is left out: a payment must not fail for it. */
+const storable = (text: string): string => text.toWellFormed().replaceAll('\0', '').slice(0, 1000);
+
+/** Decimal text; minor units (cents) become major ones without rounding. */
+function decimal(text: string, minor: boolean, currency: string): string {
+  if (text === '') return '0';
+  const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
+  if (match === null) throw new HttpError(400, 'the amount is no number');
+  const [, sign = '', whole = '', fraction = ''] = match;
+  if (!minor) return text;
+  const places = fractionDigits(currency);
+  const digits = whole.padStart(places + 1, '0');
+  const split = digits.length - places;
+  const rest = `${digits.slice(split)}${fraction}`;
+  return `${sign}${digits.slice(0, split)}${rest === '' ? '' : `.${rest}`}`;
+}
+
+/** How many digits a currency's minor unit has (ISO 4217): 2, but 0 for JPY and 3 for KWD. */
+function fractionDigits(currency: string): number {
+  try {
+    const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency || 'USD' });
+    return format.resolvedOptions().maximumFractionDigits ?? 2;
+  } catch {
+    return 2;
+  }
+}
+
+/** RFC 3339 text, or seconds since 1970; the time of receipt for anything else. */
+function closeDate(text: string): string {
+  if (/^\d{9,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
+  return parseTimestamp(text) === undefined ? new Date().toISOString() : text;
+}
+
+/** Claims the event, converts the lead and opens the opportunity: all in one transaction, once for each event. */
+async function apply(
+  tables: Platform,
+  { resources, config }: Webhooks,
+  by: Partner,
+  customer: string,
+  { eventId, lead, opportunity }: Paid,
+  raw: Buffer,
+): Promise<string> {
+  const claim = await tables
+    .insertInto('crm_payment_events')
+    .values({
+      organization_id: by.organization,
+      customer,
+      event_id: eventId,
+      lead_id: null,
+      opportunity_id: null,
+      payload: storable(raw.toString('utf8')),
+    })
+    // Of two deliveries at once the second waits here for the first.
+    .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  if (claim === undefined) {
+    const known = await tables
+      .selectFrom('crm_payment_events')
+      .select(['lead_id', 'opportunity_id'])
+      .where('organization_id', '=', by.organization)
+      .where('customer', '=', customer)
+      .where('event_id', '=', eventId)
+      .executeTakeFirstOrThrow();
+    return reply(known, true);
+  }
+  const leadId = await findLead(tables, by.organization, lead);
+  if (leadId === undefined) return reply({ lead_id: null, opportunity_id: null }, false);
+  await convertLead(tables, by, leadId, config.audit);
+  const opportunityId = await createRecord(tables, resources, by, 'opportunities', opportunity);
+  const effect = { lead_id: leadId, opportunity_id: opportunityId };
+  await tables
+    .updateTable('crm_payment_events')
+    .set(effect)
+    .where('organization_id', '=', by.organization)
+    .where('id', '=', claim.id)
+    .execute();
+  return reply(effect, false);
+}
+
+/** Ids are written as the integers that they are. */
+function reply({ lead_id, opportunity_id }: Effect, duplicate: boolean): string {
+  const again = duplicate ? ',"duplicate":true' : '';
+  return lead_id === null
+    ? `{"ok":true,"matched":false${again}}`
+    : `{"ok":true,"lead_id":${lead_id},"opportunity_id":${opportunity_id}${again}}`;
+}

@@ -1,0 +1,47 @@
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import type { Scheme } from '../engine/settings/index.ts';
+
+/** Constant time whatever the lengths: digests are compared. */
+const same = (a: string, b: string): boolean =>
+  timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
+
+/** Whether a text is one of the secrets. Every secret is compared, so that the time does not tell which. */
+export const isOneOf = (given: string, secrets: readonly string[]): boolean =>
+  secrets.map((secret) => same(given, secret)).includes(true);
+
+/** What a signature is over and what the header says. */
+export interface Signed {
+  readonly header: string;
+  /** The body's raw bytes. */
+  readonly raw: Buffer;
+  /** Seconds since 1970. */
+  readonly now: number;
+}
+
+const hmac = (secret: string, encoding: 'hex' | 'base64', ...parts: (string | Buffer)[]): string => {
+  const mac = createHmac('sha256', secret);
+  for (const part of parts) mac.update(part);
+  return mac.digest(encoding);
+};
+
+/** Stripe: how far its clock and ours, or a delivery and its signature, may be apart. */
+const toleranceSeconds = 300;
+
+/** Whether a secret made the header, by scheme. */
+export const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
+  key: (secret, { header }) => same(header, secret),
+  'hmac-sha256-hex': (secret, { header, raw }) => same(header.toLowerCase(), hmac(secret, 'hex', raw)),
+  'hmac-sha256-base64': (secret, { header, raw }) => same(header, hmac(secret, 'base64', raw)),
+  stripe: (secret, { header, raw, now }) => {
+    const parts = header.split(',').map((part) => part.trim().split('=', 2));
+    const time = parts.find(([name]) => name === 't')?.[1] ?? '';
+    if (!/^\d{1,12}$/.test(time) || Math.abs(now - Number(time)) > toleranceSeconds) return false;
+    const expected = hmac(secret, 'hex', `${time}.`, raw);
+    const signatures = parts.filter(([name]) => name === 'v1').map(([, value = '']) => value);
+    return signatures.map((signature) => same(signature, expected)).includes(true);
+  },
+};
+
+/** Whether one of the secrets made the header. */
+export const isSigned = (scheme: Scheme, secrets: readonly string[], signed: Signed): boolean =>
+  secrets.map((secret) => schemes[scheme](secret, signed)).includes(true);

@@ -1,0 +1,102 @@
+import { HttpError } from '../../engine/errors.ts';
+import { type Platform, platform } from '../../engine/platform/index.ts';
+import type { SenderSettings, Settings } from '../../engine/settings/index.ts';
+import type { Webhooks } from '../index.ts';
+import { renderTemplate } from '../templates.ts';
+import { log } from './log.ts';
+import { whatsappCloud } from './whatsapp-cloud.ts';
+
+/** A message to one person. */
+export interface Message {
+  readonly to: string;
+  readonly message: string;
+  readonly name: string;
+  readonly template: string | undefined;
+}
+
+/** A message as a sender gets it: a text, or a provider's template with its parameters. */
+export interface Outgoing {
+  readonly to: string;
+  readonly text: string;
+  readonly template?: {
+    readonly name: string;
+    readonly language: string;
+    readonly parameters: readonly string[];
+  };
+}
+
+/** Why a message was not sent. The text names no secret and nothing that the provider said of it. */
+export class SendError extends Error {}
+
+/**
+ * Hands a message to a provider.
+ * @returns the provider's id of it
+ * @throws SendError
+ */
+export type Sender = (
+  message: Outgoing,
+  settings: SenderSettings,
+  graph: Settings['graph'],
+  logInfo: (details: object, text: string) => void,
+) => Promise<string>;
+
+/** Every sender by the name that config.yaml uses. */
+export const senders: Readonly<Record<SenderSettings['sender'], Sender>> = {
+  log,
+  whatsapp_cloud: whatsappCloud,
+};
+
+/**
+ * Sends a message through the organization's sender and keeps it, also where that failed.
+ * @returns the provider's id
+ * @throws HttpError 400 for an unknown template, 502 where it was not sent
+ */
+export async function send(
+  { settings, database, log: logger }: Webhooks,
+  organization: { readonly id: string; readonly slug: string },
+  message: Message,
+): Promise<string> {
+  const { messaging, graph } = settings.current;
+  const chosen = Object.hasOwn(messaging, organization.slug) ? messaging[organization.slug] : undefined;
+  const outgoing = prepare(message, chosen);
+  try {
+    if (chosen === undefined) throw new SendError('the organization has no sender');
+    const id = await senders[chosen.sender](outgoing, chosen, graph, logger);
+    await keep(platform(database), organization.id, message, {
+      status: 'sent',
+      provider_id: id,
+      error: null,
+    });
+    return id;
+  } catch (cause) {
+    if (!(cause instanceof SendError)) throw cause;
+    const failed = { status: 'failed', provider_id: null, error: cause.message };
+    await keep(platform(database), organization.id, message, failed);
+    throw new HttpError(502, 'the message was not sent', {}, { cause });
+  }
+}
+
+/** A provider's template where the sender has one of that name, else one of ours, else the text as it is. */
+function prepare(message: Message, settings: SenderSettings | undefined): Outgoing {
+  const { to, message: text, name, template } = message;
+  if (template === undefined || template === '') return { to, text };
+  const provider = Object.hasOwn(settings?.templates ?? {}, template)
+    ? settings?.templates?.[template]
+    : undefined;
+  if (provider !== undefined) {
+    return { to, text, template: { ...provider, parameters: [name, text].filter((each) => each !== '') } };
+  }
+  return { to, text: renderTemplate(template, { name, message: text }) };
+}
+
+async function keep(
+  tables: Platform,
+  organization_id: string,
+  { to, message, template = '' }: Message,
+  outcome: { status: string; provider_id: string | null; error: string | null },
+): Promise<void> {
+  await tables
+    .insertInto('crm_messages')
+    .values({ organization_id, recipient: to, body: message, template, ...outcome })
+    .execute();
+}

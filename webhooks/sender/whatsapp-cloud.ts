@@ -1,0 +1,43 @@
+import { fetchJson, Unreachable } from '../outbound.ts';
+import { type Outgoing, SendError, type Sender } from './index.ts';
+
+/** WhatsApp's limit for a text. */
+const maxText = 4096;
+
+/** WhatsApp Cloud API: POST <graph>/<version>/<phone number id>/messages. */
+export const whatsappCloud: Sender = async (message, settings, graph) => {
+  if ([...message.text].length > maxText)
+    throw new SendError(`the text is longer than ${maxText} characters`);
+  const { phone_number_id = '', access_token = '' } = settings;
+  if (access_token === '') throw new SendError('the access token is not set');
+  const path = `/${graph.version}/${encodeURIComponent(phone_number_id)}/messages`;
+  try {
+    const { status, body } = await fetchJson(graph.base_url, path, {
+      method: 'POST',
+      token: access_token,
+      timeoutMs: graph.timeout_ms,
+      body: payload(message),
+    });
+    const id = (body as { messages?: { id?: unknown }[] } | undefined)?.messages?.[0]?.id;
+    if (status >= 200 && status < 300 && typeof id === 'string') return id;
+    throw new SendError(`WhatsApp answered ${status}`);
+  } catch (cause) {
+    if (cause instanceof Unreachable) throw new SendError(cause.message, { cause });
+    throw cause;
+  }
+};
+
+function payload({ to, text, template }: Outgoing): object {
+  const common = { messaging_product: 'whatsapp', to: to.replace(/[^\d+]/g, '') };
+  if (template === undefined) return { ...common, type: 'text', text: { body: text } };
+  const parameters = template.parameters.map((value) => ({ type: 'text', text: value }));
+  return {
+    ...common,
+    type: 'template',
+    template: {
+      name: template.name,
+      language: { code: template.language },
+      components: [{ type: 'body', parameters }],
+    },
+  };
+}

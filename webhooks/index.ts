@@ -6,6 +6,7 @@ import type { Config } from '../engine/config.ts';
 import type { Database } from '../engine/database/index.ts';
 import type { LiveSettings } from '../engine/settings/index.ts';
 import { bookingForms, bookingFormsFragment } from './booking-forms-whatsapp.ts';
+import { channelEndpoints } from './channel-endpoints.ts';
 import { inboundLeads, inboundLeadsFragment } from './inbound-leads.ts';
 import { payments } from './payments.ts';
 import { type SecretUse, secretUse } from './secret-use.ts';
@@ -22,9 +23,9 @@ export interface Webhooks {
 }
 
 /** Every endpoint; its name in this list is all that a new one needs. */
-const endpoints = [inboundLeads, bookingForms, payments];
+const endpoints = [inboundLeads, bookingForms, payments, channelEndpoints];
 
-/** The partner endpoints (contract section 4.2 to 4.4). */
+/** The partner endpoints (contract section 4.2 to 4.5). */
 export async function webhooks(
   app: FastifyInstance,
   instance: Omit<Webhooks, 'used' | 'log'>,

@@ -50,6 +50,36 @@ export async function createRecord(
 const run = (tables: Platform, { text, values }: Statement) =>
   tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
 
+/**
+ * Writes fields of a record that callers may not write, or some of several; the others stay as they are.
+ * @param fields text fields by name
+ */
+export async function fillRecord(
+  tables: Platform,
+  by: Partner,
+  name: string,
+  id: string,
+  fields: Readonly<Record<string, string>>,
+  noted: boolean,
+): Promise<void> {
+  const entries = Object.entries(fields);
+  if (entries.length === 0) return;
+  const set = sql.join([
+    ...entries.map(([field, value]) => sql`${sql.ref(field)} = ${value}::text`),
+    sql`updated_at = now()`,
+  ]);
+  await sql`update ${sql.table(name)} set ${set}
+    where organization_id = ${by.organization}::bigint and id = ${id}::bigint`.execute(tables);
+  await noteUpdate(tables, by, name, id, noted);
+}
+
+const noteUpdate = (tables: Platform, by: Partner, object: string, objectId: string, noted: boolean) =>
+  note(
+    tables,
+    { kind: 'partner', id: null, requestId: by.requestId, noted },
+    { organization: by.organization, action: 'update', object, objectId },
+  );
+
 /** States in which a lead is done with. */
 const closed = 'Closed - ';
 export const converted = 'Closed - Converted';
@@ -96,11 +126,5 @@ export async function findLead(
 export async function convertLead(tables: Platform, by: Partner, id: string, noted: boolean): Promise<void> {
   await sql`update leads set status = ${converted}::text, updated_at = now(), last_modified_by_id = null
     where organization_id = ${by.organization}::bigint and id = ${id}::bigint`.execute(tables);
-  const actor = { kind: 'partner', id: null, requestId: by.requestId, noted } as const;
-  await note(tables, actor, {
-    organization: by.organization,
-    action: 'update',
-    object: 'leads',
-    objectId: id,
-  });
+  await noteUpdate(tables, by, 'leads', id, noted);
 }

@@ -39,6 +39,8 @@ export {
   parseGrant,
   profileId,
 } from './profiles.ts';
+export { type Sealing, sealing } from './sealing.ts';
+export { hashSecret, isSecret, makePublicId, makeSecret } from './secrets.ts';
 export {
   beginSession,
   endAllSessions,

@@ -94,6 +94,45 @@ export interface PlatformTables {
     payload: string;
     received_at: Generated<Date>;
   };
+  crm_integrations: {
+    organization_id: string;
+    id: Generated<string>;
+    provider: string;
+    name: string;
+    /** Stands in the address that the provider calls; random, so that it cannot be guessed. */
+    endpoint: string;
+    /** SHA-256 of the token that the handshake confirms, hex. */
+    verify_token_hash: string;
+    /** The provider's secret, encrypted (JWE). */
+    secret: string;
+    /** The token to ask the provider back with, encrypted (JWE); empty where none is needed. */
+    token: string;
+    enabled: Generated<boolean>;
+    created_at: Generated<Date>;
+  };
+  crm_inbox: {
+    organization_id: string;
+    id: Generated<string>;
+    integration_id: string;
+    event_id: string;
+    payload: string;
+    /** waiting, done or dead. */
+    status: Generated<string>;
+    attempts: Generated<number>;
+    next_at: Generated<Date>;
+    error: Generated<string>;
+    received_at: Generated<Date>;
+    done_at: Date | null;
+  };
+  crm_received_messages: {
+    organization_id: string;
+    id: Generated<string>;
+    integration_id: string;
+    provider_id: string;
+    sender: string;
+    body: string;
+    received_at: Generated<Date>;
+  };
   crm_secret_uses: { endpoint: string; fingerprint: string; last_used_at: Date };
 }
 
@@ -140,12 +179,32 @@ function profile(table: string, options: Record<string, unknown> = {}): Properti
   };
 }
 
+/** The foreign key of a tenant row to an integration of its own organization. */
+const integration = (table: string): Properties => ({
+  integration_id: { ...bigint, persist: false },
+  integration: {
+    kind: 'm:1',
+    entity: () => 'crm_integrations',
+    joinColumns: ['organization_id', 'integration_id'],
+    referencedColumnNames: ['organization_id', 'id'],
+    ownColumns: ['integration_id'],
+    deleteRule: 'cascade',
+    updateRule: 'no action',
+    index: false,
+    foreignKeyName: `${table}_integration_foreign`,
+  },
+});
+
 const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
 /** Keys and indexes of a table beside its primary key. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
-  readonly indexes?: readonly { readonly name: string; readonly properties: readonly string[] }[];
+  readonly indexes?: readonly {
+    readonly name: string;
+    readonly properties?: readonly string[];
+    readonly expression?: string;
+  }[];
 }
 
 const table = (name: keyof PlatformTables, properties: Properties, keys: Keys = {}): EntitySchema =>
@@ -278,6 +337,69 @@ export const platformEntities: readonly EntitySchema[] = [
     {
       uniques: [
         { name: 'crm_payment_events_event', properties: ['organization_id_link', 'customer', 'event_id'] },
+      ],
+    },
+  ),
+  table(
+    'crm_integrations',
+    {
+      ...tenant(),
+      id: identity,
+      provider: text,
+      name: text,
+      endpoint: text,
+      verify_token_hash: text,
+      secret: text,
+      token: text,
+      enabled: { type: 'boolean', columnType: 'boolean', defaultRaw: 'true' },
+      created_at: now,
+    },
+    { uniques: [{ name: 'crm_integrations_endpoint', properties: ['endpoint'] }] },
+  ),
+  table(
+    'crm_inbox',
+    {
+      ...tenant(),
+      id: identity,
+      ...integration('crm_inbox'),
+      event_id: text,
+      payload: text,
+      status: { ...text, defaultRaw: "'waiting'" },
+      attempts: { type: 'integer', columnType: 'integer', defaultRaw: '0' },
+      next_at: now,
+      error: { ...text, defaultRaw: "''" },
+      received_at: now,
+      done_at: { ...time, nullable: true },
+    },
+    {
+      uniques: [
+        { name: 'crm_inbox_event', properties: ['organization_id_link', 'integration_id', 'event_id'] },
+      ],
+      indexes: [
+        {
+          name: 'crm_inbox_waiting',
+          expression: `create index "crm_inbox_waiting" on "crm_inbox" ("next_at") where "status" = 'waiting'`,
+        },
+      ],
+    },
+  ),
+  table(
+    'crm_received_messages',
+    {
+      ...tenant(),
+      id: identity,
+      ...integration('crm_received_messages'),
+      provider_id: text,
+      sender: text,
+      body: text,
+      received_at: now,
+    },
+    {
+      uniques: [
+        {
+          name: 'crm_received_messages_provider',
+          properties: ['organization_id_link', 'integration_id', 'provider_id'],
+        },
       ],
     },
   ),

@@ -81,6 +81,10 @@ const isLoginId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
 const secretsOf = (config: Config): readonly string[] =>
   config.authSecrets.length > 0 ? config.authSecrets : [keptSecret(config.dataFolder)];
 
+/** Keys of 256 bits that every node of the instance derives alike, one for each of its secrets. */
+export const derivedKeys = (config: Config, purpose: string): readonly Buffer[] =>
+  secretsOf(config).map((secret) => createHmac('sha256', secret).update(purpose).digest());
+
 /** A secret that every node of the instance derives alike, one for each purpose. */
 export const instanceSecret = (config: Config, purpose: string): string =>
   createHmac('sha256', secretsOf(config)[0] ?? '')

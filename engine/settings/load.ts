@@ -46,6 +46,8 @@ export function parseSettings(source: Source, environment: Environment, check: E
     },
     messaging: messaging as Settings['messaging'],
     graph: { ...defaults.graph, ...graph },
+    public_url: raw.public_url ?? defaults.public_url,
+    inbox: { ...defaults.inbox, ...raw.inbox },
   };
   return freeze(resolved(settings, environment)) as Settings;
 }

@@ -38,9 +38,12 @@ export interface Settings {
   };
   readonly messaging: Readonly<Record<string, SenderSettings>>;
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
+  /** Origin at which providers reach the instance; `''` where it is not said. */
+  readonly public_url: string;
+  readonly inbox: { readonly attempts: number };
 }
 
-type Partial2<T> = { readonly [K in keyof T]?: Partial<T[K]> };
+type Partial2<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
 
 /** The same as a file has it: any part may be absent. */
 export type RawSettings = Partial2<Settings>;
@@ -54,4 +57,6 @@ export const defaults = {
   },
   messaging: { demo: { sender: 'log' } },
   graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
+  public_url: '${PUBLIC_URL}',
+  inbox: { attempts: 12 },
 } as const satisfies Settings;

@@ -1,0 +1,133 @@
+import { sql } from 'kysely';
+import { parseExactJson } from '../../engine/fields/index.ts';
+import type { Platform } from '../../engine/platform/index.ts';
+import { fetchJson, Unreachable } from '../outbound.ts';
+import { createRecord, fillRecord } from '../records.ts';
+import { type Channel, TryAgain, type Work } from './channel.ts';
+import { type Json, list, meta, object, text } from './meta.ts';
+
+/** What a lead form's answers become. */
+const answers: Readonly<Record<string, string>> = {
+  first_name: 'first_name',
+  last_name: 'last_name',
+  email: 'email',
+  phone_number: 'phone',
+  company_name: 'company',
+};
+
+/**
+ * Meta Lead Ads: the delivery names a lead, its fields are fetched from the Graph API. One lead for each leadgen id
+ * and organization, whatever the number of deliveries; it is there as a stub until the fetch succeeds.
+ */
+export const metaLeadAds: Channel = {
+  ...meta,
+  label: 'Meta Lead Ads',
+  tokenLabel: 'Page access token',
+  events: ({ raw }) => {
+    const payload = object(parseExactJson(raw.toString('utf8')));
+    if (payload.object !== 'page') return [];
+    return list(payload.entry)
+      .flatMap((entry) => list(entry.changes))
+      .filter((change) => change.field === 'leadgen')
+      .map((change) => object(change.value))
+      .map((value) => ({
+        id: text(value.leadgen_id),
+        data: { leadgen: text(value.leadgen_id), form: text(value.form_id), ad: text(value.ad_id) },
+      }))
+      .filter((event) => /^\d{1,40}$/.test(event.id));
+  },
+  process: async ({ data }, work) => {
+    const { leadgen = '', form = '', ad = '' } = data as Readonly<Record<string, string>>;
+    const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
+    await work.transaction((tables) => stub(tables, work, ids));
+    const fetched = await fetchLead(work, leadgen);
+    await work.transaction(async (tables) => {
+      const id = await findLead(tables, work, leadgen);
+      // A lead that somebody has deleted meanwhile is not made again.
+      if (id !== undefined)
+        await fillRecord(
+          tables,
+          by(work),
+          'leads',
+          id,
+          { ...fieldsOf(fetched), ...idsOf(fetched) },
+          work.webhooks.config.audit,
+        );
+    });
+  },
+};
+
+const by = ({ integration, requestId }: Work) => ({
+  name: 'Meta Lead Ads',
+  organization: integration.organization,
+  requestId,
+});
+
+async function findLead(
+  tables: Platform,
+  { integration }: Work,
+  leadgen: string,
+): Promise<string | undefined> {
+  const { rows } = await sql<{ id: string }>`select id::text from leads
+    where organization_id = ${integration.organization}::bigint and meta_leadgen_id = ${leadgen}::text
+    order by id limit 1 for update`.execute(tables);
+  return rows[0]?.id;
+}
+
+/** Makes the lead with its ids; nothing where it is there. Two nodes at once make one. */
+async function stub(tables: Platform, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
+  const { organization } = work.integration;
+  const name = `${organization} ${ids.meta_leadgen_id}`;
+  await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
+  if ((await findLead(tables, work, ids.meta_leadgen_id ?? '')) !== undefined) return;
+  const id = await createRecord(tables, work.webhooks.resources, by(work), 'leads', {
+    source: 'Meta Lead Ads',
+  });
+  await fillRecord(tables, by(work), 'leads', id, ids, false);
+}
+
+/** @throws TryAgain when the Graph API does not give the lead */
+async function fetchLead({ webhooks, integration }: Work, leadgen: string): Promise<Json> {
+  const { base_url, version, timeout_ms } = webhooks.settings.current.graph;
+  const path = `/${version}/${leadgen}?fields=id,created_time,ad_id,form_id,campaign_id,field_data`;
+  try {
+    const { status, body } = await fetchJson(base_url, path, {
+      method: 'GET',
+      token: integration.token,
+      timeoutMs: timeout_ms,
+    });
+    if (status === 200) return object(body);
+    throw new TryAgain(`the Graph API answered ${status}`);
+  } catch (cause) {
+    if (cause instanceof Unreachable) throw new TryAgain(`the Graph API: ${cause.message}`, { cause });
+    throw cause;
+  }
+}
+
+/** Names and addresses of `field_data`; a full name is split where its parts are not given. */
+function fieldsOf(lead: Json): Record<string, string> {
+  const given = new Map(
+    list(lead.field_data).map((each) => [text(each.name), text((each.values as unknown[] | undefined)?.[0])]),
+  );
+  const fields: Record<string, string> = {};
+  for (const [theirs, ours] of Object.entries(answers)) {
+    const value = given.get(theirs);
+    if (value) fields[ours] = value;
+  }
+  const full = given.get('full_name')?.trim();
+  if (full && fields.first_name === undefined && fields.last_name === undefined) {
+    const [first = '', ...rest] = full.split(/\s+/);
+    fields.first_name = first;
+    fields.last_name = rest.join(' ');
+  }
+  return fields;
+}
+
+const idsOf = (lead: Json): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries({
+      meta_ad_id: text(lead.ad_id),
+      meta_form_id: text(lead.form_id),
+      meta_campaign_id: text(lead.campaign_id),
+    }).filter(([, value]) => value !== ''),
+  );

@@ -1,0 +1,39 @@
+import { createHmac } from 'node:crypto';
+import { isOneOf } from '../secrets.ts';
+import type { Channel, ChannelEvent, Delivery } from './channel.ts';
+
+/** What every webhook of Meta has in common: the handshake, and a signature of the raw body by the app secret. */
+export const meta = {
+  secretLabel: 'App secret',
+  handshake: true,
+  accepts: /^application\/json\b/i,
+  reply: { type: 'text/plain; charset=utf-8', body: 'EVENT_RECEIVED' },
+  verify: ({ headers, raw }: Delivery, secret: string): boolean => {
+    const given = headers['x-hub-signature-256'];
+    const expected = `sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`;
+    return typeof given === 'string' && isOneOf(given.toLowerCase(), [expected]);
+  },
+} as const satisfies Partial<Channel>;
+
+/** Own, plain objects of a JSON value; anything else is none. */
+export type Json = Readonly<Record<string, unknown>>;
+export const object = (value: unknown): Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
+export const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.map(object) : []);
+/** A text, or a number as it was written; `''` for anything else. */
+export const text = (value: unknown): string =>
+  typeof value === 'string'
+    ? value.toWellFormed().replaceAll('\0', '')
+    : typeof value === 'number'
+      ? String(value)
+      : String((value as { source?: string } | null | undefined)?.source ?? '');
+
+/** The `messaging` events of Messenger and Instagram: messages that people sent, not echoes of ours. */
+export function messagingEvents(payload: Json, kind: string): ChannelEvent[] {
+  if (payload.object !== kind) return [];
+  return list(payload.entry)
+    .flatMap((entry) => list(entry.messaging))
+    .filter((event) => object(event.message).is_echo !== true)
+    .map((event) => ({ id: text(object(event.message).mid), data: event }))
+    .filter((event) => event.id !== '');
+}

@@ -1,0 +1,30 @@
+import { parseExactJson } from '../../engine/fields/index.ts';
+import { isOneOf } from '../secrets.ts';
+import type { Channel } from './channel.ts';
+import { keepMessage } from './messages.ts';
+import { object, text } from './meta.ts';
+
+/** Telegram bots: the secret given to setWebhook comes back in a header. */
+export const telegram: Channel = {
+  label: 'Telegram',
+  secretLabel: 'Secret token given to setWebhook',
+  handshake: false,
+  accepts: /^application\/json\b/i,
+  reply: { type: 'application/json; charset=utf-8', body: '{"ok":true}' },
+  verify: ({ headers }, secret) => {
+    const given = headers['x-telegram-bot-api-secret-token'];
+    return typeof given === 'string' && isOneOf(given, [secret]);
+  },
+  events: ({ raw }) => {
+    const update = object(parseExactJson(raw.toString('utf8')));
+    const id = text(update.update_id);
+    return id === '' ? [] : [{ id, data: update }];
+  },
+  process: async ({ id, data }, work) => {
+    const { message } = object(data);
+    if (message === undefined) return;
+    const { from, chat, text: said } = object(message);
+    const sender = text(object(from).id) || text(object(chat).id);
+    await keepMessage(work, { id, from: sender, text: text(said) || '[attachment]' });
+  },
+};

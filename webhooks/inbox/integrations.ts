@@ -1,0 +1,134 @@
+import { UserError } from '../../engine/errors.ts';
+import {
+  type Actor,
+  hashSecret,
+  makePublicId,
+  makeSecret,
+  note,
+  type Platform,
+  type Sealing,
+} from '../../engine/platform/index.ts';
+import type { Integration } from '../channels/channel.ts';
+import { channelOf } from '../channels/index.ts';
+
+/** An integration as an administrator sees it. */
+export interface IntegrationInfo {
+  readonly id: string;
+  readonly provider: string;
+  readonly label: string;
+  readonly name: string;
+  readonly endpoint: string;
+  readonly enabled: boolean;
+}
+
+/** Path that a provider calls. */
+export const endpointPath = (provider: string, endpoint: string): string =>
+  `/webhooks/channels/${provider}/${endpoint}`;
+
+/** Every integration of an organization, oldest first. */
+export async function listIntegrations(tables: Platform, organization: string): Promise<IntegrationInfo[]> {
+  const rows = await tables
+    .selectFrom('crm_integrations')
+    .select(['id', 'provider', 'name', 'endpoint', 'enabled'])
+    .where('organization_id', '=', organization)
+    .orderBy('id')
+    .execute();
+  return rows.map((row) => ({
+    ...row,
+    id: String(row.id),
+    label: channelOf(row.provider)?.label ?? row.provider,
+  }));
+}
+
+/**
+ * Adds an integration.
+ * @returns its address and the verify token, which is stored only as a hash
+ * @throws UserError when the provider is unknown or a needed secret is missing
+ */
+export async function addIntegration(
+  tables: Platform,
+  by: Actor,
+  { seal }: Sealing,
+  given: {
+    readonly organization: string;
+    readonly provider: string;
+    readonly name: string;
+    readonly secret: string;
+    readonly token: string;
+  },
+): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
+  const channel = channelOf(given.provider);
+  if (channel === undefined) throw new UserError('there is no such provider');
+  const name = given.name.trim();
+  if (name === '' || name.length > 200) throw new UserError('the name must have 1 to 200 characters');
+  if (given.secret.trim() === '') throw new UserError(`${channel.secretLabel} is needed`);
+  if (channel.tokenLabel !== undefined && given.token.trim() === '') {
+    throw new UserError(`${channel.tokenLabel} is needed`);
+  }
+  const endpoint = makePublicId() + makePublicId();
+  const verifyToken = makeSecret();
+  const row = await tables
+    .insertInto('crm_integrations')
+    .values({
+      organization_id: given.organization,
+      provider: given.provider,
+      name,
+      endpoint,
+      verify_token_hash: hashSecret(verifyToken),
+      secret: await seal(given.secret.trim()),
+      token: given.token.trim() === '' ? '' : await seal(given.token.trim()),
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const id = String(row.id);
+  await note(tables, by, {
+    organization: given.organization,
+    action: 'create',
+    object: 'integration',
+    objectId: id,
+  });
+  return { id, path: endpointPath(given.provider, endpoint), verifyToken };
+}
+
+/** Switches an integration on or off. @throws UserError when there is none */
+export async function switchIntegration(
+  tables: Platform,
+  by: Actor,
+  organization: string,
+  id: string,
+  enabled: boolean,
+): Promise<void> {
+  const row = await tables
+    .updateTable('crm_integrations')
+    .set({ enabled })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such integration');
+  const action = enabled ? 'switch on' : 'switch off';
+  await note(tables, by, { organization, action, object: 'integration', objectId: id });
+}
+
+/** An integration that is on, by its address, with its secrets in the clear and the hash of its verify token. */
+export async function openIntegration(
+  tables: Platform,
+  { open }: Sealing,
+  by: { readonly endpoint: string } | { readonly organization: string; readonly id: string },
+): Promise<(Integration & { readonly verifyTokenHash: string }) | undefined> {
+  const base = tables.selectFrom('crm_integrations').selectAll().where('enabled', '=', true);
+  const row = await ('endpoint' in by
+    ? base.where('endpoint', '=', by.endpoint)
+    : base.where('organization_id', '=', by.organization).where('id', '=', by.id)
+  ).executeTakeFirst();
+  if (row === undefined) return undefined;
+  return {
+    organization: String(row.organization_id),
+    id: String(row.id),
+    endpoint: row.endpoint,
+    provider: row.provider,
+    secret: await open(row.secret),
+    token: await open(row.token),
+    verifyTokenHash: row.verify_token_hash,
+  };
+}

@@ -8,8 +8,9 @@ import { json, readBody } from '../engine/request/index.ts';
 import type { Payment } from '../engine/settings/index.ts';
 import { evaluate } from './expressions.ts';
 import type { Webhooks } from './index.ts';
+import { convertLead, findLead, type LeadTraits } from './leads.ts';
 import { findOrganization } from './organizations.ts';
-import { convertLead, createRecord, findLead, type LeadTraits, type Partner } from './records.ts';
+import { createRecord, type Partner } from './records.ts';
 import { isSigned } from './secrets.ts';
 
 /** A payment as its customer's entry in config.yaml reads it from the payload. */
@@ -143,7 +144,7 @@ function closeDate(text: string): string {
 /** Claims the event, converts the lead and opens the opportunity: all in one transaction, once for each event. */
 async function apply(
   tables: Platform,
-  { resources, config }: Webhooks,
+  { resources }: Webhooks,
   by: Partner,
   customer: string,
   { eventId, lead, opportunity }: Paid,
@@ -173,9 +174,9 @@ async function apply(
       .executeTakeFirstOrThrow();
     return reply(known, true);
   }
-  const leadId = await findLead(tables, by.organization, lead);
+  const leadId = await findLead(tables, resources, by.organization, lead);
   if (leadId === undefined) return reply({ lead_id: null, opportunity_id: null }, false);
-  await convertLead(tables, by, leadId, config.audit);
+  await convertLead(tables, resources, by, leadId);
   const opportunityId = await createRecord(tables, resources, by, 'opportunities', opportunity);
   const effect = { lead_id: leadId, opportunity_id: opportunityId };
   await tables

@@ -1,5 +1,6 @@
 import { EntitySchema } from '@mikro-orm/core';
 import type { Field, ResourceDefinition } from '../definition/index.ts';
+import { head, lookups } from '../fields/index.ts';
 import { columnsOf, identifier, literal, quote } from './sql.ts';
 
 /** An index of a resource, derived from its default order, its filters and its references. */
@@ -85,7 +86,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
 const defaultSql = (value: string | number | boolean): string =>
   typeof value === 'string' ? literal(value) : String(value);
 
-/** Default order, each filter with the default order behind it, each reference; led by organization, ended by id. */
+/** Default order, each filter with the default order behind it, each reference and lookup; led by organization, ended by id. */
 function indexes({ name, fields, sort, filters }: ResourceDefinition): Index[] {
   const key = (field: Field) => field.type.order?.(quote(field.name))[0] ?? quote(field.name);
   const columns = (...keys: string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
@@ -101,5 +102,15 @@ function indexes({ name, fields, sort, filters }: ResourceDefinition): Index[] {
       unique.set(field.name, { name: identifier(`${name}_${field.name}_index`), keys });
     }
   }
-  return [...unique.values()];
+  const found = fields.flatMap((field) =>
+    field.lookup === undefined
+      ? []
+      : [
+          {
+            name: identifier(`${name}_${field.name}_lookup`),
+            keys: columns(head(lookups[field.lookup](quote(field.name)))),
+          },
+        ],
+  );
+  return [...unique.values(), ...found];
 }

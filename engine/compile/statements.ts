@@ -1,4 +1,5 @@
 import type { Field, ResourceDefinition, ServerValue } from '../definition/index.ts';
+import { head, lookups } from '../fields/index.ts';
 import type { Action } from './access.ts';
 import { columnsOf, literal, type Prepared, quote } from './sql.ts';
 
@@ -33,6 +34,17 @@ export interface Statements {
   readonly missingReferences: Prepared | undefined;
   /** $1 organization, then the filters' values, then the offset unless the first page. Records as JSON, comma between. */
   readonly list: (shape: ListShape) => Prepared;
+  /**
+   * Writes some fields, read-only ones too; for the instance's own endpoints. $1 organization, $2 id, $3 the caller's
+   * user if `usesCaller`, then the fields' columns. Where `silent`, activity does not note it. One row if the record
+   * was there.
+   */
+  readonly patch: (fields: readonly Field[], silent: boolean) => Prepared & { readonly usesCaller: boolean };
+  /**
+   * Finds a record and locks it. $1 organization, $2 the field's value; with `last`, $3 is a list, and records whose
+   * field `last` is in it come only after all others. Newest first. One row at most: the id.
+   */
+  readonly find: (by: Field, last?: Field) => Prepared;
 }
 
 // Names of YAML begin with a letter: those of the statements' own parts that may meet them do not.
@@ -86,7 +98,14 @@ export function statements(
       text: `with _written as (delete from ${target} ${table} where ${identified} returning "organization_id", "id")${note('delete', 2)} select 1 from _written`,
     },
     missingReferences: missingReferences(definition),
-    list: listStatements(definition, columns, joins),
+    list: once(
+      `${name}_list`,
+      (shape: ListShape) =>
+        `${shape.sort.name} ${shape.direction} ${shape.depth} ${shape.filters.map(({ field, many }) => `${field.name}${many ? '*' : ''}`).join(',')}`,
+      (shape) => listText(definition, shape, columns, joins),
+    ),
+    patch: (chosen, silent) => patch(definition, chosen, silent ? undefined : note),
+    find: (by, last) => ({ name: '', text: findText(definition, by, last) }),
   };
 }
 
@@ -185,18 +204,18 @@ function missingReferences({ name, fields }: ResourceDefinition): Prepared | und
   return { name: `${name}_missing`, text: `select ${checks.join(', ')}` };
 }
 
-/** List statements by shape, each made once when it is first asked for. Their number is bounded by the definition. */
-function listStatements(definition: ResourceDefinition, columns: string, joins: string): Statements['list'] {
+/** Statements by shape, each made once when it is first asked for. Their number is bounded by the definition. */
+function once<Shape>(
+  name: string,
+  keyOf: (shape: Shape) => string,
+  textOf: (shape: Shape) => string,
+): (shape: Shape) => Prepared {
   const made = new Map<string, Prepared>();
   return (shape) => {
-    const filters = shape.filters.map(({ field, many }) => `${field.name}${many ? '*' : ''}`).join(',');
-    const key = `${shape.sort.name} ${shape.direction} ${shape.depth} ${filters}`;
+    const key = keyOf(shape);
     const known = made.get(key);
     if (known !== undefined) return known;
-    const prepared = {
-      name: `${definition.name}_list_${made.size}`,
-      text: listText(definition, shape, columns, joins),
-    };
+    const prepared = { name: `${name}_${made.size}`, text: textOf(shape) };
     made.set(key, prepared);
     return prepared;
   };
@@ -218,4 +237,57 @@ function listText({ name }: ResourceDefinition, shape: ListShape, columns: strin
       ? `select ${columns} from (select ${table}."id" ${from} ${where} ${order} limit ${pageSize}${offset}) k join ${quote(name)} ${table} on ${bound} and ${table}."id" = k."id"${joins} ${order}`
       : `select ${columns} ${from}${joins} ${where} ${order} limit ${pageSize}${offset}`;
   return `select string_agg(row_to_json(_r)::text, ',') from (${rows}) _r`;
+}
+
+/** {@link Statements.patch}: the server's own fields are written too, unless they are among the chosen. */
+function patch(
+  { name, fields }: ResourceDefinition,
+  chosen: readonly Field[],
+  note: ((action: Action, parameters: number) => string) | undefined,
+): ReturnType<Statements['patch']> {
+  const server = fields.flatMap((field) => {
+    const value = field.set && serverValues[field.set].replace;
+    return value === undefined || chosen.includes(field) ? [] : [{ field, value }];
+  });
+  const usesCaller = server.some(({ value }) => value === 'caller');
+  let next = usesCaller ? 4 : 3;
+  const set = chosen.flatMap((field) => {
+    const stored = columnsOf(field).map((column, index) => ({ column, placeholder: `$${next + index}` }));
+    next += stored.length;
+    const assigned = field.readOnly
+      ? undefined
+      : field.type.assign?.(stored.map(({ placeholder }) => placeholder));
+    return stored.map(
+      ({ column, placeholder }, index) =>
+        `${quote(column.name)} = ${assigned?.[index] ?? `${placeholder}::text::${column.type}`}`,
+    );
+  });
+  set.push(
+    ...server.map(
+      ({ field, value }) => `${quote(field.name)} = ${value === 'caller' ? '$3::bigint' : value}`,
+    ),
+  );
+  const update = `update ${quote(name)} ${table} set ${set.join(', ')} where ${bound} and ${table}."id" = $2::bigint`;
+  return {
+    name: '',
+    usesCaller,
+    text: `with _written as (${update} returning ${table}."organization_id", ${table}."id")${note?.('update', next - 1) ?? ''} select "id"::text from _written`,
+  };
+}
+
+/** {@link Statements.find}. */
+function findText({ name, fields }: ResourceDefinition, by: Field, last: Field | undefined): string {
+  const text = by.lookup === undefined ? undefined : lookups[by.lookup];
+  const same = (side: (text: string) => string) => `${side(own(by))} = ${side('$2::text')}`;
+  const condition =
+    text === undefined
+      ? by.type.equals?.(own(by), '$2')
+      : `${same((sql) => head(text(sql)))} and ${same(text)}`;
+  const created = fields.find((field) => field.set === 'created');
+  const order = [
+    ...(last === undefined ? [] : [`(${own(last)} = any($3::text[])) asc`]),
+    ...(created === undefined ? [] : [`${own(created)} desc`]),
+    `${table}."id" desc`,
+  ];
+  return `select ${table}."id"::text as id from ${quote(name)} ${table} where ${bound} and ${condition} order by ${order.join(', ')} limit 1 for update`;
 }

@@ -161,7 +161,7 @@ function field(name: string, raw: RawField, { parsed, path }: Place, problems: P
     if (ability !== true && raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
   }
   if (type.bounded !== true) {
-    for (const key of ['max_length', 'pattern', 'enum', 'suggested'] as const) {
+    for (const key of ['max_length', 'pattern', 'enum', 'suggested', 'lookup'] as const) {
       if (raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
     }
   }
@@ -200,6 +200,7 @@ function field(name: string, raw: RawField, { parsed, path }: Place, problems: P
     ...(raw.through === undefined ? {} : { through: raw.through }),
     ...(raw.show === undefined ? {} : { show: raw.show }),
     ...(raw.set === undefined ? {} : { set: raw.set }),
+    ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
 }
 

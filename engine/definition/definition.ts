@@ -1,4 +1,4 @@
-import type { FieldType, FieldTypeName } from '../fields/index.ts';
+import type { FieldType, FieldTypeName, Lookup } from '../fields/index.ts';
 
 /** What the server writes into a read-only field, and when. */
 export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
@@ -22,6 +22,8 @@ export interface Field {
   readonly through?: string;
   readonly show?: readonly string[];
   readonly set?: ServerValue;
+  /** How the instance's own endpoints find records by it; indexed. */
+  readonly lookup?: Lookup;
 }
 
 /** A checked resource definition: what one YAML file says, with the shared fields put in. */
@@ -50,6 +52,7 @@ export interface RawField {
   readonly through?: string;
   readonly show?: readonly string[];
   readonly set?: ServerValue;
+  readonly lookup?: Lookup;
 }
 
 /** One file as YAML has it (resource.schema.json). */

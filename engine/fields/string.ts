@@ -2,7 +2,19 @@ import type { FieldOptions, FieldType } from './type.ts';
 
 /** Characters of a text that an index holds: a B-tree entry is limited to about 2,700 bytes, a text is not. */
 const indexed = 100;
-const head = (column: string) => `left(${column}, ${indexed})`;
+export const head = (column: string) => `left(${column}, ${indexed})`;
+
+/** Ways to find a record by a text: SQL of what is equal for texts that mean the same. Immutable: an index holds it. */
+export const lookups = {
+  exact: (text: string) => text,
+  /** E-mail addresses: case is no difference. */
+  caseless: (text: string) => `lower(${text})`,
+  /** Telephone numbers: "+1 (555) 010-0" and "0015550100" are the same. */
+  digits: (text: string) => `regexp_replace(regexp_replace(${text}, '\\D', '', 'g'), '^00', '')`,
+} as const;
+
+/** The name of a way to find a record by a text. */
+export type Lookup = keyof typeof lookups;
 
 /** Any Unicode text without U+0000, on one line by custom. */
 export const string: FieldType = {

@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import type { Resource, Statement } from '../compile/index.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/index.ts';
-import { createPlan, createStatement, type Principal } from '../request/index.ts';
+import { createPlan, createStatement, type Principal, patchStatement } from '../request/index.ts';
 import type { Actor } from './activity.ts';
 import { type Platform, transaction } from './handle.ts';
 import { createKey } from './keys.ts';
@@ -92,10 +92,15 @@ async function insertSamples(
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
     for (const sample of samples.records) {
       const record = resolve(resource, sample, ids, days);
-      const plan = createPlan(resource, record, { principal, requestId: '', query: {}, strict: false });
-      const id = await insert(tables, createStatement(plan));
+      const by = { principal, requestId: '' };
+      const plan = createPlan(resource, record, { ...by, query: {}, strict: false });
+      const id = await run(tables, createStatement(plan));
       made.push(id);
-      await setReadOnly(tables, resource, principal.organization, id, record);
+      // What callers cannot write: when it came to be, and what other systems have told.
+      const readOnly = resource.definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
+      if (readOnly.length === 0) continue;
+      const values = new Map(readOnly.map((field) => [field, record[field.name]]));
+      await run(tables, patchStatement(resource, by, id, values, true));
     }
   }
 }
@@ -126,31 +131,11 @@ function resolve(
   return record;
 }
 
-async function insert(tables: Platform, { text, values }: Statement): Promise<string> {
+/** Runs a statement that gives an id. */
+async function run(tables: Platform, { text, values }: Statement): Promise<string> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
   return String(rows[0]?.id);
 }
-
-/** Writes what callers cannot: the read-only fields that a sample gives. */
-async function setReadOnly(
-  tables: Platform,
-  { name, definition }: Resource,
-  organization: string,
-  id: string,
-  record: Readonly<Record<string, unknown>>,
-): Promise<void> {
-  const given = definition.fields.filter((field) => field.readOnly && record[field.name] !== undefined);
-  if (given.length === 0) return;
-  await sql`update ${sql.table(name)} set ${sql.join(
-    given.map(
-      (field) =>
-        sql`${sql.ref(field.name)} = ${String(record[field.name])}::text::${sql.raw(columnType(field))}`,
-    ),
-  )} where organization_id = ${organization}::bigint and id = ${id}::bigint`.execute(tables);
-}
-
-const columnType = (field: Resource['definition']['fields'][number]): string =>
-  field.type.columns?.(field)[0]?.type ?? 'text';
 
 /** Resources such that those a resource refers to come before it, as far as that is possible. */
 function referredFirst(resources: readonly Resource[]): Resource[] {

@@ -19,7 +19,9 @@ export { deletedReply, json, listReply, recordReply } from './reply.ts';
 export {
   createStatement,
   deleteStatement,
+  findStatement,
   listStatement,
+  patchStatement,
   readStatement,
   replaceStatement,
 } from './statement.ts';

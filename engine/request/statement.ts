@@ -1,4 +1,5 @@
 import type { Prepared, Resource, Statement } from '../compile/index.ts';
+import type { Field } from '../definition/index.ts';
 import type { By, CreatePlan, DeletePlan, ListPlan, ReadPlan, ReplacePlan, WritePlan } from './plan.ts';
 
 /** The statement of a GET of one record. */
@@ -25,6 +26,45 @@ export function replaceStatement({ resource, organization, id, by, values }: Rep
   const { name, text, usesCaller } = resource.statements.replace;
   const caller = usesCaller ? [by.principal.user] : [];
   return { name, text, values: [organization, id, ...caller, ...values, ...activity(resource, by)] };
+}
+
+/**
+ * The statement that writes some fields of a record, read-only ones too; for the instance's own endpoints.
+ * @param values by field; a read-only field's as PostgreSQL reads it
+ * @param silent not noted in the activity
+ */
+export function patchStatement(
+  resource: Resource,
+  by: By,
+  id: string,
+  values: ReadonlyMap<Field, unknown>,
+  silent = false,
+): Statement {
+  const fields = [...values.keys()];
+  const { name, text, usesCaller } = resource.statements.patch(fields, silent);
+  const { organization, user } = by.principal;
+  const caller = usesCaller ? [user] : [];
+  const written = fields.flatMap((field) => {
+    const value = values.get(field);
+    return field.readOnly ? [String(value)] : (field.type.write?.(value) ?? []);
+  });
+  const noted = silent ? [] : activity(resource, by);
+  return { name, text, values: [organization, id, ...caller, ...written, ...noted] };
+}
+
+/**
+ * The statement that finds a record by a field and locks it; for the instance's own endpoints.
+ * @param last values of a field with which records come only after all others
+ */
+export function findStatement(
+  resource: Resource,
+  organization: string,
+  by: Field,
+  value: string,
+  last?: { readonly field: Field; readonly values: readonly string[] },
+): Statement {
+  const { name, text } = resource.statements.find(by, last?.field);
+  return { name, text, values: [organization, value, ...(last === undefined ? [] : [last.values])] };
 }
 
 /** Who did it, for statements that note what they write. */

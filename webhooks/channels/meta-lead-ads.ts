@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { parseExactJson } from '../../engine/fields/index.ts';
 import type { Platform } from '../../engine/platform/index.ts';
 import { fetchJson, Unreachable } from '../outbound.ts';
-import { createRecord, fillRecord } from '../records.ts';
+import { createRecord, fillRecord, findRecord } from '../records.ts';
 import { type Channel, TryAgain, type Work } from './channel.ts';
 import { type Json, list, meta, object, text } from './meta.ts';
 
@@ -44,15 +44,9 @@ export const metaLeadAds: Channel = {
     await work.transaction(async (tables) => {
       const id = await findLead(tables, work, leadgen);
       // A lead that somebody has deleted meanwhile is not made again.
-      if (id !== undefined)
-        await fillRecord(
-          tables,
-          by(work),
-          'leads',
-          id,
-          { ...fieldsOf(fetched), ...idsOf(fetched) },
-          work.webhooks.config.audit,
-        );
+      if (id === undefined) return;
+      const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
+      await fillRecord(tables, work.webhooks.resources, by(work), 'leads', id, fields);
     });
   },
 };
@@ -63,16 +57,8 @@ const by = ({ integration, requestId }: Work) => ({
   requestId,
 });
 
-async function findLead(
-  tables: Platform,
-  { integration }: Work,
-  leadgen: string,
-): Promise<string | undefined> {
-  const { rows } = await sql<{ id: string }>`select id::text from leads
-    where organization_id = ${integration.organization}::bigint and meta_leadgen_id = ${leadgen}::text
-    order by id limit 1 for update`.execute(tables);
-  return rows[0]?.id;
-}
+const findLead = (tables: Platform, { integration, webhooks }: Work, leadgen: string) =>
+  findRecord(tables, webhooks.resources, integration.organization, 'leads', ['meta_leadgen_id', leadgen]);
 
 /** Makes the lead with its ids; nothing where it is there. Two nodes at once make one. */
 async function stub(tables: Platform, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
@@ -80,10 +66,9 @@ async function stub(tables: Platform, work: Work, ids: Readonly<Record<string, s
   const name = `${organization} ${ids.meta_leadgen_id}`;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
   if ((await findLead(tables, work, ids.meta_leadgen_id ?? '')) !== undefined) return;
-  const id = await createRecord(tables, work.webhooks.resources, by(work), 'leads', {
-    source: 'Meta Lead Ads',
-  });
-  await fillRecord(tables, by(work), 'leads', id, ids, false);
+  const { resources } = work.webhooks;
+  const id = await createRecord(tables, resources, by(work), 'leads', { source: 'Meta Lead Ads' });
+  await fillRecord(tables, resources, by(work), 'leads', id, ids, true);
 }
 
 /** @throws TryAgain when the Graph API does not give the lead */

@@ -12,7 +12,7 @@ import { loginFragment } from '../plugins/login-description.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
 import { setupScreens } from '../plugins/setup/index.ts';
 import { expressionProblem } from '../webhooks/expressions.ts';
-import { partnerFragment, webhooks } from '../webhooks/index.ts';
+import { partnerFragment, webhookPages, webhooks } from '../webhooks/index.ts';
 import { compile, type Fragment, type Resource } from './compile/index.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/index.ts';
@@ -56,7 +56,8 @@ export async function build(
     await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
   }
   await app.register(webhooks, { config, database, resources, settings });
-  await app.register(setupScreens, { config, database, resources });
+  const more = webhookPages({ config, database, settings });
+  await app.register(setupScreens, { config, database, resources, more });
   await app.register(documentation, { fragments: fragments(resources), version });
   return app;
 }

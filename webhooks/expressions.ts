@@ -2,7 +2,10 @@ import handlebars from 'handlebars';
 
 /** Texts with `{{path}}` over data that nobody trusts: own properties only, no HTML escaping, no helpers. */
 const engine = handlebars.create();
-for (const helper of Object.keys(engine.helpers)) engine.unregisterHelper(helper);
+const helpers = Object.keys(engine.helpers);
+for (const helper of helpers) engine.unregisterHelper(helper);
+/** Handlebars counts its own helpers as known; here they are not, so that compiling refuses them by name. */
+const knownHelpers = Object.fromEntries(helpers.map((name) => [name, false]));
 
 type Evaluate = (data: unknown) => string;
 
@@ -12,7 +15,12 @@ const compiled = new Map<string, Evaluate>();
 function compileExpression(text: string): Evaluate {
   const known = compiled.get(text);
   if (known !== undefined) return known;
-  const template = engine.compile(text, { noEscape: true, strict: false, knownHelpersOnly: true });
+  const template = engine.compile(text, {
+    noEscape: true,
+    strict: false,
+    knownHelpersOnly: true,
+    knownHelpers,
+  });
   const evaluate: Evaluate = (data) =>
     template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false }).trim();
   compiled.set(text, evaluate);
@@ -31,6 +39,8 @@ export function expressionProblem(text: string): string | undefined {
     return undefined;
   } catch (cause) {
     compiled.delete(text);
-    return `no expression: ${(cause as Error).message.split('\n')[0]}`;
+    const [first = '', ...more] = (cause as Error).message.split('\n');
+    // A parser's message has the place in the text and a picture first, what is wrong last.
+    return `no expression such as {{a.b}}: ${more.at(-1) ?? first}`;
   }
 }

@@ -9,6 +9,9 @@ import { bookingForms, bookingFormsFragment } from './booking-forms-whatsapp.ts'
 import { channelEndpoints } from './channel-endpoints.ts';
 import { inboundLeads, inboundLeadsFragment } from './inbound-leads.ts';
 import { payments } from './payments.ts';
+
+export { webhookPages } from './setup/index.ts';
+
 import { type SecretUse, secretUse } from './secret-use.ts';
 
 /** What every endpoint needs of the instance. */

@@ -195,3 +195,33 @@ function reply({ lead_id, opportunity_id }: Effect, duplicate: boolean): string 
     ? `{"ok":true,"matched":false${again}}`
     : `{"ok":true,"lead_id":${lead_id},"opportunity_id":${opportunity_id}${again}}`;
 }
+
+/** A payment whose lead was not found, for an administrator who looks for it. */
+export interface UnmatchedPayment {
+  readonly customer: string;
+  readonly eventId: string;
+  readonly payload: string;
+  readonly receivedAt: Date;
+}
+
+/** Payments of an organization that had no lead, newest first. */
+export async function unmatchedPayments(
+  tables: Platform,
+  organization: string,
+  limit: number,
+): Promise<UnmatchedPayment[]> {
+  const rows = await tables
+    .selectFrom('crm_payment_events')
+    .select(['customer', 'event_id', 'payload', 'received_at'])
+    .where('organization_id', '=', organization)
+    .where('lead_id', 'is', null)
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute();
+  return rows.map((row) => ({
+    customer: row.customer,
+    eventId: row.event_id,
+    payload: row.payload,
+    receivedAt: new Date(row.received_at),
+  }));
+}

@@ -1,12 +1,14 @@
 // CLI: one command line for the instance; each command honours the server's environment.
 // May import every room.
 import { Command, Option } from '@commander-js/extra-typings';
+import { simulated, stepNames } from '../../webhooks/simulate/index.ts';
 import { version } from '../app.ts';
 import { UserError } from '../errors.ts';
 import type { Result } from './context.ts';
 import { check, migrateCommand, openApi } from './model.ts';
 import { keyCreate, keyList, keyRevoke, orgCreate, profileCreate, userCreate } from './people.ts';
 import { serve } from './serve.ts';
+import { inboxList, inboxReplay, inboxShow, partners, simulate } from './webhooks.ts';
 
 const asJson = () => new Option('--json', 'print one JSON object and nothing else');
 const ofOrg = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
@@ -100,5 +102,47 @@ key
   .addOption(ofOrg())
   .addOption(asJson())
   .action((id, { json, ...options }) => run(json, keyRevoke(id, options)));
+
+program
+  .command('partners')
+  .description(
+    'show which partner endpoints are on, off (501) or misconfigured, and when secrets were last used',
+  )
+  .addOption(asJson())
+  .action(({ json }) => run(json, partners()));
+
+const inbox = program.command('inbox').description('what channels have delivered');
+inbox
+  .command('list')
+  .description('list deliveries, newest first')
+  .addOption(ofOrg())
+  .option('--status <state>', 'only those that are waiting, done or dead (given up)')
+  .option('--limit <n>', 'how many', '50')
+  .addOption(asJson())
+  .action(({ json, ...options }) => run(json, inboxList(options)));
+inbox
+  .command('show <id>')
+  .description('show a delivery with what it holds')
+  .addOption(ofOrg())
+  .addOption(asJson())
+  .action((id, { json, ...options }) => run(json, inboxShow(id, options)));
+inbox
+  .command('replay <id>')
+  .description('have a delivery processed again, whatever became of it')
+  .addOption(ofOrg())
+  .addOption(asJson())
+  .action((id, { json, ...options }) => run(json, inboxReplay(id, options)));
+
+program
+  .command('simulate <provider>')
+  .description(`play a provider: ${simulated.join(', ')}, or <customer>-payment; what it sends is stored`)
+  .addOption(ofOrg())
+  .option('--url <origin>', 'a running instance; default: this one, running just for this')
+  .option('--endpoint <id>', "which integration, by its address's last part")
+  .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
+  .option('--steps <names>', `some of ${stepNames.join(',')}; default: all`)
+  .option('--burst <n>', 'how many deliveries the burst has', '1000')
+  .addOption(asJson())
+  .action((provider, { json, ...options }) => run(json, simulate(provider, options)));
 
 await program.parseAsync();

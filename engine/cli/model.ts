@@ -3,16 +3,19 @@ import { readConfig } from '../config.ts';
 import { openApiDocument } from '../routes/openapi.ts';
 import { assertMigrationsComplete, createMigration, migrate } from '../schema/index.ts';
 import type { Result } from './context.ts';
+import { settingsOf } from './webhooks.ts';
 
 /** `check`: definitions and configuration, without a database. */
 export async function check(): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
   await assertMigrationsComplete(config, resources);
+  const { partners } = await settingsOf(config);
   const names = resources.map((resource) => resource.name);
+  const payments = Object.keys(partners.payments);
   return {
-    json: { ok: true, resources: names },
-    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}`,
+    json: { ok: true, resources: names, payments },
+    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.`,
   };
 }
 

@@ -12,7 +12,7 @@ import {
   revokeKey,
   transaction,
 } from '../platform/index.ts';
-import { commandLine, type Result, table, withInstance } from './context.ts';
+import { commandLine, firstLineOfInput, type Result, table, withInstance } from './context.ts';
 
 /** `org create <slug>`. */
 export const orgCreate = (slug: string, { name = slug }: { name?: string | undefined }): Promise<Result> =>
@@ -50,7 +50,7 @@ export const userCreate = (
 ): Promise<Result> =>
   withInstance(async ({ database, config }) => {
     const by = commandLine(config);
-    const given = options.passwordStdin ? await passwordFromInput() : undefined;
+    const given = options.passwordStdin ? await firstLineOfInput() : undefined;
     const password = given ?? makePassword();
     const user = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
@@ -160,11 +160,4 @@ function expiry(text: string | undefined): Date | null {
   }
   if (at.getTime() <= Date.now()) throw new UserError(`${text} is past`);
   return at;
-}
-
-/** The password on standard input, up to its first line's end. */
-async function passwordFromInput(): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString('utf8').split(/\r?\n/)[0] ?? '';
 }

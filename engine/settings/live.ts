@@ -30,25 +30,36 @@ const settleMs = 100;
 export async function liveSettings(config: Config, check: ExpressionCheck, log: Log): Promise<LiveSettings> {
   let current = await readSettings(config, check);
   let closed = false;
-  const reload = async () => {
+  const take = async () => {
     try {
       const next = await readSettings(config, check);
       if (closed) return;
       current = next;
       log.info(`took over ${config.settingsFile}`);
     } catch (error) {
-      if (!(error instanceof UserError)) throw error;
-      log.error(`refused a change of the configuration, what was in force stays: ${error.message}`);
+      const reason = error instanceof UserError ? error.message : `failed: ${(error as Error).name}`;
+      log.error(`refused a change of the configuration, what was in force stays: ${reason}`);
     }
   };
+  // One after the other, so that an older reading never comes last.
+  let reading = Promise.resolve();
+  const reload = () => {
+    reading = reading.then(take);
+    return reading;
+  };
   let timer: NodeJS.Timeout | undefined;
-  // The folder, not the file: editors and deployments put a new file in its place.
+  // The folder, not the file: editors and deployments put a new file in its place, or (Kubernetes) point the link
+  // "..data", through which the file is found, elsewhere.
+  const names = [basename(config.settingsFile), '..data', null];
   const watcher: FSWatcher = watch(dirname(config.settingsFile), (_event, name) => {
-    if (name !== null && name !== basename(config.settingsFile)) return;
+    if (!names.includes(name)) return;
     clearTimeout(timer);
     timer = setTimeout(reload, settleMs);
   });
   watcher.unref();
+  watcher.on('error', () =>
+    log.error('the configuration is not watched any more; send SIGHUP after a change'),
+  );
   const onSignal = () => void reload();
   process.on('SIGHUP', onSignal);
   return {

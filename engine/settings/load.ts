@@ -4,9 +4,9 @@ import type { Config } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { type Parsed, type Problem, parseYaml, type Source, shape, YamlError } from '../yaml/index.ts';
 import schema from './settings.schema.json' with { type: 'json' };
-import { defaults, type Payment, type RawSettings, type Settings } from './settings.ts';
+import { defaults, type RawSettings, type Settings } from './settings.ts';
 
-const hasShape = shape<RawSettings | null>(schema);
+const hasShape = shape<RawSettings>(schema);
 type Environment = Config['environment'];
 
 /** Judges an expression of a payment entry; says what is wrong with it. */
@@ -28,12 +28,15 @@ export async function readSettings(config: Config, check: ExpressionCheck): Prom
 export function parseSettings(source: Source, environment: Environment, check: ExpressionCheck): Settings {
   const problems: Problem[] = [];
   const parsed = parseYaml(source, problems);
-  if (parsed === undefined || !hasShape(parsed, problems)) throw new YamlError(problems);
-  const raw = parsed.data ?? {};
-  checkReferences(parsed, raw, environment, problems);
-  checkPayments(parsed, raw, check, problems);
-  checkSenders(parsed, raw, problems);
-  if (problems.length > 0) throw new YamlError(problems);
+  if (parsed === undefined) throw new YamlError(problems);
+  // A file that is being saved is empty for a moment; comments alone mean that every default holds.
+  const given = { ...parsed, data: source.text.trim() === '' ? null : (parsed.data ?? {}) };
+  const shaped = hasShape(given, problems);
+  checkReferences(given, given.data, problems);
+  checkPayments(given, check, problems);
+  checkSenders(given, problems);
+  if (!shaped || problems.length > 0) throw new YamlError(problems);
+  const raw = given.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
   const settings: Settings = {
     partners: {
@@ -57,7 +60,9 @@ const reference = /\$\{([^}]*)\}/g;
 /** `${NAME}` from the environment, everywhere; blank secrets are none. */
 function resolved(value: unknown, environment: Environment, key = ''): unknown {
   if (typeof value === 'string')
-    return value.replace(reference, (_, name: string) => environment[name] ?? '');
+    return value.replace(reference, (_, name: string) =>
+      Object.hasOwn(environment, name) ? (environment[name] ?? '') : '',
+    );
   if (Array.isArray(value)) {
     const items = value.map((item) => resolved(item, environment));
     return key === 'secrets' ? items.filter((item) => typeof item === 'string' && item.trim() !== '') : items;
@@ -80,7 +85,6 @@ function freeze(value: unknown): unknown {
 function checkReferences(
   parsed: Parsed,
   value: unknown,
-  environment: Environment,
   problems: Problem[],
   path: readonly (string | number)[] = [],
 ): void {
@@ -93,47 +97,50 @@ function checkReferences(
   } else if (typeof value === 'object' && value !== null) {
     for (const [key, each] of Object.entries(value)) {
       const step = Array.isArray(value) ? Number(key) : key;
-      checkReferences(parsed, each, environment, problems, [...path, step]);
+      checkReferences(parsed, each, problems, [...path, step]);
     }
   }
 }
 
+/** A part of the file as an object, whatever stands there: its shape is judged elsewhere, and all mistakes are told. */
+const part = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+
 /** Every expression of every payment entry. */
-function checkPayments(parsed: Parsed, raw: RawSettings, check: ExpressionCheck, problems: Problem[]): void {
-  for (const [customer, payment] of Object.entries(raw.partners?.payments ?? {})) {
+function checkPayments(parsed: Parsed, check: ExpressionCheck, problems: Problem[]): void {
+  for (const [customer, given] of Object.entries(part(part(part(parsed.data).partners).payments))) {
     const base = ['partners', 'payments', customer];
+    const payment = part(given);
     for (const { path, text } of expressions(payment)) {
       const wrong = check(text);
       if (wrong !== undefined) problems.push(parsed.problem({ path: [...base, ...path] }, wrong));
     }
-    const { lead = {}, organization } = payment;
-    if (Object.keys(lead).length === 0) {
+    if (Object.keys(part(payment.lead)).length === 0) {
       const message = 'give at least one of lead.id, lead.email and lead.phone, or no lead can be found';
       problems.push(parsed.problem({ path: base, key: true }, message));
     }
-    if (organization === '') {
+    if (payment.organization === '') {
       problems.push(parsed.problem({ path: [...base, 'organization'] }, 'name an organization'));
     }
   }
 }
 
 /** The expressions of a payment entry with their paths. */
-function expressions(payment: Payment): { path: string[]; text: string }[] {
-  const { event_id, lead = {}, opportunity = {}, when = {} } = payment;
-  return [
-    ...(event_id === undefined ? [] : [{ path: ['event_id'], text: event_id }]),
-    ...Object.entries(lead).map(([key, text]) => ({ path: ['lead', key], text })),
-    ...Object.entries(opportunity).flatMap(([key, text]) =>
-      typeof text === 'string' ? [{ path: ['opportunity', key], text }] : [],
-    ),
-    ...Object.keys(when).map((text) => ({ path: ['when', text], text })),
+function expressions(payment: ReturnType<typeof part>): { path: string[]; text: string }[] {
+  const texts = [
+    { path: ['event_id'], text: payment.event_id },
+    ...Object.entries(part(payment.lead)).map(([key, text]) => ({ path: ['lead', key], text })),
+    ...Object.entries(part(payment.opportunity)).map(([key, text]) => ({ path: ['opportunity', key], text })),
+    ...Object.keys(part(payment.when)).map((text) => ({ path: ['when', text], text })),
   ];
+  return texts.flatMap(({ path, text }) => (typeof text === 'string' ? [{ path, text }] : []));
 }
 
-function checkSenders(parsed: Parsed, raw: RawSettings, problems: Problem[]): void {
-  for (const [slug, sender] of Object.entries(raw.messaging ?? {})) {
-    if (sender?.sender !== 'whatsapp_cloud') continue;
-    for (const key of ['phone_number_id', 'access_token'] as const) {
+function checkSenders(parsed: Parsed, problems: Problem[]): void {
+  for (const [slug, given] of Object.entries(part(part(parsed.data).messaging))) {
+    const sender = part(given);
+    if (sender.sender !== 'whatsapp_cloud') continue;
+    for (const key of ['phone_number_id', 'access_token']) {
       if (sender[key] === undefined) {
         problems.push(parsed.problem({ path: ['messaging', slug], key: true }, `${slug} lacks "${key}"`));
       }

@@ -31,11 +31,17 @@ export interface Setup {
   readonly resources: readonly Resource[];
 }
 
+/** Registers further pages of organizations; their views are beside the others. */
+export type MorePages = (app: FastifyInstance) => void;
+
 /** No form on these pages is larger. */
 const formLimit = 256 * 1024;
 
 /** Everything under /setup. */
-export async function setupScreens(root: FastifyInstance, setup: Setup): Promise<void> {
+export async function setupScreens(
+  root: FastifyInstance,
+  { more, ...setup }: Setup & { readonly more: MorePages },
+): Promise<void> {
   const { config } = setup;
   await root.register(
     async (app) => {
@@ -74,6 +80,7 @@ export async function setupScreens(root: FastifyInstance, setup: Setup): Promise
         production: true,
         options: { compileOptions: { preventIndent: true } },
       });
+      app.decorate('setupSections', []);
       app.decorateRequest('formOwner', 'nobody');
       app.decorateRequest('person', null);
       app.setErrorHandler((error, request, reply) => sendFailure(error, request, reply));
@@ -90,6 +97,7 @@ export async function setupScreens(root: FastifyInstance, setup: Setup): Promise
       keyPages(app, setup);
       memberPages(app, setup);
       profilePages(app, setup);
+      more(app);
       activityPage(app, setup);
     },
     { prefix: '/setup' },

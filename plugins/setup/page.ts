@@ -36,15 +36,11 @@ export interface Section {
   >;
 }
 
-/** The pages of an organization, in the order of the navigation. */
-const sections = [
-  { name: 'keys', title: 'API keys' },
-  { name: 'members', title: 'Members' },
-  { name: 'profiles', title: 'Profiles' },
-  { name: 'activity', title: 'Activity' },
-] as const;
-
 declare module 'fastify' {
+  interface FastifyInstance {
+    /** The pages of an organization, in the order of the navigation. */
+    setupSections: { readonly name: string; readonly title: string }[];
+  }
   interface FastifyRequest {
     /** To whom a form belongs: the session, or `nobody` before login. */
     formOwner: string;
@@ -164,6 +160,7 @@ function sentForms(): (form: Form, work: () => Promise<Outcome>) => Promise<Outc
 
 /** Registers a section: its page, and its forms, each with a token that belongs to the session. */
 export function section(app: FastifyInstance, { name, title, load, once = [], actions }: Section): void {
+  app.setupSections.push({ name, title });
   const base = `/o/:org/${name}`;
   const sendOnce = sentForms();
   const show = async (admin: Admin, request: FastifyRequest, reply: FastifyReply, more: Shown) =>
@@ -171,7 +168,7 @@ export function section(app: FastifyInstance, { name, title, load, once = [], ac
       title,
       org: admin.membership,
       section: name,
-      sections: sections.map((each) => ({ ...each, current: each.name === name })),
+      sections: app.setupSections.map((each) => ({ ...each, current: each.name === name })),
       ...(await load(admin, request)),
       ...more,
     });

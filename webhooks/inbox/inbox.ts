@@ -98,10 +98,11 @@ export const fail = async (
 export async function listInbox(
   tables: Platform,
   organization: string,
-  { status, limit }: { status?: string | undefined; limit: number },
+  { status, before, limit }: { status?: string | undefined; before?: string | undefined; limit: number },
 ): Promise<InboxItem[]> {
   let query = tables.selectFrom('crm_inbox').selectAll().where('organization_id', '=', organization);
   if (status !== undefined) query = query.where('status', '=', status);
+  if (before !== undefined) query = query.where('id', '<', before);
   return (await query.orderBy('id', 'desc').limit(limit).execute()).map((row) => itemOf({ ...row }));
 }
 

@@ -110,6 +110,51 @@ export async function switchIntegration(
   await note(tables, by, { organization, action, object: 'integration', objectId: id });
 }
 
+/**
+ * Gives an integration other secrets; a blank one stays as it is.
+ * @throws UserError when there is no such integration, or both are blank
+ */
+export async function changeSecrets(
+  tables: Platform,
+  by: Actor,
+  { seal }: Sealing,
+  organization: string,
+  id: string,
+  { secret, token }: { readonly secret: string; readonly token: string },
+): Promise<void> {
+  const changed = {
+    ...(secret.trim() !== '' && { secret: await seal(secret.trim()) }),
+    ...(token.trim() !== '' && { token: await seal(token.trim()) }),
+  };
+  if (Object.keys(changed).length === 0) throw new UserError('give the new secret');
+  const row = await tables
+    .updateTable('crm_integrations')
+    .set(changed)
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such integration');
+  await note(tables, by, { organization, action: 'change secrets', object: 'integration', objectId: id });
+}
+
+/** Removes an integration with its deliveries; its address answers 404. @throws UserError when there is none */
+export async function removeIntegration(
+  tables: Platform,
+  by: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  const row = await tables
+    .deleteFrom('crm_integrations')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such integration');
+  await note(tables, by, { organization, action: 'delete', object: 'integration', objectId: id });
+}
+
 /** An integration that is on, by its address, with its secrets in the clear and the hash of its verify token. */
 export async function openIntegration(
   tables: Platform,

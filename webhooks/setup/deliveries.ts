@@ -1,0 +1,53 @@
+import type { FastifyInstance } from 'fastify';
+import { platform, transaction } from '../../engine/platform/index.ts';
+import { idField, section } from '../../plugins/setup/page.ts';
+import { type InboxItem, listInbox, replay } from '../inbox/inbox.ts';
+import { listIntegrations } from '../inbox/integrations.ts';
+import type { PageNeeds } from './index.ts';
+
+const pageLength = 50;
+const states = ['waiting', 'done', 'dead'];
+/** Characters of a payload that are shown. */
+const shown = 4000;
+
+/** What came in through channels, newest first: what became of it, and a button to process it again. */
+export function deliveryPages(app: FastifyInstance, { database }: PageNeeds): void {
+  section(app, {
+    name: 'deliveries',
+    title: 'Deliveries',
+    load: async ({ membership: { organization } }, request) => {
+      const { status, before } = request.query as { status?: unknown; before?: unknown };
+      const wanted = states.find((state) => state === status);
+      const from = typeof before === 'string' && /^[1-9]\d{0,17}$/.test(before) ? before : undefined;
+      const tables = platform(database);
+      const items = await listInbox(tables, organization, {
+        status: wanted,
+        before: from,
+        limit: pageLength,
+      });
+      const integrations = await listIntegrations(tables, organization);
+      const names = new Map(integrations.map(({ id, name, label }) => [id, `${name} (${label})`]));
+      return {
+        items: items.map((item) => describe(item, names)),
+        states: states.map((state) => ({ state, current: state === wanted })),
+        status: wanted,
+        older: items.length === pageLength ? items.at(-1)?.id : undefined,
+      };
+    },
+    actions: {
+      replay: async ({ membership: { organization }, by }, form) => {
+        const id = idField(form, 'id');
+        await transaction(database, (tables) => replay(tables, by, organization, id));
+        return { done: 'replayed' };
+      },
+    },
+  });
+}
+
+const describe = (item: InboxItem, names: ReadonlyMap<string, string>) => ({
+  ...item,
+  from: names.get(item.integration) ?? 'removed',
+  payload: item.payload.slice(0, shown),
+  cut: item.payload.length > shown,
+  waiting: item.status === 'waiting',
+});

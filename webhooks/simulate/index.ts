@@ -1,0 +1,191 @@
+import type { Resource } from '../../engine/compile/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { organizationId, type Platform, type Sealing } from '../../engine/platform/index.ts';
+import type { Settings } from '../../engine/settings/index.ts';
+import { endpointPath, listIntegrations, openIntegration } from '../inbox/integrations.ts';
+import { findRecord } from '../records.ts';
+import { channelScripts } from './channels.ts';
+import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
+import type { Script } from './script.ts';
+
+/** Who can be simulated, besides the customers of config.yaml. */
+export const simulated = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
+
+/** What a database that can be looked into knows. */
+export interface Inside {
+  readonly tables: Platform;
+  readonly resources: readonly Resource[];
+  readonly sealed: Sealing;
+}
+
+/** A provider ready to be played: how its deliveries look, where they go, and what arrived of them. */
+export interface Play {
+  readonly script: Script;
+  readonly path: string;
+  readonly secret: string;
+  /** How many of these events are there, by what became of them. */
+  readonly arrived: (
+    inside: Inside,
+    eventIds: readonly string[],
+  ) => Promise<Readonly<Record<string, number>>>;
+}
+
+/** How the caller says which integration is meant, where no database can be looked into. */
+export interface Given {
+  readonly org: string;
+  readonly endpoint?: string | undefined;
+  readonly secret?: string | undefined;
+}
+
+/**
+ * Prepares a provider or partner.
+ * @throws UserError when it is unknown, not configured, or not enough is known to reach it
+ */
+export async function prepare(
+  provider: string,
+  given: Given,
+  settings: Settings,
+  inside: Inside | undefined,
+): Promise<Play> {
+  const channel = Object.hasOwn(channelScripts, provider) ? channelScripts[provider] : undefined;
+  if (channel !== undefined) return prepareChannel(provider, channel, given, inside);
+  const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
+  if (provider === 'inbound-leads') {
+    return {
+      script: inboundLeadScript(given.org),
+      path: '/webhooks/inbound-leads',
+      secret: firstOf(inbound_leads.secrets, provider),
+      arrived: leadsArrived(given.org),
+    };
+  }
+  if (provider === 'booking-forms-whatsapp') {
+    return {
+      script: bookingFormScript,
+      path: '/api/booking-forms/whatsapp',
+      secret: firstOf(booking_forms_whatsapp.secrets, provider),
+      arrived: messagesArrived(booking_forms_whatsapp.organization),
+    };
+  }
+  const customer = /^(.+)-payment$/.exec(provider)?.[1] ?? '';
+  const entry = Object.hasOwn(payments, customer) ? payments[customer] : undefined;
+  if (entry === undefined) {
+    const known = [...simulated, ...Object.keys(payments).map((name) => `${name}-payment`)];
+    throw new UserError(`there is no provider "${provider}"; there are ${known.join(', ')}`);
+  }
+  return {
+    script: paymentScript(entry),
+    path: `/webhooks/${provider}`,
+    secret: firstOf(entry.verify.secrets, provider),
+    arrived: paymentsArrived(entry.organization, customer),
+  };
+}
+
+function firstOf(secrets: readonly string[], provider: string): string {
+  const [secret] = secrets;
+  if (secret === undefined) throw new UserError(`${provider} is off: it has no secret in the configuration`);
+  return secret;
+}
+
+async function prepareChannel(
+  provider: string,
+  script: Script,
+  { org, endpoint, secret }: Given,
+  inside: Inside | undefined,
+): Promise<Play> {
+  if (inside === undefined) {
+    if (endpoint === undefined || secret === undefined) {
+      throw new UserError('the embedded database belongs to the server: give --endpoint and --secret-stdin');
+    }
+    return { script, path: endpointPath(provider, endpoint), secret, arrived: async () => ({}) };
+  }
+  const { tables, sealed } = inside;
+  const organization = await organizationId(tables, org);
+  const found = (await listIntegrations(tables, organization)).find(
+    (each) =>
+      each.provider === provider && each.enabled && (endpoint === undefined || each.endpoint === endpoint),
+  );
+  const integration = found && (await openIntegration(tables, sealed, { organization, id: found.id }));
+  if (integration === undefined) {
+    throw new UserError(
+      `"${org}" has no ${provider} integration that is on; add one under Setup, Integrations`,
+    );
+  }
+  return {
+    script,
+    path: endpointPath(provider, integration.endpoint),
+    secret: secret ?? integration.secret,
+    arrived: inboxArrived(organization, integration.id),
+  };
+}
+
+/** Parameters of one statement are limited. */
+const part = 1000;
+
+const inboxArrived =
+  (organization: string, integration: string): Play['arrived'] =>
+  async ({ tables }, ids) => {
+    const counts: Record<string, number> = {};
+    for (let start = 0; start < ids.length; start += part) {
+      const rows = await tables
+        .selectFrom('crm_inbox')
+        .select((each) => ['status', each.fn.countAll<string>().as('count')])
+        .where('organization_id', '=', organization)
+        .where('integration_id', '=', integration)
+        .where('event_id', 'in', ids.slice(start, start + part))
+        .groupBy('status')
+        .execute();
+      for (const { status, count } of rows) counts[status] = (counts[status] ?? 0) + Number(count);
+    }
+    return counts;
+  };
+
+const leadsArrived =
+  (slug: string): Play['arrived'] =>
+  async ({ tables, resources }, emails) => {
+    const organization = await organizationId(tables, slug);
+    let leads = 0;
+    for (const email of emails) {
+      const found = await findRecord(tables, resources, organization, 'leads', ['email', email]);
+      if (found !== undefined) leads++;
+    }
+    return { leads };
+  };
+
+const messagesArrived =
+  (slug: string): Play['arrived'] =>
+  async ({ tables }, ids) => {
+    const organization = await organizationId(tables, slug);
+    const counts: Record<string, number> = {};
+    for (const id of ids) {
+      const row = await tables
+        .selectFrom('crm_messages')
+        .select('status')
+        .where('organization_id', '=', organization)
+        .where('body', 'like', `${id} %`)
+        .executeTakeFirst();
+      if (row !== undefined) counts[row.status] = (counts[row.status] ?? 0) + 1;
+    }
+    return counts;
+  };
+
+const paymentsArrived =
+  (slug: string, customer: string): Play['arrived'] =>
+  async ({ tables }, ids) => {
+    const organization = await organizationId(tables, slug);
+    let matched = 0;
+    let unmatched = 0;
+    for (const id of ids) {
+      const row = await tables
+        .selectFrom('crm_payment_events')
+        .select('lead_id')
+        .where('organization_id', '=', organization)
+        .where('customer', '=', customer)
+        .where('event_id', '=', id)
+        .executeTakeFirst();
+      if (row?.lead_id === null) unmatched++;
+      else if (row !== undefined) matched++;
+    }
+    return { matched, unmatched };
+  };
+
+export { type Outcome, type StepName, simulate, stepNames, type Target } from './run.ts';

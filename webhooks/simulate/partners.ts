@@ -1,0 +1,94 @@
+import { createHmac } from 'node:crypto';
+import type { Payment } from '../../engine/settings/index.ts';
+import type { Script } from './script.ts';
+
+const json = 'application/json';
+const limit = 1024 * 1024;
+const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
+
+/** An e-mail address that is an event's own and nobody's. */
+export const simulatedEmail = (id: string): string => `simulated-${id}@partner.example`;
+
+/** POST /webhooks/inbound-leads. */
+export const inboundLeadScript = (slug: string): Script => ({
+  contentType: json,
+  limit,
+  eventId: simulatedEmail,
+  body: ([{ id, text }]) =>
+    JSON.stringify({
+      first_name: 'Sam',
+      last_name: 'Simulated',
+      email: simulatedEmail(id),
+      phone: '+1 555 010 0002',
+      source: 'Website',
+      campaign_name: 'Simulation',
+      description: text,
+    }),
+  sign: (_body, secret) => ({ 'x-inbound-secret': secret, 'x-org-slug': slug }),
+});
+
+/** POST /api/booking-forms/whatsapp. */
+export const bookingFormScript: Script = {
+  contentType: json,
+  limit,
+  eventId: (id) => `simulated ${id}`,
+  body: ([{ id, text }]) =>
+    JSON.stringify({ to: '+15550100002', message: `simulated ${id} ${text}`.trim(), name: 'Sam' }),
+  sign: bearer,
+};
+
+/** POST /webhooks/<customer>-payment: a payload that has what the customer's entry looks for, where it looks. */
+export function paymentScript(entry: Payment): Script {
+  const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
+  return {
+    contentType: json,
+    limit,
+    eventId: (id) => id,
+    body: ([{ id, text }]) => {
+      const payload: Record<string, unknown> = { simulated_id: id, note: text };
+      for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');
+      put(payload, opportunity.name, `simulated ${id}`);
+      put(payload, opportunity.amount, opportunity.minor_units === true ? 12_345 : 123.45);
+      put(payload, opportunity.currency, 'EUR');
+      put(payload, opportunity.close_date, new Date().toISOString());
+      put(payload, lead.email, simulatedEmail(id));
+      put(payload, lead.phone, '+1 555 010 0002');
+      put(payload, event_id, id);
+      return JSON.stringify(payload);
+    },
+    sign: (body, secret) => {
+      const hmac = (text: string | Buffer) => createHmac('sha256', secret).update(text);
+      const time = Math.floor(Date.now() / 1000);
+      const { scheme = 'key', header } = verify;
+      const values = {
+        key: () => secret,
+        'hmac-sha256-hex': () => hmac(body).digest('hex'),
+        'hmac-sha256-base64': () => hmac(body).digest('base64'),
+        stripe: () => `t=${time},v1=${hmac(`${time}.${body.toString('utf8')}`).digest('hex')}`,
+      } as const;
+      const { simulated_id: id } = JSON.parse(body.toString('utf8')) as { simulated_id: string };
+      return {
+        [header]: values[scheme](),
+        ...(entry.event_id_header !== undefined && { [entry.event_id_header]: id }),
+      };
+    },
+  };
+}
+
+/** Puts a value where an expression `{{a.b.c}}` finds it; the first path of an expression with several. */
+function put(payload: Record<string, unknown>, expression: string | undefined, value: unknown): void {
+  const path = /\{\{\{?\s*([\w.[\]-]+)\s*\}?\}\}/.exec(expression ?? '')?.[1]?.split('.') ?? [];
+  const last = path.pop();
+  if (last === undefined) return;
+  let at = payload;
+  for (const step of path) {
+    const next = at[step];
+    if (typeof next === 'object' && next !== null) at = next as Record<string, unknown>;
+    else {
+      const made: Record<string, unknown> = {};
+      at[step] = made;
+      at = made;
+    }
+  }
+  at[last] = value;
+}

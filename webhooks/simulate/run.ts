@@ -1,0 +1,103 @@
+import pLimit from 'p-limit';
+import type { Script, SimulatedEvent, StepResult } from './script.ts';
+
+/** Where deliveries go and what they are proved with. */
+export interface Target {
+  /** Address that is called. */
+  readonly url: string;
+  /** The same as the provider knows it; signatures of some are over it. */
+  readonly publicUrl: string;
+  readonly secret: string;
+}
+
+/** What can be sent, in this order. */
+export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-signature', 'burst'] as const;
+export type StepName = (typeof stepNames)[number];
+
+/** A run's outcome: what was answered, and which events should have arrived. */
+export interface Outcome {
+  readonly results: readonly StepResult[];
+  /** As the service calls them. */
+  readonly eventIds: readonly string[];
+}
+
+const largeBytes = 3_000_000;
+const atOnce = 20;
+const timeoutMs = 30_000;
+
+/** Sends the chosen steps to a target. */
+export async function simulate(
+  script: Script,
+  target: Target,
+  { steps, burst }: { readonly steps: readonly StepName[]; readonly burst: number },
+): Promise<Outcome> {
+  const run = Date.now() * 1000;
+  const event = (number: number, text = `Simulated message ${number}.`): SimulatedEvent => ({
+    id: String(run + number),
+    text,
+  });
+  const wrong = { ...target, secret: `not ${target.secret}` };
+  const deliver = (to: Target, one: SimulatedEvent) => () => send(script, to, one);
+  const plans: Readonly<Record<StepName, { calls: (() => Promise<Sent>)[]; arrive: SimulatedEvent[] }>> = {
+    good: { calls: [deliver(target, event(1))], arrive: [event(1)] },
+    duplicate: { calls: [deliver(target, event(1)), deliver(target, event(1))], arrive: [event(1)] },
+    'out-of-order': {
+      calls: [deliver(target, event(3)), deliver(target, event(2))],
+      arrive: [event(3), event(2)],
+    },
+    large: {
+      calls: [deliver(target, event(4, 'x'.repeat(largeBytes)))],
+      arrive: largeBytes < script.limit ? [event(4)] : [],
+    },
+    'bad-signature': { calls: [deliver(wrong, event(5))], arrive: [] },
+    burst: {
+      calls: Array.from({ length: burst }, (_, index) => deliver(target, event(10 + index))),
+      arrive: Array.from({ length: burst }, (_, index) => event(10 + index)),
+    },
+  };
+  const results: StepResult[] = [];
+  const ids = new Set<string>();
+  for (const step of stepNames.filter((name) => steps.includes(name))) {
+    const { calls, arrive } = plans[step];
+    const limited = pLimit(step === 'burst' ? atOnce : 1);
+    results.push(summary(step, await Promise.all(calls.map((call) => limited(call)))));
+    for (const { id } of arrive) ids.add(script.eventId(id));
+  }
+  return { results, eventIds: [...ids] };
+}
+
+interface Sent {
+  readonly answer: string;
+  readonly ms: number;
+}
+
+async function send(script: Script, target: Target, event: SimulatedEvent): Promise<Sent> {
+  const body = Buffer.from(script.body([event]));
+  const start = performance.now();
+  const answer = await fetch(target.url, {
+    method: 'POST',
+    redirect: 'manual',
+    signal: AbortSignal.timeout(timeoutMs),
+    headers: {
+      'content-type': script.contentType,
+      ...script.sign(body, target.secret, target.publicUrl),
+    },
+    body,
+  }).then(
+    async (response) => {
+      await response.arrayBuffer();
+      return String(response.status);
+    },
+    (cause: Error) => (cause.name === 'TimeoutError' ? 'no answer in time' : 'no connection'),
+  );
+  return { answer, ms: performance.now() - start };
+}
+
+function summary(step: string, sent: readonly Sent[]): StepResult {
+  const answers: Record<string, number> = {};
+  for (const { answer } of sent) answers[answer] = (answers[answer] ?? 0) + 1;
+  const times = sent.map(({ ms }) => ms).sort((a, b) => a - b);
+  const at = (share: number) =>
+    Math.round((times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0) * 10) / 10;
+  return { step, sent: sent.length, answers, p50_ms: at(0.5), p99_ms: at(0.99) };
+}

@@ -1,3 +1,5 @@
+import { parseExactJson } from '../engine/fields/index.ts';
+
 /** The other side could not be reached, or did not answer as HTTP in time. */
 export class Unreachable extends Error {}
 
@@ -62,7 +64,7 @@ async function readLimited(response: Response): Promise<string> {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExactJson(text);
   } catch {
     return undefined;
   }

@@ -35,6 +35,8 @@ export interface Work {
   readonly requestId: string;
   /** Runs work that is all done or not at all. */
   readonly transaction: <T>(work: (tables: Platform) => Promise<T>) => Promise<T>;
+  /** Replaces the event's data, so that the next attempt knows how far this one came. */
+  readonly remember: (tables: Platform, data: unknown) => Promise<void>;
 }
 
 /** A channel: how its deliveries are proved, taken apart and processed. */

@@ -37,17 +37,22 @@ export const metaLeadAds: Channel = {
       .filter((event) => /^\d{1,40}$/.test(event.id));
   },
   process: async ({ data }, work) => {
-    const { leadgen = '', form = '', ad = '' } = data as Readonly<Record<string, string>>;
+    const { leadgen = '', form = '', ad = '', made } = data as Readonly<Record<string, string | undefined>>;
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
-    await work.transaction((tables) => stub(tables, work, ids));
-    const fetched = await fetchLead(work, leadgen);
-    await work.transaction(async (tables) => {
-      const id = await findLead(tables, work, leadgen);
-      // A lead that somebody has deleted meanwhile is not made again.
-      if (id === undefined) return;
-      const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
-      await fillRecord(tables, work.webhooks.resources, by(work), 'leads', id, fields);
+    const id = await work.transaction(async (tables) => {
+      if (made === undefined) {
+        await stub(tables, work, ids);
+        await work.remember(tables, { leadgen, form, ad, made: 'yes' });
+      }
+      return findLead(tables, work, leadgen);
     });
+    // A lead that was made and that somebody has deleted is not made again.
+    if (id === undefined) return;
+    const fetched = await fetchLead(work, leadgen);
+    const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
+    await work.transaction((tables) =>
+      fillRecord(tables, work.webhooks.resources, by(work), 'leads', id, fields),
+    );
   },
 };
 
@@ -81,8 +86,10 @@ async function fetchLead({ webhooks, integration }: Work, leadgen: string): Prom
       token: integration.token,
       timeoutMs: timeout_ms,
     });
-    if (status === 200) return object(body);
-    throw new TryAgain(`the Graph API answered ${status}`);
+    if (status !== 200) throw new TryAgain(`the Graph API answered ${status}`);
+    const lead = object(body);
+    if (!Array.isArray(lead.field_data)) throw new TryAgain('the Graph API gave no lead');
+    return lead;
   } catch (cause) {
     if (cause instanceof Unreachable) throw new TryAgain(`the Graph API: ${cause.message}`, { cause });
     throw cause;

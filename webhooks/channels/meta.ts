@@ -20,13 +20,12 @@ export type Json = Readonly<Record<string, unknown>>;
 export const object = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
 export const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.map(object) : []);
-/** A text, or a number as it was written; `''` for anything else. */
-export const text = (value: unknown): string =>
-  typeof value === 'string'
-    ? value.toWellFormed().replaceAll('\0', '')
-    : typeof value === 'number'
-      ? String(value)
-      : String((value as { source?: string } | null | undefined)?.source ?? '');
+/** A text, or a number as it was written (an exact one also after it was stored as JSON); `''` for anything else. */
+export function text(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  const written = typeof value === 'string' ? value : object(value).source;
+  return typeof written === 'string' ? written.toWellFormed().replaceAll('\0', '') : '';
+}
 
 /** The `messaging` events of Messenger and Instagram: messages that people sent, not echoes of ours. */
 export function messagingEvents(payload: Json, kind: string): ChannelEvent[] {

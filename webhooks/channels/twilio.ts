@@ -2,6 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { isOneOf } from '../secrets.ts';
 import type { Channel, Delivery } from './channel.ts';
 import { keepMessage } from './messages.ts';
+import { object, text } from './meta.ts';
 
 const form = ({ raw }: Delivery) => new URLSearchParams(raw.toString('utf8'));
 
@@ -16,6 +17,7 @@ export const twilio: Channel = {
     const given = delivery.headers['x-twilio-signature'];
     if (typeof given !== 'string' || publicUrl === '') return false;
     const url = `${publicUrl.replace(/\/$/, '')}${delivery.url}`;
+    if (!URL.canParse(url)) return false;
     const bodySha = new URL(url).searchParams.get('bodySHA256');
     if (bodySha !== null && !isOneOf(bodySha.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]))
       return false;
@@ -28,12 +30,12 @@ export const twilio: Channel = {
   },
   events: (delivery) => {
     const fields = form(delivery);
-    const id = fields.get('MessageSid') ?? '';
+    const id = text(fields.get('MessageSid'));
     return id === '' ? [] : [{ id, data: Object.fromEntries(fields) }];
   },
   process: async ({ id, data }, work) => {
-    const { From = '', Body = '', NumMedia = '0' } = data as Record<string, string>;
-    const said = Body === '' && NumMedia !== '0' ? '[attachment]' : Body;
-    await keepMessage(work, { id, from: From, text: said.toWellFormed().replaceAll('\0', '') });
+    const { From, Body, NumMedia } = object(data);
+    const said = text(Body) || (text(NumMedia) > '0' ? '[attachment]' : '');
+    await keepMessage(work, { id, from: text(From), text: said });
   },
 };

@@ -76,6 +76,13 @@ const itemOf = (row: Readonly<Record<string, unknown>>): InboxItem => ({
 const one = (tables: Platform, { organization, id }: Pick<InboxItem, 'organization' | 'id'>) =>
   tables.updateTable('crm_inbox').where('organization_id', '=', organization).where('id', '=', id);
 
+/** Replaces what the item holds. */
+export const remember = async (tables: Platform, item: InboxItem, data: unknown): Promise<void> => {
+  await one(tables, item)
+    .set({ payload: JSON.stringify(data) })
+    .execute();
+};
+
 /** The item is processed. */
 export const finish = async (tables: Platform, item: InboxItem): Promise<void> => {
   await one(tables, item).set({ status: 'done', done_at: new Date(), error: '' }).execute();

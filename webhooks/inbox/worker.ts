@@ -3,7 +3,7 @@ import { platform, type Sealing, transaction } from '../../engine/platform/index
 import { TryAgain } from '../channels/channel.ts';
 import { channelOf } from '../channels/index.ts';
 import type { Webhooks } from '../index.ts';
-import { claim, fail, finish, type InboxItem } from './inbox.ts';
+import { claim, fail, finish, type InboxItem, remember } from './inbox.ts';
 import { openIntegration } from './integrations.ts';
 
 /** How often to look for items that other nodes received or whose time has come, in milliseconds. */
@@ -82,6 +82,7 @@ async function processItem(webhooks: Webhooks, sealing: Sealing, item: InboxItem
       integration,
       requestId: `inbox-${item.id}`,
       transaction: (work) => transaction(database, work),
+      remember: (tables, data) => remember(tables, item, data),
     },
   );
 }

@@ -1,5 +1,6 @@
 // Makes the pictures of the pages in docs/images from a fresh demo instance: npm run screenshots.
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -82,6 +83,18 @@ async function furnish(page: Page): Promise<void> {
   }
 }
 
+/** Adds channels; the secrets are nobody's. */
+async function integrate(page: Page): Promise<void> {
+  await page.goto('/setup/o/demo/integrations');
+  for (const [provider, name] of [
+    ['Telegram', 'Support bot'],
+    ['WhatsApp Cloud', 'Sales line'],
+  ] as const) {
+    const texts = { Name: name, Secret: randomBytes(16).toString('hex') };
+    await send(page, texts, { Provider: provider }, 'Add integration');
+  }
+}
+
 async function picture(page: Page, name: string, height?: number): Promise<void> {
   const path = join(images, `${name}.png`);
   const { width = 0, height: viewport = 0 } = page.viewportSize() ?? {};
@@ -103,7 +116,8 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   await furnish(page);
   await page.goto('/setup/o/demo/keys');
   await page.getByRole('button', { name: 'Revoke Trade fair app' }).click();
-  for (const name of ['keys', 'members', 'activity'] as const) {
+  await integrate(page);
+  for (const name of ['keys', 'members', 'integrations', 'activity'] as const) {
     await page.goto(`/setup/o/demo/${name}`);
     await picture(page, name);
   }

@@ -84,7 +84,7 @@ function started(
       '',
       `This database was empty, so it now holds the organization "${demo.organization}" with sample records.`,
       'Shown this once; keep them:',
-      `  login     ${demo.email}`,
+      `  login     ${demo.email} at ${url}/setup`,
       `  password  ${demo.password}`,
       `  API key   ${demo.key}`,
       '',

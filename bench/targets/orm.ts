@@ -56,7 +56,7 @@ app.post<Request>('/leads', async ({ query, body }, reply) => {
   const em = orm.em.fork();
   const now = new Date();
   const lead = em.create(Lead, {
-    organization: query.organization,
+    organizationLink: query.organization,
     created_at: now,
     updated_at: now,
     ...written(body),

@@ -8,8 +8,8 @@ import { openIntegration } from './integrations.ts';
 
 /** How often to look for items that other nodes received or whose time has come, in milliseconds. */
 const pollMs = 1000;
-/** Items processed at a time. */
-const batch = 20;
+/** Items that a node processes at a time. */
+const hands = 20;
 
 /** How long to wait after the n-th failure, in milliseconds: doubling from 2 s to an hour, a half of it by chance. */
 export function backoff(attempts: number, random: () => number = Math.random): number {
@@ -41,21 +41,39 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
       await fail(platform(database), item, reason, next);
     }
   };
+  const busy = new Set<Promise<void>>();
+  /** Whether the last look took all that it could, so that there may be more. */
+  let more = false;
+  const unreadable = (cause: { code?: string } | undefined) =>
+    app.log.warn({ code: cause?.code }, 'the inbox could not be read; trying again');
+  const begin = (item: InboxItem): void => {
+    const one = work(item)
+      .catch(unreadable)
+      .finally(() => {
+        busy.delete(one);
+        if (more) wake();
+      });
+    busy.add(one);
+  };
+  /** Takes what is due while hands are free. An item that takes long holds up none of the others. */
   const drain = async (): Promise<void> => {
     do {
       again = false;
-      const items = await claim(platform(database), batch);
-      await Promise.all(items.map(work));
-      if (items.length === batch) again = true;
-    } while (again && !stopping);
+      const free = hands - busy.size;
+      if (free === 0) return;
+      const items = await claim(platform(database), free);
+      more = items.length === free;
+      items.forEach(begin);
+    } while ((again || more) && !stopping);
   };
   const wake = () => {
     again = true;
     if (stopping || running !== undefined) return;
     running = drain()
-      .catch((cause) => app.log.warn({ code: cause?.code }, 'the inbox could not be read; trying again'))
+      .catch(unreadable)
       .finally(() => {
         running = undefined;
+        if (again) wake();
       });
   };
   const timer = setInterval(wake, pollMs).unref();
@@ -64,6 +82,7 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
     stopping = true;
     clearInterval(timer);
     await running;
+    await Promise.all(busy);
   });
   return { wake };
 }

@@ -1,0 +1,324 @@
+// The configuration file: what it may say, every mistake with its place, and how a running service follows it.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { readConfig } from '../../engine/config.ts';
+import { defaults, parseSettings, readSettings, type Settings } from '../../engine/settings/index.ts';
+import { YamlError } from '../../engine/yaml/index.ts';
+import { expressionProblem } from '../../webhooks/expressions.ts';
+import { type SettingsFile, settingsFile } from '../support/partners.ts';
+import {
+  emptyStorage,
+  project,
+  type Service,
+  type Storage,
+  serve,
+  start,
+  until,
+} from '../support/process.ts';
+
+const parse = (text: string, environment: Record<string, string> = {}): Settings =>
+  parseSettings({ file: 'config.yaml', text }, environment, expressionProblem);
+const set = {
+  INBOUND_SECRET: 'inbound',
+  BOOKING_FORMS_WHATSAPP_TOKEN: 'booking',
+  PUBLIC_URL: 'https://crm.example',
+};
+
+/** The lines told of a file; none where it is right. */
+function told(text: string): string[] {
+  try {
+    parse(text);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof YamlError, String(error));
+    return error.message.split('\n');
+  }
+}
+
+describe('what the file says', () => {
+  test('the shipped file says what holds without it', async () => {
+    const text = readFileSync(join(project, 'config.yaml'), 'utf8');
+    for (const environment of [{}, set]) assert.deepEqual(parse(text, environment), parse('{}', environment));
+    const named = Object.fromEntries(Object.keys(set).map((name) => [name, `\${${name}}`]));
+    assert.deepEqual(parse(text, named), { ...defaults });
+    assert.deepEqual(await readSettings(readConfig({}), expressionProblem), parse(text));
+  });
+
+  test('every part of the shipped file is explained', () => {
+    const lines = readFileSync(join(project, 'config.yaml'), 'utf8').split('\n');
+    for (const [index, line] of lines.entries()) {
+      if (!/^\w+:/.test(line)) continue;
+      const around = `${lines[index - 1]}${lines[index + 1]}`;
+      assert.match(around, /#/, `${index + 1}: ${line}`);
+    }
+  });
+
+  const single: readonly [string, (settings: Settings) => unknown, unknown][] = [
+    ['inbox: { attempts: 3 }', ({ inbox }) => inbox, { attempts: 3 }],
+    ['graph: { version: v1.0 }', ({ graph }) => graph, { ...defaults.graph, version: 'v1.0' }],
+    [
+      'partners: { booking_forms_whatsapp: { organization: clinic } }',
+      ({ partners }) => partners.booking_forms_whatsapp,
+      { secrets: ['booking'], organization: 'clinic' },
+    ],
+    [
+      'partners: { inbound_leads: { secrets: [a, "${INBOUND_SECRET}"] } }',
+      ({ partners }) => partners.inbound_leads.secrets,
+      ['a', 'inbound'],
+    ],
+    ['messaging: {}', ({ messaging }) => messaging, {}],
+    ['public_url: "https://other.example/"', ({ public_url }) => public_url, 'https://other.example/'],
+    ['# comments alone', ({ inbox }) => inbox, defaults.inbox],
+  ];
+  for (const [text, read, expected] of single) {
+    test(`one key: ${text}`, () => {
+      const settings = parse(text, set);
+      assert.deepEqual(read(settings), expected);
+      const { length } = Object.keys(settings);
+      assert.equal(length, Object.keys(defaults).length);
+    });
+  }
+
+  test('variables: unset and blank secrets are none, several are joined, names of prototypes are none', () => {
+    const secrets = ['${A}', '${UNSET}', '${BLANK}', '', ' ', 'x${A}${B}', '${toString}', '${__proto__}'];
+    const text = JSON.stringify({ partners: { inbound_leads: { secrets } } });
+    const settings = parse(text, { A: 'one', B: '${A}', BLANK: ' \t' });
+    assert.deepEqual(settings.partners.inbound_leads.secrets, ['one', 'xone${A}']);
+    assert.ok(Object.isFrozen(settings.partners.inbound_leads.secrets));
+  });
+});
+
+const customer = (...lines: string[]): string =>
+  [
+    'partners:',
+    '  payments:',
+    '    acme:',
+    '      organization: demo',
+    '      verify: { header: X-Key, secrets: [a] }',
+    ...lines.map((line) => `      ${line}`),
+  ].join('\n');
+const lead = 'lead: { email: "{{email}}" }';
+
+describe('every mistake with its place', () => {
+  const mistakes: readonly (readonly [text: string, ...lines: string[]])[] = [
+    ['partner: {}', '1:1  unknown key "partner". Did you mean "partners"?'],
+    ['colour: red', '1:1  unknown key "colour"'],
+    ['graph: { base_ulr: x }', '1:10  unknown key "base_ulr". Did you mean "base_url"?'],
+    ['graph: { base_url: ftp://x }', '1:20  base_url must be an address such as https://graph.facebook.com'],
+    ['graph: { version: 23 }', '1:19  version must be a version such as v23.0'],
+    ['graph: { timeout_ms: 5s }', '1:22  timeout_ms must be integer'],
+    ['inbox: { attempts: 0 }', '1:20  attempts must be >= 1'],
+    ['public_url: crm.example', '1:13  public_url must be an origin such as https://crm.example'],
+    [
+      'public_url: https://crm.example/path',
+      '1:13  public_url must be an origin such as https://crm.example',
+    ],
+    ['partners:\n  inbound_leads: { secret: [a] }', '2:20  unknown key "secret". Did you mean "secrets"?'],
+    ['partners:\n  inbound_leads: { secrets: a }', '2:29  secrets must be array'],
+    ['partners:\n  inbound_leads: { secrets: [1] }', '2:30  item 1 of secrets must be string'],
+    [
+      'partners:\n  inbound_leads: { secrets: ["${}", "${A B}", "${OK}"] }',
+      '2:30  "${}" names no environment variable',
+      '2:37  "${A B}" names no environment variable',
+    ],
+    ['partners:', '1:10  partners must be object'],
+    ['', '1:1  the file must be object'],
+    ['- a', '1:1  the file must be object'],
+    ['a: [', '1:5  Flow sequence in block collection must be sufficiently indented and end with a ]'],
+    ['inbox: {}\ninbox: {}', '2:1  Map keys must be unique'],
+    ['a: &x 1\nb: *x', '2:4  aliases (*name) are not allowed'],
+    [
+      'messaging: { demo: { sender: lgo } }',
+      '1:30  sender must be one of log, whatsapp_cloud. Did you mean "log"?',
+    ],
+    [
+      'messaging: { demo: { sender: whatsapp_cloud } }',
+      '1:14  demo lacks "phone_number_id"',
+      '1:14  demo lacks "access_token"',
+    ],
+    [customer(), '3:5  give at least one of lead.id, lead.email and lead.phone, or no lead can be found'],
+    [customer(lead, 'opportunty: {}'), '7:7  unknown key "opportunty". Did you mean "opportunity"?'],
+    [
+      customer(lead).replace('[a]', '[a], scheme: strip'),
+      '5:54  scheme must be one of key, hmac-sha256-hex, hmac-sha256-base64, stripe. Did you mean "stripe"?',
+    ],
+    [customer(lead).replace('X-Key', 'X Key'), '5:25  header must be the name of a header'],
+    [customer(lead).replace('acme', 'Acme'), '3:5  "Acme" must be lower-case letters, digits and "-"'],
+    [customer(lead).replace('demo', '""'), '4:21  name an organization'],
+    [
+      customer(lead, 'event_id: "{{lookup a b}}"'),
+      '7:17  no expression such as {{a.b}}: You specified knownHelpersOnly, but used the unknown helper lookup - 1:0',
+    ],
+    [
+      customer(lead, 'when: { "{{#each a}}{{/if}}": [a] }'),
+      "7:37  no expression such as {{a.b}}: each doesn't match if - 1:3",
+    ],
+  ];
+  for (const [text, ...lines] of mistakes) {
+    test(text.split('\n').at(-1) || 'nothing', () =>
+      assert.deepEqual(
+        told(text),
+        lines.map((line) => `config.yaml:${line}`),
+      ),
+    );
+  }
+
+  test('mistakes of all kinds are told at once', () => {
+    const text = customer('event_id: "{{#if a}}"', 'lead: { mail: "{{b" }', 'when: 5');
+    const places = told(
+      `${text}\npublic_url: "\${}"\nmessaging: { demo: { sender: whatsapp_cloud } }\ninbox: 7`,
+    ).map((line) => line.split('  ')[0]?.replace('config.yaml:', ''));
+    assert.deepEqual(
+      places.sort(),
+      ['10:14', '10:14', '11:8', '6:17', '7:15', '7:21', '8:13', '9:13', '9:13'].sort(),
+    );
+  });
+
+  for (const text of [
+    '['.repeat(20_000),
+    'a: {'.repeat(20_000),
+    `a: ${'x'.repeat(1_000_000)}`,
+    `partners: {payments: {__proto__: {}}}`,
+  ]) {
+    test(`hostile: ${text.slice(0, 40)}…`, () => assert.notDeepEqual(told(text), []));
+  }
+
+  test('a file that is not there', async () => {
+    const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
+    await assert.rejects(readSettings(config, expressionProblem), /cannot read .*no-such\.yaml: ENOENT/);
+  });
+});
+
+describe('a running service follows its file', () => {
+  const withSecret = (...secrets: string[]) => ({ partners: { inbound_leads: { secrets } } });
+  let storage: Storage;
+  let file: SettingsFile;
+  let service: Service;
+  before(async () => {
+    storage = await emptyStorage('embedded');
+    file = settingsFile(withSecret('zero-secret'));
+    service = await serve({
+      ...storage.environment,
+      ...file.environment,
+      LOG_LEVEL: 'info',
+      FROM_ENV: 'env-secret',
+    });
+  });
+  after(async () => {
+    await service.kill();
+    await storage.remove();
+  });
+  /** 400 for a secret that opens the endpoint, 401 for another, 501 where there is none. */
+  const status = async (secret: string) =>
+    (
+      await service.call('POST /webhooks/inbound-leads', {
+        body: {},
+        headers: { 'x-inbound-secret': secret },
+      })
+    ).status;
+  const becomes = (secret: string, expected: number) =>
+    until(async () => (await status(secret)) === expected, `answer ${expected} to ${secret}`);
+  const times = (text: string) => service.stderr().split(text).length - 1;
+  beforeEach(async () => {
+    file.write(withSecret('zero-secret'));
+    await becomes('zero-secret', 400);
+  });
+  // Whatever happened, nothing of it is in the log.
+  afterEach(() => assert.doesNotMatch(service.stderr(), /[a-z]+-secret/));
+
+  const ways: readonly [string, (settings: string | object) => void][] = [
+    ['written anew', (settings) => file.write(settings)],
+    ['replaced by another file', (settings) => file.replace(settings)],
+  ];
+  for (const [name, change] of ways) {
+    test(`${name}: noticed; a broken one refused with its place while the old stays; then a right one`, async () => {
+      change(withSecret('one-secret', 'zero-secret'));
+      await becomes('one-secret', 400);
+      assert.equal(await status('zero-secret'), 400, 'both for a while');
+      change(withSecret('one-secret'));
+      await becomes('zero-secret', 401);
+
+      const refused = times('refused a change');
+      change('partners:\n  inbound_leads: { secret: [broken-secret] }');
+      await until(() => times('refused a change') > refused, 'refuse the broken file');
+      assert.match(
+        service.stderr(),
+        /config\.yaml:2:20 {2}unknown key \\"secret\\"\. Did you mean \\"secrets\\"\?/,
+      );
+      assert.equal(await status('one-secret'), 400);
+      assert.equal(await status('broken-secret'), 401);
+
+      change(withSecret('two-secret'));
+      await becomes('two-secret', 400);
+      assert.equal(await status('one-secret'), 401);
+    });
+  }
+
+  test('switched off and on, with a secret from the environment', async () => {
+    file.write(withSecret('${NOT_SET}'));
+    await becomes('zero-secret', 501);
+    file.write(withSecret('${FROM_ENV}'));
+    await becomes('env-secret', 400);
+  });
+
+  test('removed: what was in force stays, and a new file is taken', async () => {
+    const refused = times('refused a change');
+    renameSync(file.path, `${file.path}.old`);
+    await until(() => times('refused a change') > refused, 'log that it is gone');
+    assert.match(service.stderr(), /cannot read .*config\.yaml: ENOENT/);
+    assert.equal(await status('zero-secret'), 400);
+    file.replace(withSecret('three-secret'));
+    await becomes('three-secret', 400);
+  });
+
+  test('a hundred quick writes: the last one counts', async () => {
+    for (let index = 0; index < 100; index++)
+      file.write(index % 2 === 0 ? 'x: [' : withSecret(`s${index}-secret`));
+    await becomes('s99-secret', 400);
+  });
+
+  test('SIGHUP reads it, also where nothing tells of changes', async () => {
+    const taken = times('took over');
+    service.signal('SIGHUP');
+    await until(() => times('took over') > taken, 'read it again');
+    assert.equal(await status('zero-secret'), 400);
+  });
+});
+
+test('a link that is turned elsewhere, as Kubernetes does it, is noticed', async () => {
+  const storage = await emptyStorage('embedded');
+  const file = settingsFile('');
+  const folder = join(dirname(file.path), 'mounted');
+  for (const name of ['a', 'b']) mkdirSync(join(folder, name), { recursive: true });
+  const inside = (name: string) => settingsFile({ partners: { inbound_leads: { secrets: [name] } } }).path;
+  symlinkSync(inside('first'), join(folder, 'a/config.yaml'));
+  symlinkSync(inside('second'), join(folder, 'b/config.yaml'));
+  symlinkSync('a', join(folder, '..data'));
+  symlinkSync('..data/config.yaml', join(folder, 'config.yaml'));
+  const service = await serve({ ...storage.environment, CRM_CONFIG: join(folder, 'config.yaml') });
+  try {
+    const opens = async (secret: string) => {
+      const headers = { 'x-inbound-secret': secret };
+      return (await service.call('POST /webhooks/inbound-leads', { body: {}, headers })).status === 400;
+    };
+    assert.ok(await opens('first'));
+    symlinkSync('b', join(folder, '..data_new'));
+    renameSync(join(folder, '..data_new'), join(folder, '..data'));
+    await until(() => opens('second'), 'take the second');
+  } finally {
+    await service.kill();
+    await storage.remove();
+  }
+});
+
+test('a service with a broken file does not start and says why', async () => {
+  const storage = await emptyStorage('embedded');
+  const file = settingsFile('inbox: { attempts: many }');
+  const { code, stdout, stderr } = await start(['serve'], { ...storage.environment, ...file.environment })
+    .ended;
+  assert.deepEqual([code, stdout], [1, '']);
+  assert.match(stderr, /config\.yaml:1:20 {2}attempts must be integer/);
+  await storage.remove();
+});

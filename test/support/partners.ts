@@ -1,0 +1,142 @@
+// Partners: settings files of a test's own, and signatures as the providers make them, independent of the service's.
+import assert from 'node:assert/strict';
+import { createHash, createHmac } from 'node:crypto';
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { platform, sealing } from '../../engine/platform/index.ts';
+import { addIntegration } from '../../webhooks/inbox/integrations.ts';
+import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
+import { command, fresh } from './people.ts';
+
+/** A settings file in a folder of its own, removed when the tests are done. */
+export interface SettingsFile {
+  readonly path: string;
+  /** The environment that names it. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Writes it anew: a YAML text, or a value. */
+  readonly write: (settings: string | object) => void;
+  /** Puts another file in its place, as editors do. */
+  readonly replace: (settings: string | object) => void;
+}
+
+/** JSON is YAML, so a value may be written as it is. */
+const yaml = (settings: string | object): string =>
+  typeof settings === 'string' ? settings : JSON.stringify(settings, null, 2);
+
+// Hooks of node:test would remove a file that a hook made as soon as that hook is done.
+const folders: { remove: () => void }[] = [];
+process.once('exit', () => {
+  for (const folder of folders) folder.remove();
+});
+
+/** Makes a settings file. @param environment further variables, such as the secrets that it refers to */
+export function settingsFile(
+  settings: string | object,
+  environment: Readonly<Record<string, string>> = {},
+): SettingsFile {
+  const folder = temporaryFolder();
+  folders.push(folder);
+  const path = join(folder.path, 'config.yaml');
+  const write = (next: string | object) => writeFileSync(path, yaml(next));
+  write(settings);
+  return {
+    path,
+    environment: { ...environment, CRM_CONFIG: path },
+    write,
+    replace: (next) => {
+      writeFileSync(`${path}.new`, yaml(next));
+      renameSync(`${path}.new`, path);
+    },
+  };
+}
+
+type Bytes = string | Buffer;
+
+/** Hex HMAC-SHA256. */
+export const hmacHex = (secret: string, raw: Bytes): string =>
+  createHmac('sha256', secret).update(raw).digest('hex');
+/** Base64 HMAC-SHA256. */
+export const hmacBase64 = (secret: string, raw: Bytes): string =>
+  createHmac('sha256', secret).update(raw).digest('base64');
+export const sha256 = (raw: Bytes): string => createHash('sha256').update(raw).digest('hex');
+export const nowSeconds = (): number => Math.floor(Date.now() / 1000);
+
+/** Stripe-Signature, with a v1 for each secret. */
+export const stripeSignature = (secrets: readonly string[], raw: Bytes, time = nowSeconds()): string =>
+  [`t=${time}`, ...secrets.map((secret) => `v1=${hmacHex(secret, `${time}.${raw}`)}`)].join(',');
+
+/** X-Hub-Signature-256, as Meta's channels send it. */
+export const metaSignature = (secret: string, raw: Bytes): string => `sha256=${hmacHex(secret, raw)}`;
+
+/** X-Twilio-Signature of a form, or of an address alone. */
+export const twilioSignature = (secret: string, url: string, form: Readonly<Record<string, string>> = {}) =>
+  createHmac('sha1', secret)
+    .update(
+      url +
+        Object.keys(form)
+          .sort()
+          .map((key) => key + form[key])
+          .join(''),
+    )
+    .digest('base64');
+
+/** An integration that was added. */
+export interface Added {
+  readonly id: string;
+  readonly path: string;
+  readonly verifyToken: string;
+  readonly secret: string;
+  readonly token: string;
+  readonly organization: Organization;
+}
+
+/** Adds an integration with secrets that no other has. */
+export async function integrate(
+  { config, database }: Instance,
+  organization: Organization,
+  provider: string,
+): Promise<Added> {
+  const secret = fresh(`${provider}-secret`);
+  const token = fresh(`${provider}-token`);
+  const given = { organization: organization.id, provider, name: provider, secret, token };
+  const by = command({ config });
+  const added = await addIntegration(platform(database), by, sealing(config), given);
+  return { ...added, secret, token, organization };
+}
+
+/** Sends a delivery of one of Meta's channels, signed. */
+export function deliver(
+  { call }: Pick<Instance, 'call'>,
+  { path, secret }: Pick<Added, 'path' | 'secret'>,
+  payload: unknown,
+): Promise<Answer> {
+  const body = typeof payload === 'string' ? payload : JSON.stringify(payload);
+  return call(`POST ${path}`, { body, headers: { 'x-hub-signature-256': metaSignature(secret, body) } });
+}
+
+/** How many items of an integration's inbox have each status. */
+export async function inboxOf({ database }: Instance, { id }: Pick<Added, 'id'>) {
+  return platform(database)
+    .selectFrom('crm_inbox')
+    .selectAll()
+    .where('integration_id', '=', id)
+    .orderBy('id')
+    .execute();
+}
+
+/** An integer in an answer, as its text says it: ids are 64 bits wide. */
+export function integerIn({ text }: Answer, key: string): string {
+  const found = new RegExp(`"${key}":(\\d+)`).exec(text)?.[1];
+  return found ?? assert.fail(`no integer ${key} in ${text}`);
+}
+
+/** A record as the API gives it. */
+export async function record(
+  { call }: Pick<Instance, 'call'>,
+  { key }: Pick<Organization, 'key'>,
+  path: string,
+): Promise<Record<string, unknown>> {
+  const answer = await call(`GET /api/v1/${path}`, { key });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json;
+}

@@ -1,0 +1,303 @@
+// Messaging send (contract section 4.3): who may, what a message needs, what the sender gets, and its failures.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { platform } from '../../engine/platform/index.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { type Node, secondNode } from '../support/people.ts';
+import { type Behaviour, startProvider } from '../support/providers.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const request = 'POST /api/booking-forms/whatsapp';
+const token = 'the-booking-token';
+const older = 'the-older-token';
+const accessToken = 'the-access-token';
+const timeoutMs = 1000;
+const provider = await startProvider();
+after(() => provider.close());
+
+const settings = {
+  partners: { booking_forms_whatsapp: { secrets: ['${TOKEN}', '${OLDER}'], organization: 'clinic' } },
+  messaging: {
+    clinic: {
+      sender: 'whatsapp_cloud',
+      phone_number_id: '1055501',
+      access_token: '${ACCESS}',
+      templates: { booked: { name: 'booking_confirmed', language: 'en_US' } },
+    },
+  },
+  graph: { base_url: provider.url, version: 'v23.0', timeout_ms: timeoutMs },
+};
+const variables = { TOKEN: token, OLDER: older, ACCESS: accessToken };
+const { environment } = settingsFile(settings, variables);
+const good = { to: '+49 (155) 501-00', message: 'See you at 9' };
+
+onBothDrivers(
+  'messaging send',
+  (instance) => {
+    let clinic: Organization;
+    const nodes: Node[] = [];
+    /** A node with other settings. */
+    const node = async (changed: object, change: Record<string, string> = {}) => {
+      const file = settingsFile({ ...settings, ...changed });
+      const made = await secondNode(instance(), {
+        settingsFile: file.path,
+        environment: { ...variables, ...change },
+      });
+      nodes.push(made);
+      return made;
+    };
+    const partner = (changed: object) => ({
+      partners: { booking_forms_whatsapp: { ...settings.partners.booking_forms_whatsapp, ...changed } },
+    });
+    before(async () => {
+      await instance().organization('first');
+      clinic = await instance().organization('clinic');
+    });
+    beforeEach(() => {
+      provider.behave('fine');
+      provider.asked.length = 0;
+    });
+    after(async () => {
+      provider.behave('fine');
+      for (const each of nodes) await each.close();
+    });
+    const post = (body: unknown, key = token, on: Pick<Node, 'call'> = instance()) =>
+      on.call(request, { key, body });
+    const messages = () =>
+      platform(instance().database)
+        .selectFrom('crm_messages')
+        .selectAll()
+        .where('organization_id', '=', clinic.id)
+        .orderBy('id', 'desc')
+        .execute();
+
+    test('not configured: 501, whatever is sent', async () => {
+      const off = [await node(partner({ secrets: [] })), await node({}, { TOKEN: ' ', OLDER: '' })];
+      for (const each of off) {
+        for (const body of [good, '{', {}]) assert.equal((await post(body, token, each)).status, 501);
+        assert.equal((await each.call(request)).status, 501);
+      }
+    });
+
+    test('the right token sends it once, and it is kept', async () => {
+      for (const key of [token, older]) {
+        provider.asked.length = 0;
+        const answer = await post(good, key);
+        assert.equal(answer.status, 200, answer.text);
+        assert.deepEqual(Object.keys(answer.json), ['ok', 'message_id']);
+        const [asked, ...more] = provider.asked;
+        assert.deepEqual(more, []);
+        assert.equal(asked?.path, '/v23.0/1055501/messages');
+        assert.equal(asked?.headers.authorization, `Bearer ${accessToken}`);
+        assert.deepEqual(asked?.body, {
+          messaging_product: 'whatsapp',
+          to: '+4915550100',
+          type: 'text',
+          text: { body: 'See you at 9' },
+        });
+        const [kept] = await messages();
+        assert.deepEqual(
+          [kept?.recipient, kept?.body, kept?.status, kept?.provider_id, kept?.error],
+          [good.to, good.message, 'sent', answer.json.message_id, null],
+        );
+      }
+    });
+
+    const bad: readonly [string, () => Record<string, string>][] = [
+      ['none', () => ({})],
+      ['a wrong one', () => ({ authorization: 'Bearer wrong' })],
+      ['an empty one', () => ({ authorization: 'Bearer ' })],
+      ['a beginning', () => ({ authorization: `Bearer ${token.slice(1)}` })],
+      ['Basic', () => ({ authorization: `Basic ${token}` })],
+      ['the header of another endpoint', () => ({ 'x-inbound-secret': token })],
+      ["the organization's API key", () => ({ authorization: `Bearer ${clinic.key}` })],
+      ['the access token of the sender', () => ({ authorization: `Bearer ${accessToken}` })],
+    ];
+    for (const [name, headers] of bad) {
+      test(`token: ${name} → 401 before the body is looked at`, async () => {
+        for (const body of [good, '{', {}]) {
+          const answer = await instance().call(request, { body, headers: headers() });
+          assert.equal(answer.status, 401);
+          assertErrorShape(answer);
+        }
+        assert.deepEqual(provider.asked, []);
+      });
+    }
+
+    test('the token does not open the API', async () => {
+      assert.equal((await instance().call('GET /api/v1/leads', { key: token })).status, 401);
+    });
+
+    const refused: readonly [string, unknown, (readonly string[])?][] = [
+      ['nothing', {}, ['to', 'message']],
+      ['no to', { message: 'x' }, ['to']],
+      ['no message', { to: '+4915550100' }, ['message']],
+      ['blanks', { to: ' ', message: '\n' }, ['to', 'message']],
+      ['nulls', { to: null, message: null }, ['to', 'message']],
+      [
+        'numbers',
+        { to: 4915550100, message: 1, name: 2, template: 3 },
+        ['to', 'message', 'name', 'template'],
+      ],
+      ['a header in to', { to: '+4915550100\r\nX: y', message: 'x' }, ['to']],
+      ['a word as to', { to: 'everybody', message: 'x' }, ['to']],
+      ['a path as to', { to: '../../me', message: 'x' }, ['to']],
+      ['an unknown template', { ...good, template: 'nobody' }, ['template']],
+      ['a template called __proto__', { ...good, template: '__proto__' }, ['template']],
+      ['a template with a path', { ...good, template: '../templates/confirmation' }, ['template']],
+      ['a lone surrogate', '{"to":"+4915550100","message":"\\udc00"}', ['message']],
+      ['no JSON', '{"to":'],
+      ['an array', [good]],
+    ];
+    for (const [name, body, fields] of refused) {
+      test(`body: ${name} → 400, nothing is sent or kept`, async () => {
+        const before = (await messages()).length;
+        const answer = await post(body);
+        assert.equal(answer.status, 400, answer.text);
+        assertErrorShape(answer);
+        const wrong = answer.json.fields as { field: string }[] | undefined;
+        assert.deepEqual(
+          wrong?.map(({ field }) => field),
+          fields,
+        );
+        assert.deepEqual(provider.asked, []);
+        assert.equal((await messages()).length, before);
+      });
+    }
+
+    test('an organization that there is not → 404, after the body is judged', async () => {
+      const lost = await node(partner({ organization: 'nobody' }));
+      assert.equal((await post({}, token, lost)).status, 400);
+      assert.equal((await post(good, token, lost)).status, 404);
+      assert.deepEqual(provider.asked, []);
+    });
+
+    const sent: readonly [string, Record<string, string>, object][] = [
+      [
+        'what looks like a template is data',
+        { message: '{{name}} {{constructor}} {{#each x}}' },
+        { text: { body: '{{name}} {{constructor}} {{#each x}}' } },
+      ],
+      [
+        'no HTML entities',
+        { message: `O'Neil & "Söhne" <b> 😀` },
+        { text: { body: `O'Neil & "Söhne" <b> 😀` } },
+      ],
+      [
+        'our template',
+        { name: "O'Neil & {{message}}", message: '<9>', template: 'confirmation' },
+        { text: { body: "Hello O'Neil & {{message}},\n\n<9>" } },
+      ],
+      [
+        'our template without a name',
+        { message: 'nine', template: 'confirmation' },
+        { text: { body: 'Hello,\n\nnine' } },
+      ],
+      ['an empty template is none', { message: 'nine', template: '' }, { text: { body: 'nine' } }],
+      [
+        "a provider's template",
+        { name: 'Ann', message: '{{1}}', template: 'booked' },
+        {
+          type: 'template',
+          text: undefined,
+          template: {
+            name: 'booking_confirmed',
+            language: { code: 'en_US' },
+            components: [
+              {
+                type: 'body',
+                parameters: [
+                  { type: 'text', text: 'Ann' },
+                  { type: 'text', text: '{{1}}' },
+                ],
+              },
+            ],
+          },
+        },
+      ],
+    ];
+    for (const [name, body, expected] of sent) {
+      test(`sent: ${name}`, async () => {
+        const answer = await post({ ...good, ...body });
+        assert.equal(answer.status, 200, answer.text);
+        const got = provider.asked[0]?.body as Record<string, unknown>;
+        for (const [key, value] of Object.entries(expected)) assert.deepEqual(got[key], value);
+        assert.equal((await messages())[0]?.body, body.message, 'kept as it was given');
+      });
+    }
+
+    const failures: readonly [Behaviour, RegExp][] = [
+      ['failing', /^WhatsApp answered 500$/],
+      ['slow', /^no answer in time$/],
+      ['huge', /^the answer is too large$/],
+      ['endless', /^the answer is too large$/],
+      ['redirect', /^WhatsApp answered 307$/],
+      ['no json', /^WhatsApp answered 200$/],
+      ['other json', /^WhatsApp answered 200$/],
+    ];
+    describe('a sender that does not take it → 502, asked once, kept with its reason', () => {
+      for (const [behaviour, reason] of failures) {
+        test(behaviour, async () => {
+          provider.behave(behaviour);
+          const start = performance.now();
+          const answer = await post({ ...good, message: `to one that is ${behaviour}` });
+          assert.equal(answer.status, 502, answer.text);
+          assert.ok(performance.now() - start < timeoutMs + 4000, 'bounded wait');
+          assertErrorShape(answer);
+          assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
+          assert.equal(provider.asked.length, 1, 'never twice');
+          const [kept] = await messages();
+          assert.deepEqual(
+            [kept?.body, kept?.status, kept?.provider_id],
+            [`to one that is ${behaviour}`, 'failed', null],
+          );
+          assert.match(kept?.error ?? '', reason);
+        });
+      }
+
+      test('refused connections, and back again', async () => {
+        await provider.shut();
+        try {
+          const answer = await post({ ...good, message: 'to nobody' });
+          assert.equal(answer.status, 502, answer.text);
+          const [kept] = await messages();
+          assert.deepEqual([kept?.body, kept?.status, kept?.error], ['to nobody', 'failed', 'no connection']);
+        } finally {
+          await provider.open();
+        }
+        assert.equal((await post(good)).status, 200);
+      });
+
+      const unsent: readonly [string, () => Promise<Node>, Record<string, string>, RegExp][] = [
+        ['no sender', () => node({ messaging: {} }), {}, /no sender/],
+        ['no access token', () => node({}, { ACCESS: '' }), {}, /access token is not set/],
+        ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
+      ];
+      for (const [name, made, body, reason] of unsent) {
+        test(`${name}: not even asked`, async () => {
+          assert.equal((await post({ ...good, ...body }, token, await made())).status, 502);
+          assert.deepEqual(provider.asked, []);
+          assert.match((await messages())[0]?.error ?? '', reason);
+        });
+      }
+    });
+
+    test('a redirect is never followed', () => assert.deepEqual(provider.strayed, []));
+
+    test('the log sender sends nothing and answers', async () => {
+      const logging = await node({ messaging: { clinic: { sender: 'log' } } });
+      const answer = await post(good, token, logging);
+      assert.equal(answer.status, 200, answer.text);
+      assert.match(String(answer.json.message_id), /^log\./);
+      assert.deepEqual(provider.asked, []);
+      assert.equal((await messages())[0]?.provider_id, answer.json.message_id);
+    });
+
+    test('other methods → 405', async () => {
+      const answer = await instance().call('GET /api/booking-forms/whatsapp', { key: token });
+      assert.equal(answer.status, 405);
+    });
+  },
+  { environment },
+);

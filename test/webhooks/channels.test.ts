@@ -1,0 +1,425 @@
+// Channel webhooks (contract section 4.5): proved on the raw bytes, stored once per event, answered, processed after.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { platform, sealing } from '../../engine/platform/index.ts';
+import { openIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { providers, publicUrl, type Sends, twilioForm, whatsappBody } from '../support/channels.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import {
+  type Added,
+  deliver,
+  inboxOf,
+  integrate,
+  metaSignature,
+  settingsFile,
+  sha256,
+  twilioSignature,
+} from '../support/partners.ts';
+import { command, dump, secondNode } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { startProvider } from '../support/providers.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const graph = await startProvider();
+after(() => graph.close());
+const { environment } = settingsFile({
+  public_url: publicUrl,
+  graph: { base_url: graph.url, timeout_ms: 1000 },
+});
+let ids = 1_000_000;
+/** Digits, so that every provider can have it as an id. */
+const freshId = () => String(++ids);
+
+onBothDrivers(
+  'channels',
+  (instance) => {
+    let organization: Organization;
+    let other: Organization;
+    const added: Record<string, Added> = {};
+    before(async () => {
+      organization = await instance().organization('acme');
+      other = await instance().organization('other');
+      for (const { provider } of providers)
+        added[provider] = await integrate(instance(), organization, provider);
+    });
+    const of = (provider: string): Added => added[provider] ?? assert.fail(provider);
+    const post = (
+      { provider, type }: Sends,
+      raw: string,
+      headers: Record<string, string>,
+      path = of(provider).path,
+    ) => instance().call(`POST ${path}`, { body: raw, headers: { 'content-type': type, ...headers } });
+    const right = (sends: Sends, raw: string) => post(sends, raw, sends.headers(of(sends.provider), raw));
+    const stored = async ({ provider, eventId }: Sends, id: string) =>
+      (await inboxOf(instance(), of(provider))).filter(({ event_id }) => event_id === eventId(id));
+    const received = async (provider: string) =>
+      platform(instance().database)
+        .selectFrom('crm_received_messages')
+        .selectAll()
+        .where('integration_id', '=', of(provider).id)
+        .execute();
+
+    for (const sends of providers) {
+      const { provider, handshake, type, body, headers, reply, from } = sends;
+      describe(provider, () => {
+        const ask = (query: Record<string, string>) =>
+          instance().call(`GET ${of(provider).path}?${new URLSearchParams(query)}`);
+        const mode = { 'hub.mode': 'subscribe' };
+        if (handshake) {
+          test('handshake: the right token gets its challenge back, as plain text', async () => {
+            for (const challenge of ['1158201444', '<script>alert(1)</script>', '']) {
+              const answer = await ask({
+                ...mode,
+                'hub.verify_token': of(provider).verifyToken,
+                'hub.challenge': challenge,
+              });
+              assert.deepEqual([answer.status, answer.text], [200, challenge]);
+              assert.match(answer.headers.get('content-type') ?? '', /^text\/plain/);
+              assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
+            }
+          });
+          const refused: readonly [string, () => Record<string, string>][] = [
+            ['a wrong token', () => ({ ...mode, 'hub.verify_token': 'wrong', 'hub.challenge': '<b>1' })],
+            ['an empty token', () => ({ ...mode, 'hub.verify_token': '', 'hub.challenge': '1' })],
+            ['no token', () => ({ ...mode, 'hub.challenge': '1' })],
+            [
+              'the app secret as token',
+              () => ({ ...mode, 'hub.verify_token': of(provider).secret, 'hub.challenge': '1' }),
+            ],
+            [
+              'another mode',
+              () => ({
+                'hub.mode': 'unsubscribe',
+                'hub.verify_token': of(provider).verifyToken,
+                'hub.challenge': '1',
+              }),
+            ],
+            ['no mode', () => ({ 'hub.verify_token': of(provider).verifyToken, 'hub.challenge': '1' })],
+            ['no challenge', () => ({ ...mode, 'hub.verify_token': of(provider).verifyToken })],
+            ['nothing', () => ({})],
+          ];
+          for (const [name, query] of refused) {
+            test(`handshake: ${name} → 403, and nothing comes back`, async () => {
+              const answer = await ask(query());
+              assert.equal(answer.status, 403);
+              assertErrorShape(answer);
+              assert.doesNotMatch(answer.text, /<b>/);
+            });
+          }
+        } else {
+          test('there is no handshake: GET → 405', async () => assert.equal((await ask(mode)).status, 405));
+        }
+
+        test('a signed delivery is answered as the provider wants, stored once, and processed', async () => {
+          const id = freshId();
+          for (let times = 0; times < 3; times++) {
+            const answer = await right(sends, body(id, 'Grüße & <b>{{x}}</b> 😀'));
+            assert.deepEqual([answer.status, answer.text], [200, reply.body]);
+            assert.match(answer.headers.get('content-type') ?? '', reply.type);
+          }
+          assert.equal((await stored(sends, id)).length, 1);
+          if (from === undefined) return;
+          await until(async () => (await stored(sends, id))[0]?.status === 'done', 'process it');
+          const kept = (await received(provider)).filter(({ provider_id }) => provider_id === id);
+          assert.deepEqual(
+            kept.map((message) => [message.sender, message.body]),
+            [[from, 'Grüße & <b>{{x}}</b> 😀']],
+          );
+        });
+
+        test('20 times at once: stored once', async () => {
+          const id = freshId();
+          const answers = await Promise.all(Array.from({ length: 20 }, () => right(sends, body(id))));
+          assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+          assert.equal((await stored(sends, id)).length, 1);
+        });
+
+        test('a wrong signature → 401 whatever the body, and nothing is stored', async () => {
+          const id = freshId();
+          const raw = body(id);
+          const good = headers(of(provider), raw);
+          const [name = ''] = Object.keys(good);
+          const signature = good[name] ?? '';
+          const flip = (at: number) =>
+            `${signature.slice(0, at)}${signature[at] === 'a' ? 'b' : 'a'}${signature.slice(at + 1)}`;
+          const wrong: readonly [string, Record<string, string>][] = [
+            [raw, {}],
+            [raw, { [name]: '' }],
+            [raw, { [name]: flip(8) }],
+            [raw, { [name]: flip(signature.length - 3) }],
+            [raw, { [name]: signature.slice(0, -1) }],
+            [raw, { [name]: `${signature}, ${signature}` }],
+            [raw, headers({ ...of(provider), secret: 'another' }, raw)],
+            [raw, headers({ ...of(provider), secret: '' }, raw)],
+            [raw, headers({ ...of(provider), secret: of(provider).token }, raw)],
+            [raw, { authorization: `Bearer ${organization.key}` }],
+            [raw, { authorization: `Bearer ${of(provider).secret}` }],
+            ['{', {}],
+            // Telegram sends its secret, the others sign the bytes.
+            ...(provider === 'telegram'
+              ? []
+              : ([
+                  [raw.replace('1', '2'), good],
+                  [`${raw} `, good],
+                ] as [string, Record<string, string>][])),
+          ];
+          for (const [index, [bytes, given]] of wrong.entries()) {
+            const answer = await post(sends, bytes, given);
+            assert.equal(answer.status, 401, `${index}: ${answer.text}`);
+            assertErrorShape(answer);
+          }
+          assert.deepEqual(await stored(sends, id), []);
+        });
+
+        test('3 MB are taken, more than 4 MiB are not', async () => {
+          const id = freshId();
+          assert.equal((await right(sends, body(id, 'x'.repeat(3_000_000)))).status, 200);
+          assert.equal((await stored(sends, id)).length, 1);
+          const large = await right(sends, body(freshId(), 'x'.repeat(4 * 1024 * 1024)));
+          assert.equal(large.status, 413);
+          assertErrorShape(large);
+        });
+
+        test('a signed body of another type → 400', async () => {
+          const raw = body(freshId());
+          for (const other of [
+            'text/plain',
+            'text/xml',
+            'multipart/form-data; boundary=x',
+            'application/jsonx',
+          ]) {
+            const answer = await post(sends, raw, { ...headers(of(provider), raw), 'content-type': other });
+            assert.equal(answer.status, 400, other);
+          }
+        });
+
+        test('signed nonsense is refused or ignored, never a failure', async () => {
+          const bodies =
+            type === 'application/json'
+              ? [
+                  '{',
+                  '',
+                  '[]',
+                  'null',
+                  '7',
+                  '{}',
+                  '{"object":"page"}',
+                  '{"object":"page","entry":7}',
+                  '{"update_id":{"source":{"toString":1}}}',
+                  '{"object":"page","entry":[null,{"changes":[null,{"field":"leadgen","value":{"leadgen_id":{"source":{"toString":1}}}}],"messaging":[{"message":{"mid":{"source":[]}}},5]}]}',
+                  `${'['.repeat(100_000)}`,
+                  '{"update_id":"\\u0000"}',
+                ]
+              : ['', 'MessageSid', 'MessageSid=&x=%', 'MessageSid=%00&From=%00&Body=%ED%A0%80', '%%%'];
+          for (const raw of bodies) {
+            const answer = await right(sends, raw);
+            assert.ok([200, 400].includes(answer.status), `${raw.slice(0, 40)}: ${answer.status}`);
+          }
+        });
+
+        test('an address that is not its own → 404, before anything is proved', async () => {
+          const raw = body(freshId());
+          const good = headers(of(provider), raw);
+          const { path } = of(provider);
+          const [neighbour = ''] = providers.map((each) => each.provider).filter((each) => each !== provider);
+          const paths = [
+            path.replace(provider, 'nobody'),
+            path.replace(`/${provider}/`, '/__proto__/'),
+            path.replace(`/${provider}/`, `/${neighbour}/`),
+            `${path}x`,
+            path.slice(0, -1),
+            path.replace(/[^/]+$/, 'x'.repeat(24)),
+            path.replace(/[^/]+$/, '%00'),
+            path.replace(/[^/]+$/, ''),
+          ];
+          for (const each of paths) {
+            for (const given of [good, {}])
+              assert.equal((await post(sends, raw, given, each)).status, 404, each);
+            assert.equal((await instance().call(`GET ${each}`)).status, 404, each);
+          }
+        });
+
+        test('switched off → 404, switched on again → 200', async () => {
+          const one = await integrate(instance(), organization, provider);
+          const raw = body(freshId());
+          const status = async () => (await post(sends, raw, headers(one, raw), one.path)).status;
+          const turn = (on: boolean) =>
+            switchIntegration(
+              platform(instance().database),
+              command(instance()),
+              organization.id,
+              one.id,
+              on,
+            );
+          assert.equal(await status(), 200);
+          await turn(false);
+          assert.equal(await status(), 404);
+          await turn(true);
+          assert.equal(await status(), 200);
+        });
+
+        test('the same event of another integration is another one', async () => {
+          const foreign = await integrate(instance(), other, provider);
+          const raw = body(freshId());
+          assert.equal((await post(sends, raw, headers(of(provider), raw), foreign.path)).status, 401);
+          assert.equal((await right(sends, raw)).status, 200);
+          assert.equal((await post(sends, raw, headers(foreign, raw), foreign.path)).status, 200);
+          assert.equal((await inboxOf(instance(), foreign)).length, 1);
+        });
+      });
+    }
+
+    test('secrets are encrypted at rest, and open again', async () => {
+      const text = await dump(instance());
+      for (const { secret, token, verifyToken, id } of Object.values(added)) {
+        for (const hidden of [secret, token, verifyToken]) assert.ok(!text.includes(hidden), hidden);
+        const sealed = sealing(instance().config);
+        const opened = await openIntegration(platform(instance().database), sealed, {
+          organization: organization.id,
+          id,
+        });
+        assert.deepEqual([opened?.secret, opened?.token], [secret, token]);
+        assert.equal(
+          await openIntegration(platform(instance().database), sealed, { organization: other.id, id }),
+          undefined,
+        );
+      }
+    });
+
+    test('the answer does not wait for processing', async () => {
+      graph.behave('slow');
+      const [, leads = assert.fail()] = providers;
+      const id = freshId();
+      assert.equal((await right(leads, leads.body(id))).status, 200);
+      assert.equal((await stored(leads, id))[0]?.status, 'waiting');
+      graph.behave('fine');
+    });
+
+    describe('WhatsApp statuses', () => {
+      const orders: readonly [readonly string[], string][] = [
+        [['sent', 'delivered', 'read'], 'read'],
+        [['read', 'delivered', 'sent'], 'read'],
+        [['delivered', 'sent'], 'delivered'],
+        [['failed'], 'failed'],
+        [['sent', 'sent'], 'sent'],
+      ];
+      for (const [order, expected] of orders) {
+        test(`${order.join(', ')} → ${expected}`, async () => {
+          const id = `wamid.${freshId()}`;
+          const tables = platform(instance().database);
+          for (const { id: organization_id } of [organization, other]) {
+            const sent = {
+              recipient: '1',
+              body: 'x',
+              template: '',
+              status: 'sent',
+              provider_id: id,
+              error: null,
+            };
+            await tables
+              .insertInto('crm_messages')
+              .values({ organization_id, ...sent })
+              .execute();
+          }
+          for (const status of order) {
+            const raw = whatsappBody({ statuses: [{ id, status, timestamp: '1', recipient_id: '1' }] });
+            assert.equal((await deliver(instance(), of('whatsapp'), raw)).status, 200);
+            await until(
+              async () =>
+                (await inboxOf(instance(), of('whatsapp'))).every((item) => item.status !== 'waiting'),
+              'process all',
+            );
+          }
+          const rows = await tables
+            .selectFrom('crm_messages')
+            .selectAll()
+            .where('provider_id', '=', id)
+            .execute();
+          const statusOf = ({ id: owner }: Organization) =>
+            rows.find((row) => String(row.organization_id) === owner)?.status;
+          assert.deepEqual([statusOf(organization), statusOf(other)], [expected, 'sent']);
+        });
+      }
+    });
+
+    test('Messenger: echoes of our own messages, and deliveries of the other kind, are nothing', async () => {
+      const before = (await inboxOf(instance(), of('messenger'))).length;
+      const echo = {
+        object: 'page',
+        entry: [{ messaging: [{ message: { mid: freshId(), is_echo: true } }, { delivery: {} }] }],
+      };
+      for (const payload of [echo, { ...echo, object: 'instagram' }, { object: 'page', entry: [] }]) {
+        assert.equal((await deliver(instance(), of('messenger'), payload)).status, 200);
+      }
+      assert.equal((await inboxOf(instance(), of('messenger'))).length, before);
+    });
+
+    test('Telegram: updates without a message are done without one; ids beyond 2^53 stay exact', async () => {
+      const telegram = providers.find(({ provider }) => provider === 'telegram') ?? assert.fail();
+      const messages = (await received('telegram')).length;
+      const id = freshId();
+      await right(telegram, `{"update_id":${id},"my_chat_member":{}}`);
+      const large = ['9007199254740993', '9007199254740992'];
+      for (const each of large) await right(telegram, telegram.body(each));
+      for (const each of [id, ...large]) {
+        await until(async () => (await stored(telegram, each))[0]?.status === 'done', `process ${each}`);
+      }
+      assert.equal((await received('telegram')).length, messages + 2);
+    });
+
+    test('Twilio: the public address counts, and the digest of a body that is no form', async () => {
+      const { path, secret } = of('twilio');
+      const form = twilioForm(`SM${freshId()}`, '');
+      const raw = new URLSearchParams(form).toString();
+      const type = 'application/x-www-form-urlencoded';
+      const send = async (
+        url: string,
+        signature: string,
+        body = raw,
+        contentType = type,
+        on = instance().call,
+      ) =>
+        (
+          await on(`POST ${url}`, {
+            body,
+            headers: { 'content-type': contentType, 'x-twilio-signature': signature },
+          })
+        ).status;
+      assert.equal(await send(path, twilioSignature(secret, `http://crm.example${path}`, form)), 401);
+      assert.equal(await send(path, twilioSignature(secret, `${instance().url}${path}`, form)), 401);
+      assert.equal(await send(`${path}?a=1`, twilioSignature(secret, `${publicUrl}${path}`, form)), 401);
+      assert.equal(await send(`${path}?a=1`, twilioSignature(secret, `${publicUrl}${path}?a=1`, form)), 200);
+      const json = '{"a":1}';
+      const digested = `${path}?bodySHA256=${sha256(json)}`;
+      const signature = twilioSignature(secret, `${publicUrl}${digested}`);
+      assert.equal(await send(digested, signature, json, 'application/json'), 200);
+      assert.equal(await send(digested, signature, '{"a":2}', 'application/json'), 401);
+      for (const public_url of ['', '${NO_ADDRESS}', '${BAD}']) {
+        const file = settingsFile({ public_url });
+        const node = await secondNode(instance(), { settingsFile: file.path, environment: { BAD: 'crm' } });
+        assert.equal(
+          await send(path, twilioSignature(secret, path, form), raw, type, node.call),
+          401,
+          public_url,
+        );
+        await node.close();
+      }
+    });
+
+    test('a signature in capitals is the same; another algorithm is none', async () => {
+      const [whatsapp = assert.fail()] = providers;
+      const raw = whatsapp.body(freshId());
+      const { secret } = of('whatsapp');
+      const signature = metaSignature(secret, raw);
+      for (const [given, status] of [
+        [signature.toUpperCase(), 200],
+        [signature.replace('sha256', 'sha1'), 401],
+        [signature.slice(7), 401],
+      ] as const) {
+        assert.equal((await post(whatsapp, raw, { 'x-hub-signature-256': given })).status, status);
+      }
+      assert.equal((await post(whatsapp, raw, { 'x-hub-signature': signature })).status, 401);
+    });
+  },
+  { environment },
+);

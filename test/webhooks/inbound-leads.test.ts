@@ -1,0 +1,285 @@
+// Inbound leads (contract section 4.2): who may, what a lead needs, what is kept, in this order of checks.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { integerIn, record, settingsFile } from '../support/partners.ts';
+import { exchange, type Node, secondNode } from '../support/people.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const path = '/webhooks/inbound-leads';
+const request = `POST ${path}`;
+const secret = 'the-inbound-secret';
+const older = 'the-older-secret';
+const settings = { partners: { inbound_leads: { secrets: ['${INBOUND_SECRET}', '${OLDER}', '${UNSET}'] } } };
+const { environment } = settingsFile(settings, { INBOUND_SECRET: secret, OLDER: older });
+
+onBothDrivers(
+  'inbound leads',
+  (instance) => {
+    let first: Organization;
+    let second: Organization;
+    /** Nodes on which the endpoint is not configured. */
+    const off: Node[] = [];
+    before(async () => {
+      first = await instance().organization('first');
+      second = await instance().organization('second');
+      for (const value of [undefined, '', ' \t ']) {
+        const config = settingsFile({ partners: { inbound_leads: { secrets: ['${SECRET}'] } } });
+        off.push(
+          await secondNode(instance(), {
+            settingsFile: config.path,
+            environment: value === undefined ? {} : { SECRET: value },
+          }),
+        );
+      }
+      const none = settingsFile({ partners: { inbound_leads: { secrets: [] } } });
+      off.push(await secondNode(instance(), { settingsFile: none.path }));
+    });
+    after(async () => {
+      for (const node of off) await node.close();
+    });
+    const withSecret = { 'x-inbound-secret': secret };
+    const post = (body: unknown, headers: Record<string, string> = withSecret) =>
+      instance().call(request, { body, headers });
+    const lead = (id: string, { key }: Organization = first) => record(instance(), { key }, `leads/${id}`);
+
+    test('not configured: 501, whatever is sent', async () => {
+      for (const node of off) {
+        for (const call of [
+          {},
+          { body: { last_name: 'One' }, headers: withSecret },
+          { body: '{', headers: { 'x-inbound-secret': '' } },
+          { body: { last_name: 'One' }, headers: { 'x-org-slug': 'nobody', authorization: 'Bearer ' } },
+          { body: { last_name: 'One' }, key: first.key },
+          { body: 'x'.repeat(2_000_000) },
+        ]) {
+          const answer = await node.call(request, call);
+          assert.equal(answer.status, 501, answer.text);
+          assertErrorShape(answer);
+        }
+      }
+    });
+
+    const good: readonly [string, Record<string, string>][] = [
+      ['X-Inbound-Secret', withSecret],
+      ['bearer', { authorization: `Bearer ${secret}` }],
+      ['bearer in small letters', { authorization: `bearer ${secret}` }],
+      ['the older one of two', { 'x-inbound-secret': older }],
+      ['the older one as bearer', { authorization: `Bearer ${older}` }],
+      ['the same one twice', { ...withSecret, authorization: `Bearer ${secret}` }],
+    ];
+    for (const [name, headers] of good) {
+      test(`secret: ${name} → 201`, async () => {
+        const answer = await post({ last_name: name }, headers);
+        assert.equal(answer.status, 201, answer.text);
+        assert.deepEqual(Object.keys(answer.json), ['ok', 'id']);
+        assert.equal(answer.json.ok, true);
+        assert.equal((await lead(integerIn(answer, 'id'))).last_name, name);
+      });
+    }
+
+    const bad: readonly [string, () => Record<string, string>][] = [
+      ['none', () => ({})],
+      ['an empty one', () => ({ 'x-inbound-secret': '' })],
+      ['a wrong one', () => ({ 'x-inbound-secret': 'wrong' })],
+      ['a beginning', () => ({ 'x-inbound-secret': secret.slice(0, -1) })],
+      ['a longer one', () => ({ 'x-inbound-secret': `${secret}x` })],
+      ['capitals', () => ({ 'x-inbound-secret': secret.toUpperCase() })],
+      ['a very long one', () => ({ 'x-inbound-secret': 'x'.repeat(10_000) })],
+      ['Basic', () => ({ authorization: `Basic ${secret}` })],
+      ['the right one and Basic', () => ({ ...withSecret, authorization: 'Basic abc' })],
+      ['without Bearer', () => ({ authorization: secret })],
+      ['two different, the header right', () => ({ ...withSecret, authorization: 'Bearer wrong' })],
+      [
+        'two different, the bearer right',
+        () => ({ 'x-inbound-secret': 'wrong', authorization: `Bearer ${secret}` }),
+      ],
+      ["the name of the environment's variable", () => ({ 'x-inbound-secret': '${INBOUND_SECRET}' })],
+      ["an organization's API key as bearer", () => ({ authorization: `Bearer ${first.key}` })],
+      ["an organization's API key in the header", () => ({ 'x-inbound-secret': first.key })],
+    ];
+    for (const [name, headers] of bad) {
+      test(`secret: ${name} → 401, before body and organization are looked at`, async () => {
+        const answers = [
+          await post({ last_name: 'One' }, headers()),
+          await post('{', { ...headers(), 'x-org-slug': 'nobody' }),
+          await post({}, headers()),
+        ];
+        for (const answer of answers) {
+          assert.equal(answer.status, 401);
+          assertErrorShape(answer);
+          assert.equal(answer.text, answers[0]?.text);
+        }
+      });
+    }
+
+    test('the header given twice → 401', async () => {
+      const head = ['X-Inbound-Secret', secret, 'X-Inbound-Secret', secret];
+      assert.equal((await exchange(instance().url, request, head, { last_name: 'One' })).status, 401);
+    });
+
+    test('the inbound secret does not open the API', async () => {
+      const answer = await instance().call('GET /api/v1/leads', { key: secret, headers: withSecret });
+      assert.equal(answer.status, 401);
+    });
+
+    for (const first_name of ['Ann', undefined]) {
+      for (const last_name of ['One', undefined]) {
+        for (const email of ['ann@example.com', undefined]) {
+          const given = Object.entries({ first_name, last_name, email }).filter(([, value]) => value);
+          const expected = given.length === 0 ? 400 : 201;
+          test(`${given.map(([name]) => name).join(', ') || 'none of the three'} → ${expected}`, async () => {
+            const answer = await post({ company: 'Acme', phone: '1', ...Object.fromEntries(given) });
+            assert.equal(answer.status, expected, answer.text);
+            if (expected === 201) {
+              const made = await lead(integerIn(answer, 'id'));
+              for (const [name, value] of given) assert.equal(made[name], value);
+            } else assert.match(String(answer.json.error), /first_name, last_name, email/);
+          });
+        }
+      }
+    }
+
+    const refused: readonly [string, unknown][] = [
+      ['blanks only', { first_name: ' ', last_name: '\t', email: '\n' }],
+      ['nulls', { first_name: null, last_name: null, email: null }],
+      ['a number', { last_name: 'One', phone: 4915550100 }],
+      ['true', { last_name: true }],
+      ['an array', { last_name: 'One', email: ['a@example.com'] }],
+      ['an object', { last_name: { $ne: null } }],
+      ['several wrong ones', { first_name: 1, last_name: 2, email: 3, campaign_name: 4, description: 5 }],
+      ['U+0000', '{"last_name":"a\\u0000b"}'],
+      ['a lone surrogate', '{"last_name":"\\ud800"}'],
+      ['no JSON', '{"last_name":'],
+      ['an array as body', [{ last_name: 'One' }]],
+      ['a text as body', '"One"'],
+      ['null as body', 'null'],
+      ['no body', undefined],
+    ];
+    for (const [name, body] of refused) {
+      test(`body: ${name} → 400, also for an unknown organization`, async () => {
+        for (const headers of [withSecret, { ...withSecret, 'x-org-slug': 'nobody' }]) {
+          const answer = await post(body, headers);
+          assert.equal(answer.status, 400, answer.text);
+          assertErrorShape(answer);
+        }
+      });
+    }
+
+    test('every wrong field is named at once', async () => {
+      const { json } = await post({ first_name: 1, last_name: [], source: {}, campaign_name: false });
+      const fields = json.fields as { field: string }[];
+      assert.deepEqual(
+        fields.map(({ field }) => field),
+        ['first_name', 'last_name', 'source', 'campaign_name'],
+      );
+    });
+
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+    ]) {
+      test(`${type} → 400`, async () => {
+        assert.equal((await post('last_name=One', { ...withSecret, 'content-type': type })).status, 400);
+      });
+    }
+
+    test('a body over the limit → 413; without a secret 401 first', async () => {
+      const body = { last_name: 'x'.repeat(1024 * 1024) };
+      assert.equal((await post(body)).status, 413);
+      assert.equal((await post(body, {})).status, 401);
+    });
+
+    const slugs: readonly [string, Record<string, string>, number, (() => Organization)?][] = [
+      ['the second', { 'x-org-slug': 'second' }, 201, () => second],
+      ['the first', { 'x-org-slug': 'first' }, 201, () => first],
+      ['absent: the lowest id', {}, 201, () => first],
+      ['unknown', { 'x-org-slug': 'nobody' }, 404],
+      ['empty', { 'x-org-slug': '' }, 404],
+      ['capitals', { 'x-org-slug': 'Second' }, 404],
+      ['an id', { 'x-org-slug': '1' }, 404],
+      ['two joined', { 'x-org-slug': 'first, second' }, 404],
+    ];
+    for (const [name, headers, status, owner] of slugs) {
+      test(`X-Org-Slug: ${name} → ${status}`, async () => {
+        const answer = await post({ last_name: name }, { ...withSecret, ...headers });
+        assert.equal(answer.status, status, answer.text);
+        if (owner === undefined) return assertErrorShape(answer);
+        const id = integerIn(answer, 'id');
+        const other = owner() === first ? second : first;
+        assert.equal((await lead(id, owner())).last_name, name);
+        assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: other.key })).status, 404);
+      });
+    }
+
+    const kept: readonly [string, Record<string, unknown>, Record<string, unknown>][] = [
+      [
+        'everything',
+        {
+          first_name: 'Zoë',
+          last_name: 'O’Neil',
+          email: 'Z@Example.com',
+          company: 'A & B',
+          phone: '+49 (30) 1',
+          source: 'Billboard',
+        },
+        {
+          first_name: 'Zoë',
+          last_name: 'O’Neil',
+          email: 'Z@Example.com',
+          company: 'A & B',
+          phone: '+49 (30) 1',
+          source: 'Billboard',
+          status: 'Open - Not Contacted',
+          owner_id: null,
+        },
+      ],
+      [
+        'campaign_name beside a description',
+        { last_name: 'A', description: 'Wants <b>two</b>', campaign_name: 'Spring' },
+        { description: 'Wants <b>two</b>\nCampaign: Spring' },
+      ],
+      [
+        'campaign_name alone',
+        { last_name: 'A', campaign_name: 'Spring {{x}}' },
+        { description: 'Campaign: Spring {{x}}' },
+      ],
+      ['a description alone', { last_name: 'A', description: ' as it is ' }, { description: ' as it is ' }],
+      ['null as absent', { last_name: 'A', description: null, campaign_name: null }, { description: '' }],
+      [
+        'unknown and read-only keys ignored',
+        {
+          last_name: 'A',
+          id: 7,
+          status: 'Closed - Converted',
+          rating: 5,
+          organization_id: 2,
+          owner_id: 1,
+          meta_leadgen_id: '9',
+          lead_score: 'x',
+          created_at: 'x',
+          __proto: 1,
+        },
+        { status: 'Open - Not Contacted', rating: '', meta_leadgen_id: '', lead_score: 0 },
+      ],
+    ];
+    for (const [name, body, expected] of kept) {
+      test(`kept: ${name}`, async () => {
+        const answer = await post(body);
+        assert.equal(answer.status, 201, answer.text);
+        const made = await lead(integerIn(answer, 'id'));
+        for (const [field, value] of Object.entries(expected)) assert.deepEqual(made[field], value, field);
+      });
+    }
+
+    test('other methods → 405', async () => {
+      for (const method of ['GET', 'PUT', 'DELETE']) {
+        const answer = await instance().call(`${method} ${path}`, { headers: withSecret });
+        assert.equal(answer.status, 405);
+        assert.equal(answer.headers.get('allow'), 'POST');
+      }
+    });
+  },
+  { environment },
+);

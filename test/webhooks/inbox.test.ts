@@ -1,0 +1,328 @@
+// The inbox: what was acknowledged is processed, whatever fails in between, by one node each time.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { readConfig } from '../../engine/config.ts';
+import { openDatabase } from '../../engine/database/index.ts';
+import { platform, sealing } from '../../engine/platform/index.ts';
+import { replay } from '../../webhooks/inbox/inbox.ts';
+import { addIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { backoff } from '../../webhooks/inbox/worker.ts';
+import { leadgenBody, whatsappBody } from '../support/channels.ts';
+import { drivers, type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
+import { activityOf, command, secondNode } from '../support/people.ts';
+import { crmJson, emptyStorage, type Storage, serve, start, until } from '../support/process.ts';
+import { startProvider } from '../support/providers.ts';
+
+const attempts = 3;
+const graph = await startProvider();
+after(() => graph.close());
+const file = settingsFile({ inbox: { attempts }, graph: { base_url: graph.url, timeout_ms: 10_000 } });
+let ids = 800_000_000_000_000;
+const freshId = () => String(++ids);
+const lead = (id: string) => ({ id, field_data: [{ name: 'email', values: [`${id}@example.com`] }] });
+
+test('backoff: doubles from two seconds to an hour, a half of it by chance', () => {
+  for (let attempt = 1; attempt <= 100; attempt++) {
+    const longest = Math.min(2000 * 2 ** (attempt - 1), 3_600_000);
+    assert.equal(
+      backoff(attempt, () => 0),
+      longest / 2,
+    );
+    assert.equal(
+      backoff(attempt, () => 1),
+      longest,
+    );
+    const chosen = backoff(attempt);
+    assert.ok(chosen >= longest / 2 && chosen <= longest);
+  }
+});
+
+onBothDrivers(
+  'inbox',
+  (instance) => {
+    let acme: Organization;
+    let page: Added;
+    before(async () => {
+      acme = await instance().organization('acme');
+      page = await integrate(instance(), acme, 'meta-lead-ads');
+    });
+    beforeEach(() => {
+      graph.behave('fine');
+      graph.asked.length = 0;
+    });
+    const tables = () => platform(instance().database);
+    const itemOf = async (id: string, of = page) =>
+      (await inboxOf(instance(), of)).find(({ event_id }) => event_id === id) ?? assert.fail(`no item ${id}`);
+    const becomes = (id: string, status: string, of = page) =>
+      until(async () => (await itemOf(id, of)).status === status, `${id} ${status}`);
+    const send = async (...leadgen: string[]) => {
+      const body = leadgenBody(...leadgen.map((each) => ({ leadgen: `"${each}"` })));
+      assert.equal((await deliver(instance(), page, body)).status, 200);
+    };
+    const hurry = (id: string) =>
+      tables().updateTable('crm_inbox').set({ next_at: new Date() }).where('event_id', '=', id).execute();
+    const again = async (id: string) =>
+      replay(tables(), command(instance()), acme.id, String((await itemOf(id)).id));
+    const asked = (id: string) => graph.asked.filter(({ path }) => path.endsWith(`/${id}`)).length;
+
+    test('failures: tried again later and later, given up after the configured number, replayed by hand', async () => {
+      const id = freshId();
+      graph.leads.set(id, lead(id));
+      graph.behave('failing');
+      await send(id);
+      for (let attempt = 1; attempt < attempts; attempt++) {
+        // While it is processed it is leased for a minute; after that it waits for as long as backoff says.
+        const wait = async () => new Date((await itemOf(id)).next_at).getTime() - Date.now();
+        await until(
+          async () => (await itemOf(id)).attempts === attempt && (await wait()) <= 2000 * 2 ** (attempt - 1),
+          `fail ${attempt} and wait`,
+        );
+        const { status, error } = await itemOf(id);
+        assert.deepEqual([status, error], ['waiting', 'the Graph API answered 500']);
+        await hurry(id);
+      }
+      await becomes(id, 'dead');
+      const dead = await itemOf(id);
+      assert.deepEqual([dead.attempts, dead.error], [attempts, 'the Graph API answered 500']);
+      assert.notEqual(dead.done_at, null);
+      graph.behave('fine');
+      await hurry(id);
+      const other = freshId();
+      graph.leads.set(other, lead(other));
+      await send(other, id);
+      await becomes(other, 'done');
+      assert.equal((await itemOf(id)).status, 'dead', 'nobody takes it up by itself');
+
+      await again(id);
+      await becomes(id, 'done');
+      const replayed = await itemOf(id);
+      assert.deepEqual([replayed.attempts, replayed.error], [1, '']);
+      const [last] = (await activityOf(instance(), acme.id)).filter(({ did }) => did.startsWith('replay'));
+      assert.equal(last?.did, `replay inbox item ${replayed.id}`);
+    });
+
+    test('what was done is done again when it is replayed, and comes to the same', async () => {
+      const id = freshId();
+      graph.leads.set(id, lead(id));
+      await send(id);
+      await becomes(id, 'done');
+      await again(id);
+      await until(() => asked(id) === 2, 'ask again');
+      await becomes(id, 'done');
+      const found = await sql`select 1 from leads where meta_leadgen_id = ${id}`.execute(tables());
+      assert.equal(found.rows.length, 1);
+    });
+
+    test("another organization's item, and one that there is not, cannot be replayed", async () => {
+      const other = await instance().organization('other');
+      const [item] = await inboxOf(instance(), page);
+      for (const [organization, id] of [
+        [other.id, String(item?.id)],
+        [acme.id, '999999'],
+      ] as const) {
+        await assert.rejects(
+          replay(tables(), command(instance()), organization, id),
+          /there is no inbox item/,
+        );
+      }
+    });
+
+    test('poison does not hold up the others, and is given up', async () => {
+      const row = { organization_id: acme.id, integration_id: page.id, done_at: null };
+      const poison = Array.from({ length: 60 }, (_, index) => ({
+        ...row,
+        event_id: `poison ${index}`,
+        payload: index % 2 === 0 ? '{' : 'null',
+      }));
+      await tables().insertInto('crm_inbox').values(poison).execute();
+      const id = freshId();
+      graph.leads.set(id, lead(id));
+      await send(id);
+      await becomes(id, 'done');
+      for (let attempt = 1; attempt <= attempts; attempt++) {
+        await until(
+          async () =>
+            (await inboxOf(instance(), page)).every(
+              ({ error, event_id, attempts }) =>
+                !event_id.startsWith('poison 1') || (error !== '' && attempts >= attempt),
+            ),
+          'fail',
+        );
+        await sql`update crm_inbox set next_at = now() where status = 'waiting'`.execute(tables());
+      }
+      await becomes('poison 10', 'dead');
+      assert.match((await itemOf('poison 10')).error, /^failed: SyntaxError$/);
+    });
+
+    test('a slow item does not hold up the others', async () => {
+      const [slow, quick] = [freshId(), freshId()];
+      graph.leads.set(slow, lead(slow));
+      graph.leads.set(quick, lead(quick));
+      graph.behave('slow');
+      await send(slow);
+      await until(() => asked(slow) === 1, 'ask');
+      const whatsapp = await integrate(instance(), acme, 'whatsapp');
+      await deliver(instance(), whatsapp, whatsappBody({ messages: [{ id: quick, from: '1' }] }));
+      await becomes(quick, 'done', whatsapp);
+      assert.equal((await itemOf(slow)).status, 'waiting');
+      graph.behave('fine');
+      await becomes(slow, 'done');
+    });
+
+    test('an item that is being processed is not taken by anybody else', async () => {
+      const id = freshId();
+      graph.leads.set(id, lead(id));
+      graph.behave('slow');
+      await send(id);
+      await until(() => asked(id) === 1, 'ask');
+      const node = await secondNode(instance());
+      const next = freshId();
+      graph.leads.set(next, lead(next));
+      await send(next);
+      const { status, next_at } = await itemOf(id);
+      assert.equal(status, 'waiting');
+      assert.ok(new Date(next_at).getTime() > Date.now() + 30_000, 'leased');
+      graph.behave('fine');
+      await Promise.all([becomes(id, 'done'), becomes(next, 'done')]);
+      await node.close();
+      assert.deepEqual([asked(id), asked(next)], [1, 1]);
+    });
+
+    test('two nodes process 200 items, each once', async () => {
+      const nodes = [await secondNode(instance()), await secondNode(instance())];
+      const many = Array.from({ length: 200 }, freshId);
+      for (const id of many) graph.leads.set(id, lead(id));
+      await Promise.all(
+        many.map((id, index) =>
+          deliver(nodes[index % 2] ?? assert.fail(), page, leadgenBody({ leadgen: id })),
+        ),
+      );
+      await until(
+        async () =>
+          (await inboxOf(instance(), page)).every(
+            ({ event_id, status }) => !many.includes(event_id) || status === 'done',
+          ),
+        'process all',
+        30_000,
+      );
+      for (const node of nodes) await node.close();
+      assert.deepEqual(new Set(many.map(asked)), new Set([1]));
+    });
+
+    test('switched off meanwhile: waits, and is processed when it is on again', async () => {
+      const id = freshId();
+      const whatsapp = await integrate(instance(), acme, 'whatsapp');
+      const turn = (on: boolean) =>
+        switchIntegration(tables(), command(instance()), acme.id, whatsapp.id, on);
+      await turn(false);
+      const row = { organization_id: acme.id, integration_id: whatsapp.id, done_at: null };
+      const payload = JSON.stringify({ message: { id, from: '1', text: { body: 'Hello' } } });
+      await tables()
+        .insertInto('crm_inbox')
+        .values({ ...row, event_id: id, payload })
+        .execute();
+      await until(async () => (await itemOf(id, whatsapp)).error !== '', 'try');
+      assert.equal((await itemOf(id, whatsapp)).error, 'the integration is switched off');
+      await turn(true);
+      await hurry(id);
+      await becomes(id, 'done', whatsapp);
+    });
+
+    test('a message that is already kept is not kept twice when its item is replayed', async () => {
+      const whatsapp = await integrate(instance(), acme, 'whatsapp');
+      const id = freshId();
+      const body = whatsappBody({ messages: [{ id, from: '1', type: 'text', text: { body: 'Hello' } }] });
+      await deliver(instance(), whatsapp, body);
+      await becomes(id, 'done', whatsapp);
+      await replay(tables(), command(instance()), acme.id, String((await itemOf(id, whatsapp)).id));
+      await becomes(id, 'done', whatsapp);
+      const kept = await tables()
+        .selectFrom('crm_received_messages')
+        .select('id')
+        .where('provider_id', '=', id)
+        .execute();
+      assert.equal(kept.length, 1);
+    });
+  },
+  { environment: file.environment },
+);
+
+/**
+ * Rows of a query, by a process of its own: an embedded database that recovers from a crash leaves a timer behind,
+ * and this process would never end.
+ */
+async function rows(environment: Record<string, string>, text: string): Promise<unknown> {
+  const program = `
+    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../engine/config.ts'))};
+    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/index.ts'))};
+    const database = await openDatabase(readConfig(), []);
+    console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
+    await database.close();
+    process.exit();`;
+  const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', program];
+  const { stdout, stderr } = await start([], environment, { program: node }).ended;
+  assert.equal(stderr, '');
+  return JSON.parse(stdout);
+}
+
+for (const driver of drivers) {
+  describe(`killed between the answer and the processing (${driver})`, () => {
+    let storage: Storage;
+    let environment: Record<string, string>;
+    const secret = 'the-app-secret';
+    let path = '';
+    before(async () => {
+      storage = await emptyStorage(driver);
+      environment = { ...storage.environment, ...file.environment, AUTH_SECRETS: 'x'.repeat(40) };
+      await crmJson(['migrate'], environment);
+      const { id } = await crmJson(['org', 'create', 'acme'], environment);
+      const config = readConfig(environment);
+      const database = await openDatabase(config, []);
+      const given = {
+        organization: String(id),
+        provider: 'meta-lead-ads',
+        name: 'page',
+        secret,
+        token: 'token',
+      };
+      ({ path } = await addIntegration(platform(database), command({ config }), sealing(config), given));
+      await database.close();
+    });
+    after(() => storage.remove());
+
+    test('nothing is lost and nothing is there twice', async () => {
+      const many = Array.from({ length: 30 }, freshId);
+      for (const id of many) graph.leads.set(id, lead(id));
+      graph.behave('slow');
+      graph.asked.length = 0;
+      const first = await serve(environment);
+      for (const id of many) {
+        assert.equal((await deliver(first, { path, secret }, leadgenBody({ leadgen: id }))).status, 200);
+      }
+      await until(() => graph.asked.length > 0, 'begin to process');
+      await first.kill();
+      const states = await rows(environment, 'select status, count(*)::text from crm_inbox group by 1');
+      assert.deepEqual(states, [['waiting', '30']]);
+
+      graph.behave('fine');
+      // Their lease ends by itself after a minute; here it has ended.
+      await rows(environment, 'update crm_inbox set next_at = now()');
+      const second = await serve(environment);
+      await until(
+        () => many.every((id) => graph.asked.filter((each) => each.path.endsWith(id)).length > 0),
+        'ask for all',
+        20_000,
+      );
+      second.signal('SIGTERM');
+      assert.equal((await second.ended).code, 0);
+      const leads = await rows(environment, 'select meta_leadgen_id, email from leads order by 1');
+      assert.deepEqual(
+        leads,
+        many.map((id) => [id, `${id}@example.com`]),
+      );
+      assert.deepEqual(await rows(environment, 'select distinct status from crm_inbox'), [['done']]);
+    });
+  });
+}

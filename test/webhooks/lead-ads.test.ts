@@ -1,0 +1,294 @@
+// Meta Lead Ads: a delivery names a lead, its fields come from the Graph API; one lead, whatever happens on the way.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { platform, transaction } from '../../engine/platform/index.ts';
+import { replay } from '../../webhooks/inbox/inbox.ts';
+import { leadgenBody } from '../support/channels.ts';
+import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Added, deliver, inboxOf, integerIn, integrate, settingsFile } from '../support/partners.ts';
+import { command } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { type Behaviour, startProvider } from '../support/providers.ts';
+
+const graph = await startProvider();
+after(() => graph.close());
+const { environment } = settingsFile({ graph: { base_url: graph.url, version: 'v23.0', timeout_ms: 500 } });
+let ids = 700_000_000_000_000;
+const freshId = () => String(++ids);
+
+/** What the Graph API says of a lead. */
+const fetched = (id: string, answers: Record<string, unknown> = { email: 'ann@example.com' }) => ({
+  id,
+  created_time: '2026-01-01T00:00:00+0000',
+  ad_id: '6010',
+  form_id: '5010',
+  campaign_id: '4010',
+  field_data: Object.entries(answers).map(([name, value]) => ({
+    name,
+    values: Array.isArray(value) ? value : [value],
+  })),
+});
+
+/** The leads of a leadgen id, newest first. */
+async function leadsOf({ call }: Instance, { key }: Organization, leadgen: string) {
+  const answer = await call('GET /api/v1/leads', { key });
+  const { data } = answer.json as { data: Record<string, unknown>[] };
+  return data.filter((lead) => lead.meta_leadgen_id === leadgen);
+}
+
+onBothDrivers(
+  'lead ads',
+  (instance) => {
+    let acme: Organization;
+    let page: Added;
+    before(async () => {
+      acme = await instance().organization('acme');
+      page = await integrate(instance(), acme, 'meta-lead-ads');
+    });
+    beforeEach(() => {
+      graph.behave('fine');
+      graph.asked.length = 0;
+    });
+    const itemOf = async (leadgen: string, of = page) =>
+      (await inboxOf(instance(), of)).find(({ event_id }) => event_id === leadgen);
+    const done = (leadgen: string, of = page) =>
+      until(async () => (await itemOf(leadgen, of))?.status === 'done', `process ${leadgen}`);
+    const failedOnce = (leadgen: string) =>
+      until(async () => ((await itemOf(leadgen))?.error ?? '') !== '', `fail on ${leadgen}`);
+    /** Lets what waits for another attempt be due now. */
+    const hurry = () =>
+      sql`update crm_inbox set next_at = now() where error <> ''`.execute(platform(instance().database));
+    const asked = (leadgen: string) => graph.asked.filter(({ path }) => path === `/v23.0/${leadgen}`);
+    /** The only lead of a leadgen id. */
+    const leadOf = async (leadgen: string, of = acme): Promise<Record<string, unknown>> => {
+      const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(instance(), of, leadgen);
+      assert.deepEqual(more, []);
+      return lead;
+    };
+    const send = async (body: string, of = page) =>
+      assert.equal((await deliver(instance(), of, body)).status, 200);
+
+    test('the lead has its source, its four ids and what the form says; the token goes in a header alone', async () => {
+      const id = freshId();
+      graph.leads.set(
+        id,
+        fetched(id, {
+          email: 'Ann@Example.com',
+          first_name: 'Ann',
+          last_name: 'O’Neil & <b>',
+          phone_number: '+1 555',
+          company_name: 'Acme',
+          'how_many?': '3',
+        }),
+      );
+      await send(leadgenBody({ leadgen: `"${id}"` }));
+      await done(id);
+      const lead = await leadOf(id);
+      const { source, status, meta_leadgen_id, meta_ad_id, meta_form_id, meta_campaign_id } = lead;
+      assert.deepEqual([source, status], ['Meta Lead Ads', 'Open - Not Contacted']);
+      assert.deepEqual(
+        [meta_leadgen_id, meta_ad_id, meta_form_id, meta_campaign_id],
+        [id, '6010', '5010', '4010'],
+      );
+      const { email, first_name, last_name, phone, company } = lead;
+      assert.deepEqual(
+        [email, first_name, last_name, phone, company],
+        ['Ann@Example.com', 'Ann', 'O’Neil & <b>', '+1 555', 'Acme'],
+      );
+      const [request, ...more] = asked(id);
+      assert.deepEqual(more, []);
+      assert.equal(request?.method, 'GET');
+      assert.equal(request?.headers.authorization, `Bearer ${page.token}`);
+      assert.deepEqual([...(request?.query.keys() ?? [])], ['fields']);
+      assert.equal(request?.query.get('fields'), 'id,created_time,ad_id,form_id,campaign_id,field_data');
+    });
+
+    const mappings: readonly [string, Record<string, unknown>, Record<string, string>][] = [
+      [
+        'a full name is split',
+        { full_name: ' Ann  Maria O’Neil ' },
+        { first_name: 'Ann', last_name: 'Maria O’Neil' },
+      ],
+      ['a full name of one word', { full_name: 'Ann' }, { first_name: 'Ann', last_name: '' }],
+      [
+        'parts go before a full name',
+        { full_name: 'X Y', first_name: 'Ann', last_name: 'O' },
+        { first_name: 'Ann', last_name: 'O' },
+      ],
+      [
+        'the first of several values',
+        { email: ['a@example.com', 'b@example.com'] },
+        { email: 'a@example.com' },
+      ],
+      ['numbers are texts', { phone_number: 15550100 }, { phone: '15550100' }],
+      [
+        'what is no text is left out',
+        { email: { a: 1 }, first_name: null, last_name: [], phone_number: [[1]] },
+        { email: '', first_name: '', last_name: '', phone: '' },
+      ],
+      [
+        'U+0000 and lone surrogates are taken out',
+        { first_name: 'A\u0000nn\ud800' },
+        { first_name: 'Ann\ufffd' },
+      ],
+      [
+        'names of prototypes are names',
+        { __proto__x: 'a', constructor: 'b', last_name: 'C' },
+        { last_name: 'C' },
+      ],
+      ['nothing', {}, { email: '', first_name: '' }],
+    ];
+    for (const [name, answers, expected] of mappings) {
+      test(`fields: ${name}`, async () => {
+        const id = freshId();
+        graph.leads.set(id, fetched(id, answers));
+        await send(leadgenBody({ leadgen: `"${id}"` }));
+        await done(id);
+        const lead = await leadOf(id);
+        for (const [field, value] of Object.entries(expected)) assert.equal(lead[field], value, field);
+      });
+    }
+
+    test('ids beyond 2^53 stay exact, as text and as number, in the delivery and from the Graph API', async () => {
+      for (const [leadgen, other] of [
+        ['9007199254740993', '9007199254740995'],
+        ['12345678901234567891', '18014398509481985'],
+      ] as const) {
+        const { ad_id, form_id, campaign_id, ...rest } = fetched(leadgen);
+        graph.leads.set(
+          leadgen,
+          JSON.stringify(rest).replace('{', `{"campaign_id":${other},"ad_id":"${other}",`),
+        );
+        for (const written of [leadgen, `"${leadgen}"`]) {
+          await send(leadgenBody({ leadgen: written, form: other, ad: other }));
+        }
+        await done(leadgen);
+        const { meta_form_id, meta_ad_id, meta_campaign_id } = await leadOf(leadgen);
+        assert.deepEqual([meta_form_id, meta_ad_id, meta_campaign_id], [other, other, other]);
+        assert.equal(asked(leadgen).length, 1);
+      }
+    });
+
+    test('50 deliveries at once, two pages and several in one batch: one lead for each organization', async () => {
+      const second = await integrate(instance(), acme, 'meta-lead-ads');
+      const other = await instance().organization('other');
+      const foreign = await integrate(instance(), other, 'meta-lead-ads');
+      const [a, b] = [freshId(), freshId()];
+      for (const id of [a, b]) graph.leads.set(id, fetched(id));
+      const batch = leadgenBody({ leadgen: a }, { leadgen: `"${a}"` }, { leadgen: b }, { leadgen: a });
+      const pages = [page, second, foreign];
+      await Promise.all(Array.from({ length: 50 }, (_, index) => send(batch, pages[index % 3])));
+      for (const each of pages) for (const id of [a, b]) await done(id, each);
+      for (const organization of [acme, other]) {
+        for (const id of [a, b]) assert.equal((await leadOf(id, organization)).email, 'ann@example.com');
+      }
+    });
+
+    test('a batch of a thousand, and what is no lead in it', async () => {
+      const one = await integrate(instance(), await instance().organization('thousand'), 'meta-lead-ads');
+      graph.behave('failing');
+      const good = Array.from({ length: 1000 }, () => ({ leadgen: `"${freshId()}"` }));
+      const bad = ['""', '"../me"', '"1?x=1"', 'null', '{}', '[]', '-5', '1.5', '"١٢"'].map((leadgen) => ({
+        leadgen,
+      }));
+      await send(leadgenBody(...good, ...bad), one);
+      assert.equal((await inboxOf(instance(), one)).length, 1000);
+      await platform(instance().database).deleteFrom('crm_integrations').where('id', '=', one.id).execute();
+    });
+
+    const failures: readonly [Behaviour, RegExp][] = [
+      ['failing', /^the Graph API answered 500$/],
+      ['redirect', /^the Graph API answered 307$/],
+      ['slow', /^the Graph API: no answer in time$/],
+      ['endless', /^the Graph API: the answer is too large$/],
+      ['no json', /^the Graph API gave no lead$/],
+      ['other json', /^the Graph API gave no lead$/],
+    ];
+    describe('a fetch that fails leaves the lead as a stub, and a later one completes it', () => {
+      for (const [behaviour, reason] of failures) {
+        test(behaviour, async () => {
+          const id = freshId();
+          graph.leads.set(id, fetched(id));
+          graph.behave(behaviour);
+          await send(leadgenBody({ leadgen: `"${id}"` }));
+          await failedOnce(id);
+          const stub = await leadOf(id);
+          assert.deepEqual(
+            [stub.source, stub.meta_ad_id, stub.meta_form_id, stub.email],
+            ['Meta Lead Ads', '601', '501', ''],
+          );
+          assert.match((await itemOf(id))?.error ?? '', reason);
+          graph.behave('fine');
+          await hurry();
+          await done(id);
+          const complete = await leadOf(id);
+          assert.deepEqual(
+            [complete.id, complete.email, complete.meta_campaign_id],
+            [stub.id, 'ann@example.com', '4010'],
+          );
+        });
+      }
+      test('refused connections', async () => {
+        const id = freshId();
+        graph.leads.set(id, fetched(id));
+        await graph.shut();
+        try {
+          await send(leadgenBody({ leadgen: id }));
+          await failedOnce(id);
+        } finally {
+          await graph.open();
+        }
+        await hurry();
+        await done(id);
+        assert.equal((await leadOf(id)).email, 'ann@example.com');
+      });
+      test('no redirect was followed, so that the token went nowhere else', () =>
+        assert.deepEqual(graph.strayed, []));
+    });
+
+    const deletions: readonly [string, () => Promise<unknown>][] = [
+      ['tried again', hurry],
+      ['delivered again', async () => undefined],
+      [
+        'replayed by hand',
+        async () => {
+          // Read before: the embedded database has but one connection.
+          const items = await inboxOf(instance(), page);
+          await transaction(instance().database, async (tables) => {
+            for (const { id } of items) await replay(tables, command(instance()), acme.id, String(id));
+          });
+        },
+      ],
+    ];
+    for (const [name, again] of deletions) {
+      test(`a lead that somebody deleted is not made again when it is ${name}`, async () => {
+        const id = freshId();
+        graph.leads.set(id, fetched(id));
+        graph.behave('failing');
+        await send(leadgenBody({ leadgen: id }));
+        await failedOnce(id);
+        const [{ id: lead } = assert.fail()] = await leadsOf(instance(), acme, id);
+        const answer = await instance().call(`DELETE /api/v1/leads/${lead}`, { key: acme.key });
+        assert.ok(answer.status < 300, answer.text);
+        graph.behave('fine');
+        await again();
+        await send(leadgenBody({ leadgen: id }));
+        await hurry();
+        await done(id);
+        assert.deepEqual(await leadsOf(instance(), acme, id), []);
+      });
+    }
+
+    test("what the API's callers send never becomes one of the four ids", async () => {
+      const id = freshId();
+      const body = { last_name: 'A', meta_leadgen_id: id, meta_ad_id: '1' };
+      const made = await instance().call('POST /api/v1/leads', { key: acme.key, body });
+      graph.leads.set(id, fetched(id));
+      await send(leadgenBody({ leadgen: id }));
+      await done(id);
+      assert.notEqual(String((await leadOf(id)).id), integerIn(made, 'id'));
+    });
+  },
+  { environment },
+);

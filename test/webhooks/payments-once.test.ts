@@ -1,0 +1,155 @@
+// A payment event opens one opportunity, however often and wherever it arrives, and all of it happens or nothing.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import { platform } from '../../engine/platform/index.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { integerIn, record, settingsFile } from '../support/partners.ts';
+import { customers, entries, newSecret, organization, variables } from '../support/payments.ts';
+import { activityOf, fresh, secondNode } from '../support/people.ts';
+
+const byId = { ...customers[0]?.entry, event_id: '{{id}}' };
+const { environment } = settingsFile(
+  { partners: { payments: { ...entries, acme: byId, twin: byId } } },
+  variables,
+);
+
+onBothDrivers(
+  'payments, once',
+  (instance) => {
+    let shop: Organization;
+    before(async () => {
+      shop = await instance().organization(organization);
+    });
+    const tables = () => platform(instance().database);
+    const headers = { 'x-acme-key': newSecret('acme') };
+    /** A lead and how to pay for it. */
+    const buyer = async () => {
+      const email = `${fresh('buyer')}@example.com`;
+      const answer = await instance().call('POST /api/v1/leads', { key: shop.key, body: { email } });
+      const event = fresh('event');
+      const body = { id: event, total: 5, customer: { email } };
+      return { id: integerIn(answer, 'id'), event, body };
+    };
+    const pay = (
+      body: object,
+      { call } = instance() as Pick<ReturnType<typeof instance>, 'call'>,
+      name = 'acme',
+    ) => call(`POST /webhooks/${name}-payment`, { body, headers });
+    const opened = async (event: string) => {
+      const rows = await sql<{ id: string }>`select id::text from opportunities
+        where name = ${`Order ${event} & more`}`.execute(tables());
+      return rows.rows.map(({ id }) => id);
+    };
+    const statusOf = async (id: string) => (await record(instance(), shop, `leads/${id}`)).status;
+
+    for (const nodes of [1, 2]) {
+      test(`50 at once on ${nodes} node(s) open one, and all have the same ids`, async () => {
+        const { id, event, body } = await buyer();
+        const second = nodes === 2 ? await secondNode(instance()) : undefined;
+        try {
+          const answers = await Promise.all(
+            Array.from({ length: 50 }, (_, index) => pay(body, index % 2 === 0 ? instance() : second)),
+          );
+          for (const { status, text } of answers) assert.equal(status, 200, text);
+          const [one, ...more] = await opened(event);
+          assert.deepEqual(more, []);
+          for (const answer of answers) {
+            assert.equal(integerIn(answer, 'lead_id'), id);
+            assert.equal(integerIn(answer, 'opportunity_id'), one);
+          }
+          assert.equal(answers.filter(({ json }) => json.duplicate !== true).length, 1);
+          const activity = await activityOf(instance(), shop.id);
+          assert.equal(
+            activity.filter(({ did }) => did === `update leads ${id}`).length,
+            1,
+            'converted once',
+          );
+        } finally {
+          await second?.close();
+        }
+      });
+    }
+
+    test('the same event id with another body is the same event', async () => {
+      const { event, body } = await buyer();
+      const first = await pay(body);
+      const second = await pay({ ...body, total: 999, customer: { email: 'no@one.example' } });
+      assert.deepEqual(second.json, { ...first.json, duplicate: true });
+      assert.equal((await opened(event)).length, 1);
+    });
+
+    test('another event of the same lead, and the same id of another customer, are others', async () => {
+      const { body } = await buyer();
+      const answers = [
+        await pay(body),
+        await pay({ ...body, id: fresh('event') }),
+        await pay(body, instance(), 'twin'),
+      ];
+      const ids = answers.map((answer) => integerIn(answer, 'opportunity_id'));
+      assert.equal(new Set(ids).size, 3);
+      assert.equal(new Set(answers.map((answer) => integerIn(answer, 'lead_id'))).size, 1);
+    });
+
+    test('20 events of one lead at once open one each', async () => {
+      const { body } = await buyer();
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => pay({ ...body, id: fresh('event') })),
+      );
+      for (const { status, text } of answers) assert.equal(status, 200, text);
+      assert.equal(new Set(answers.map((answer) => integerIn(answer, 'opportunity_id'))).size, 20);
+    });
+
+    for (const [table, when] of [
+      ['opportunities', 'insert'],
+      ['leads', 'update'],
+      ['crm_payment_events', 'update'],
+    ] as const) {
+      test(`where the ${when} of ${table} fails, nothing is done, and the next attempt does all`, async () => {
+        const { id, event, body } = await buyer();
+        await sql`create function fail() returns trigger language plpgsql
+          as $$ begin raise exception 'on purpose'; end $$`.execute(tables());
+        await sql`create trigger fail before ${sql.raw(when)} on ${sql.table(table)}
+          for each row execute function fail()`.execute(tables());
+        try {
+          const failed = await pay(body);
+          assert.equal(failed.status, 500, failed.text);
+          assert.doesNotMatch(failed.text, /on purpose/);
+        } finally {
+          await sql`drop function fail() cascade`.execute(tables());
+        }
+        assert.equal(await statusOf(id), 'Open - Not Contacted');
+        assert.deepEqual(await opened(event), []);
+        const claimed = await tables()
+          .selectFrom('crm_payment_events')
+          .select('id')
+          .where('event_id', '=', event)
+          .execute();
+        assert.deepEqual(claimed, []);
+
+        const again = await pay(body);
+        assert.equal(again.status, 200, again.text);
+        assert.equal(again.json.duplicate, undefined);
+        assert.equal(await statusOf(id), 'Closed - Converted');
+        assert.deepEqual(await opened(event), [integerIn(again, 'opportunity_id')]);
+      });
+    }
+
+    test('hostile event ids are ids like any other', async () => {
+      const { body } = await buyer();
+      for (const id of [
+        "'; drop table leads; --",
+        '{{constructor}}',
+        '\u0000',
+        '😀'.repeat(600),
+        '\ud800',
+        { a: 1 },
+      ]) {
+        const one = await pay({ ...body, id });
+        assert.equal(one.status, 200, `${JSON.stringify(id)}: ${one.text}`);
+        assert.equal((await pay({ ...body, id })).json.duplicate, true);
+      }
+    });
+  },
+  { environment },
+);

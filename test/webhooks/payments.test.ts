@@ -1,0 +1,323 @@
+// Commerce payment hooks (contract section 4.4) of five customers, each from configuration alone: who may, and what
+// a payment leads to.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { platform } from '../../engine/platform/index.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import {
+  hmacHex,
+  integerIn,
+  nowSeconds,
+  record,
+  settingsFile,
+  stripeSignature,
+} from '../support/partners.ts';
+import {
+  type Customer,
+  customers,
+  entries,
+  newSecret,
+  oldSecret,
+  organization,
+  variables,
+} from '../support/payments.ts';
+import { exchange, fresh } from '../support/people.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+/** The plain one again, with another organization or without a secret. */
+const [acme] = customers as readonly [Customer, ...Customer[]];
+const { environment } = settingsFile(
+  {
+    partners: {
+      payments: {
+        ...entries,
+        lost: { ...acme.entry, organization: 'nobody' },
+        off: { ...acme.entry, verify: { header: 'X-Acme-Key', secrets: ['${OFF}', ''] } },
+        exact: {
+          ...acme.entry,
+          event_id: '{{id}}',
+          opportunity: { amount: '{{total}}', currency: '{{currency}}', minor_units: true },
+        },
+      },
+    },
+  },
+  variables,
+);
+
+onBothDrivers(
+  'payment hooks',
+  (instance) => {
+    let shop: Organization;
+    let other: Organization;
+    before(async () => {
+      other = await instance().organization('other');
+      shop = await instance().organization(organization);
+    });
+    const send = (name: string, raw: string, headers: Record<string, string>): Promise<Answer> =>
+      instance().call(`POST /webhooks/${name}-payment`, { body: raw, headers });
+    const makeLead = async (fields: object, { key } = shop): Promise<string> => {
+      const answer = await instance().call('POST /api/v1/leads', { key, body: fields });
+      assert.equal(answer.status, 201, answer.text);
+      return integerIn(answer, 'id');
+    };
+    const events = (event: string) =>
+      platform(instance().database)
+        .selectFrom('crm_payment_events')
+        .selectAll()
+        .where('event_id', '=', event)
+        .execute();
+    /** A payment of the plain customer. */
+    const pay = (body: object | string, name = 'acme') =>
+      send(name, typeof body === 'string' ? body : JSON.stringify(body), { 'x-acme-key': newSecret('acme') });
+
+    for (const customer of customers) {
+      const { name, payload, headers, eventId, opportunity } = customer;
+      describe(name, () => {
+        const delivery = (event = fresh(name), email = `${event}@example.com`) => {
+          const raw = JSON.stringify(payload({ event, email, phone: '+15550100' }));
+          return { event, email, raw };
+        };
+        test('converts the lead and opens a Closed Won opportunity, once', async () => {
+          const { event, email, raw } = delivery();
+          const lead = await makeLead({ last_name: 'Payer', email: email.toUpperCase() });
+          const answer = await send(name, raw, headers(raw, newSecret(name), event));
+          assert.equal(answer.status, 200, answer.text);
+          assert.deepEqual(Object.keys(answer.json), ['ok', 'lead_id', 'opportunity_id']);
+          assert.equal(integerIn(answer, 'lead_id'), lead);
+          assert.equal((await record(instance(), shop, `leads/${lead}`)).status, 'Closed - Converted');
+          const id = integerIn(answer, 'opportunity_id');
+          const { close_date, ...made } = await record(instance(), shop, `opportunities/${id}`);
+          assert.deepEqual([made.stage, made.probability], ['Closed Won', 100]);
+          assert.equal(made.name, String(opportunity.name).replace('{event}', event));
+          assert.equal(made.amount, opportunity.amount);
+          assert.equal(Date.parse(String(close_date)), Date.parse(String(opportunity.close_date)));
+          assert.equal((await events(eventId(raw, event))).length, 1);
+
+          const again = await send(name, raw, headers(raw, oldSecret(name), event));
+          assert.equal(again.status, 200, 'the older secret');
+          assert.deepEqual(again.json, { ...answer.json, duplicate: true });
+          assert.equal((await events(eventId(raw, event))).length, 1);
+        });
+
+        test('a wrong signature → 401 before the body is read, and nothing is kept', async () => {
+          const { event, raw } = delivery();
+          const right = headers(raw, newSecret(name), event);
+          const [header = ''] = Object.keys(right);
+          const { [header]: signature = '', ...others } = right;
+          const flipped = `${signature.slice(0, -3)}${signature.at(-3) === 'a' ? 'b' : 'a'}${signature.slice(-2)}`;
+          const wrong: readonly [string, Record<string, string>][] = [
+            [raw, others],
+            [raw, { ...others, [header]: '' }],
+            [raw, { ...others, [header]: flipped }],
+            [raw, { ...others, [header]: `${signature}x` }],
+            [raw, headers(raw, 'another secret', event)],
+            [raw, headers(raw, '', event)],
+            [raw, { ...others, authorization: `Bearer ${newSecret(name)}` }],
+            [raw, { ...others, [header]: shop.key }],
+            ['{', others],
+            // All but the plain key sign the bytes of the body.
+            ...(name === 'acme'
+              ? []
+              : ([
+                  [raw.replace('{', '{ '), right],
+                  [raw.replace('@', '%'), right],
+                  ['', right],
+                ] as [string, Record<string, string>][])),
+          ];
+          for (const [index, [body, given]] of wrong.entries()) {
+            const answer = await send(name, body, given);
+            assert.equal(answer.status, 401, `${index}: ${answer.text}`);
+            assertErrorShape(answer);
+          }
+          assert.deepEqual(await events(eventId(raw, event)), []);
+        });
+
+        test('a signed body that is no JSON object → 400', async () => {
+          for (const raw of ['{', '[]', 'null', '"x"', '7', '{"a":\u0000}']) {
+            const answer = await send(name, raw, headers(raw, newSecret(name), fresh('bad')));
+            assert.equal(answer.status, 400, answer.text);
+            assertErrorShape(answer);
+          }
+        });
+      });
+    }
+
+    describe('stripe', () => {
+      const event = fresh('evt');
+      const body = { type: 'checkout.session.completed', id: event };
+      const raw = JSON.stringify(body);
+      const secret = newSecret('stripe');
+      const v1 = (time: number) => hmacHex(secret, `${time}.${raw}`);
+      const now = nowSeconds();
+      const signatures: readonly [string, string, number][] = [
+        ['two v1, the first of another secret', stripeSignature(['other', secret], raw), 200],
+        ['two v1, the second of another secret', stripeSignature([secret, 'other'], raw), 200],
+        ['with v0 and blanks', `t=${now}, v0=abc, v1=${v1(now)}`, 200],
+        ['old, within the tolerance', stripeSignature([secret], raw, now - 200), 200],
+        ['older than the tolerance', stripeSignature([secret], raw, now - 301), 401],
+        ['from the future', stripeSignature([secret], raw, now + 400), 401],
+        ['no time', `v1=${v1(now)}`, 401],
+        ['a time that is none', `t=now,v1=${hmacHex(secret, `now.${raw}`)}`, 401],
+        ['another time than the signed one', `t=${now - 1},v1=${v1(now)}`, 401],
+        ['v0 only', `t=${now},v0=${v1(now)}`, 401],
+        ['an empty v1', `t=${now},v1=`, 401],
+        ['of the body alone', `t=${now},v1=${hmacHex(secret, raw)}`, 401],
+      ];
+      for (const [name, signature, status] of signatures) {
+        test(`signature: ${name} → ${status}`, async () => {
+          const answer = await send('stripe', raw, { 'stripe-signature': signature });
+          assert.equal(answer.status, status, answer.text);
+        });
+      }
+      test('other types of event are taken and nothing comes of them', async () => {
+        const other = JSON.stringify({ type: 'charge.refunded', id: 'evt_other' });
+        const answer = await send('stripe', other, { 'stripe-signature': stripeSignature([secret], other) });
+        assert.deepEqual([answer.status, answer.json], [200, { ok: true, ignored: true }]);
+        assert.deepEqual(await events('evt_other'), []);
+      });
+    });
+
+    test("WooCommerce's ping is answered, and only that", async () => {
+      const form = { 'content-type': 'application/x-www-form-urlencoded' };
+      assert.deepEqual((await send('woo', 'webhook_id=12', form)).json, { ok: true });
+      for (const [name, body, headers] of [
+        ['woo', 'webhook_id=12&x=1', form],
+        ['woo', 'webhook_id=x', form],
+        ['woo', 'webhook_id=12', {}],
+        ['woo', 'webhook_id=12', { ...form, 'x-wc-webhook-signature': 'wrong' }],
+        ['shopify', 'webhook_id=12', form],
+        ['acme', 'webhook_id=12', form],
+      ] as const) {
+        assert.equal((await send(name, body, headers)).status, 401, `${name} ${body}`);
+      }
+    });
+
+    test('checks come in order: 501, 401, 400, 404; unknown customers 404', async () => {
+      const key = { 'x-acme-key': newSecret('acme') };
+      const calls: readonly [string, string, Record<string, string>, number][] = [
+        ['off', '{}', key, 501],
+        ['off', '{', { 'x-acme-key': '' }, 501],
+        ['off', '{', {}, 501],
+        ['lost', '{', {}, 401],
+        ['lost', '{', key, 400],
+        ['lost', '{"total":"much"}', key, 400],
+        ['lost', '{}', key, 404],
+        ['nobody', '{}', key, 404],
+        ['__proto__', '{}', key, 404],
+        ['constructor', '{}', key, 404],
+        ['Acme', '{}', key, 404],
+      ];
+      for (const [name, body, headers, status] of calls) {
+        const answer = await send(name, body, headers);
+        assert.equal(answer.status, status, `${name} ${body}: ${answer.text}`);
+        assertErrorShape(answer);
+      }
+      assert.equal((await instance().call('POST /webhooks/acme', { body: {}, headers: key })).status, 404);
+      assert.equal((await instance().call('GET /webhooks/acme-payment', { headers: key })).status, 405);
+      assert.equal((await instance().call('GET /webhooks/nobody-payment')).status, 404);
+      const twice = ['X-Acme-Key', newSecret('acme'), 'X-Acme-Key', newSecret('acme')];
+      assert.equal((await exchange(instance().url, 'POST /webhooks/acme-payment', twice, {})).status, 401);
+    });
+
+    const amounts: readonly [string, string, number, RegExp | number][] = [
+      ['JPY has no minor unit', '"total":1200,"currency":"jpy"', 200, /"amount":1200[,}]/],
+      ['KWD has three digits', '"total":1234567,"currency":"KWD"', 200, /"amount":1234\.567[,}]/],
+      ['an unknown currency has two', '"total":"5","currency":"€€"', 200, /"amount":0\.05[,}]/],
+      ['no currency has two', '"total":100', 200, /"amount":1(\.00?)?[,}]/],
+      ['beyond 2^53', '"total":9007199254740993', 200, /"amount":90071992547409\.93[,}]/],
+      ['a text', '"total":"1999"', 200, /"amount":19\.99[,}]/],
+      ['none', '"x":1', 200, /"amount":0[,}]/],
+      ['a word', '"total":"much"', 400, 0],
+      ['an object', '"total":{}', 400, 0],
+      ['an exponent', '"total":"1e3"', 400, 0],
+      ['a comma', '"total":"1,99"', 400, 0],
+    ];
+    for (const [name, part, status, expected] of amounts) {
+      test(`amount: ${name} → ${status}`, async () => {
+        const email = `${fresh('amount')}@example.com`;
+        await makeLead({ last_name: 'Payer', email });
+        const answer = await pay(`{"id":"${email}",${part},"customer":{"email":"${email}"}}`, 'exact');
+        assert.equal(answer.status, status, answer.text);
+        if (typeof expected === 'number') return assert.deepEqual(await events(email), []);
+        const id = integerIn(answer, 'opportunity_id');
+        const { text } = await instance().call(`GET /api/v1/opportunities/${id}`, { key: shop.key });
+        assert.match(text, expected);
+      });
+    }
+
+    describe('which lead', () => {
+      const email = 'Which.Lead@Example.com';
+      const phone = '+1 (555) 010-7788';
+      /** Leads by name, oldest first. */
+      const ids: Record<string, string> = {};
+      before(async () => {
+        const made: readonly [string, object][] = [
+          ['older open', { email, phone }],
+          ['newer open', { email: email.toLowerCase(), phone: '0015550107788' }],
+          ['newest but closed', { email, phone, status: 'Closed - Not Converted' }],
+          ['by phone alone', { phone: '+49 170 1234567' }],
+        ];
+        for (const [name, fields] of made) ids[name] = await makeLead({ last_name: name, ...fields });
+        ids.foreign = await makeLead({ email: 'foreign@example.com' }, other);
+      });
+      const cases: readonly [string, () => object, string][] = [
+        [
+          'by id before anything else',
+          () => ({ crm: { lead: ids['older open'] }, customer: { email: 'x@y.z' } }),
+          'older open',
+        ],
+        [
+          'by e-mail without case, open ones first, newest first',
+          () => ({ customer: { email: email.toUpperCase() } }),
+          'newer open',
+        ],
+        [
+          'the newest where all are closed',
+          () => ({ customer: { email: ` ${email} ` } }),
+          'newest but closed',
+        ],
+        [
+          'by e-mail where the id is unknown',
+          () => ({ crm: { lead: 999999 }, customer: { email } }),
+          'newest but closed',
+        ],
+        [
+          'by phone, however it is written',
+          () => ({ customer: { email: 'no@one.example', phone: '0049-170-123 45 67' } }),
+          'by phone alone',
+        ],
+      ];
+      for (const [name, body, expected] of cases) {
+        test(name, async () => {
+          const answer = await pay({ ...body(), id: fresh('which') });
+          assert.equal(answer.status, 200, answer.text);
+          const lead = integerIn(answer, 'lead_id');
+          assert.equal(lead, ids[expected]);
+        });
+      }
+      const none: readonly [string, () => object][] = [
+        ['nothing said', () => ({})],
+        ['unknown', () => ({ customer: { email: 'no@one.example', phone: '+4900000000000' } })],
+        ['blank parts match no blank leads', () => ({ customer: { email: '', phone: '' } })],
+        ['a wildcard', () => ({ customer: { email: '%', phone: '%' } })],
+        ['a short number', () => ({ customer: { phone: '7' } })],
+        ['ids that are none', () => ({ crm: { lead: '1 or true' } })],
+        ['objects', () => ({ customer: { email: { a: 1 }, phone: [1] } })],
+        ["another organization's by id", () => ({ crm: { lead: ids.foreign } })],
+        ["another organization's by e-mail", () => ({ customer: { email: 'foreign@example.com' } })],
+      ];
+      for (const [name, body] of none) {
+        test(`no lead: ${name} → matched: false, kept for an administrator`, async () => {
+          await makeLead({ last_name: 'blank' });
+          const raw = JSON.stringify({ ...body(), id: fresh('none') });
+          const answer = await pay(raw);
+          assert.deepEqual([answer.status, answer.json], [200, { ok: true, matched: false }], answer.text);
+          assert.deepEqual((await pay(raw)).json, { ok: true, matched: false, duplicate: true });
+          const [kept, ...more] = await events(acme.eventId(raw, ''));
+          assert.deepEqual([kept?.lead_id, kept?.opportunity_id, kept?.payload, more], [null, null, raw, []]);
+        });
+      }
+    });
+  },
+  { environment },
+);

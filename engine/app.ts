@@ -11,8 +11,8 @@ import { login } from '../plugins/login.ts';
 import { loginFragment } from '../plugins/login-description.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
 import { setupScreens } from '../plugins/setup/index.ts';
-import { expressionProblem } from '../webhooks/expressions.ts';
 import { partnerFragment, webhookPages, webhooks } from '../webhooks/index.ts';
+import { liveSettings } from '../webhooks/settings/index.ts';
 import { compile, type Fragment, type Resource } from './compile/index.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/index.ts';
@@ -20,7 +20,6 @@ import { checkSources, readSources } from './definition/index.ts';
 import { crud } from './routes/crud.ts';
 import { documentation } from './routes/documentation.ts';
 import { apiPrefix } from './routes/openapi.ts';
-import { liveSettings } from './settings/index.ts';
 
 /** The version of this package, and of the described API. */
 export const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -45,7 +44,7 @@ export async function build(
   database: Database,
 ): Promise<FastifyInstance> {
   const app = fastify(serverOptions(config));
-  const settings = await liveSettings(config, expressionProblem, app.log);
+  const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
   await app.register(errorHandling);
   await app.register(draining);

@@ -4,11 +4,11 @@ import type { FastifyInstance } from 'fastify';
 import type { Fragment, Resource } from '../engine/compile/index.ts';
 import type { Config } from '../engine/config.ts';
 import type { Database } from '../engine/database/index.ts';
-import type { LiveSettings } from '../engine/settings/index.ts';
 import { bookingForms, bookingFormsFragment } from './booking-forms-whatsapp.ts';
 import { channelEndpoints } from './channel-endpoints.ts';
 import { inboundLeads, inboundLeadsFragment } from './inbound-leads.ts';
 import { payments } from './payments.ts';
+import type { LiveSettings } from './settings/index.ts';
 
 export { webhookPages } from './setup/index.ts';
 
@@ -47,4 +47,17 @@ export const partnerFragment: Fragment = {
   },
   paths: { ...inboundLeadsFragment, ...bookingFormsFragment },
   schemas: {},
+  securitySchemes: {
+    inboundSecret: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'X-Inbound-Secret',
+      description: 'The inbound-lead secret.',
+    },
+    partnerToken: {
+      type: 'http',
+      scheme: 'bearer',
+      description: "A partner endpoint's own secret, from the instance's configuration.",
+    },
+  },
 };

@@ -5,25 +5,19 @@ import { errors, HttpError } from '../engine/errors.ts';
 import { ExactNumber, parseTimestamp } from '../engine/fields/index.ts';
 import { type Platform, platform, transaction } from '../engine/platform/index.ts';
 import { json, readBody } from '../engine/request/index.ts';
-import type { Payment } from '../engine/settings/index.ts';
 import { evaluate } from './expressions.ts';
 import type { Webhooks } from './index.ts';
 import { convertLead, findLead, type LeadTraits } from './leads.ts';
 import { findOrganization } from './organizations.ts';
 import { createRecord, type Partner } from './records.ts';
-import { isSigned } from './secrets.ts';
+import { signedWith } from './secrets.ts';
+import type { Payment } from './settings/index.ts';
 
 /** A payment as its customer's entry in config.yaml reads it from the payload. */
 interface Paid {
   readonly eventId: string;
   readonly lead: LeadTraits;
   readonly opportunity: Body;
-}
-
-/** What an event led to; the same event again gets the same answer. */
-interface Effect {
-  readonly lead_id: string | null;
-  readonly opportunity_id: string | null;
 }
 
 /** POST /webhooks/<customer>-payment (contract section 4.4), one for each entry in config.yaml. */
@@ -53,10 +47,10 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const { scheme = 'key', header, secrets } = entry.verify;
       const given = request.headers[header.toLowerCase()];
       const now = Date.now() / 1000;
-      if (typeof given !== 'string' || !isSigned(scheme, secrets, { header: given, raw, now })) {
-        throw errors.unauthenticated();
-      }
-      if (scheme === 'key') used.note(`payments.${customer}`, given);
+      const secret =
+        typeof given === 'string' ? signedWith(scheme, secrets, { header: given, raw, now }) : undefined;
+      if (secret === undefined) throw errors.unauthenticated();
+      used.note(`payments.${customer}`, secret);
       const payload = readBody(request.headers['content-type'], raw);
       if (!isWanted(entry, payload)) return '{"ok":true,"ignored":true}';
       const paid = read(entry, payload, request, raw);
@@ -141,6 +135,8 @@ function closeDate(text: string): string {
   return parseTimestamp(text) === undefined ? new Date().toISOString() : text;
 }
 
+const unmatched = '{"ok":true,"matched":false';
+
 /** Claims the event, converts the lead and opens the opportunity: all in one transaction, once for each event. */
 async function apply(
   tables: Platform,
@@ -156,8 +152,7 @@ async function apply(
       organization_id: by.organization,
       customer,
       event_id: eventId,
-      lead_id: null,
-      opportunity_id: null,
+      answer: null,
       payload: storable(raw.toString('utf8')),
     })
     // Of two deliveries at once the second waits here for the first.
@@ -167,33 +162,26 @@ async function apply(
   if (claim === undefined) {
     const known = await tables
       .selectFrom('crm_payment_events')
-      .select(['lead_id', 'opportunity_id'])
+      .select('answer')
       .where('organization_id', '=', by.organization)
       .where('customer', '=', customer)
       .where('event_id', '=', eventId)
       .executeTakeFirstOrThrow();
-    return reply(known, true);
+    return `${known.answer ?? unmatched},"duplicate":true}`;
   }
   const leadId = await findLead(tables, resources, by.organization, lead);
-  if (leadId === undefined) return reply({ lead_id: null, opportunity_id: null }, false);
+  if (leadId === undefined) return `${unmatched}}`;
   await convertLead(tables, resources, by, leadId);
   const opportunityId = await createRecord(tables, resources, by, 'opportunities', opportunity);
-  const effect = { lead_id: leadId, opportunity_id: opportunityId };
+  // Ids are written as the integers that they are.
+  const answer = `{"ok":true,"lead_id":${leadId},"opportunity_id":${opportunityId}`;
   await tables
     .updateTable('crm_payment_events')
-    .set(effect)
+    .set({ answer })
     .where('organization_id', '=', by.organization)
     .where('id', '=', claim.id)
     .execute();
-  return reply(effect, false);
-}
-
-/** Ids are written as the integers that they are. */
-function reply({ lead_id, opportunity_id }: Effect, duplicate: boolean): string {
-  const again = duplicate ? ',"duplicate":true' : '';
-  return lead_id === null
-    ? `{"ok":true,"matched":false${again}}`
-    : `{"ok":true,"lead_id":${lead_id},"opportunity_id":${opportunity_id}${again}}`;
+  return `${answer}}`;
 }
 
 /** A payment whose lead was not found, for an administrator who looks for it. */
@@ -214,7 +202,7 @@ export async function unmatchedPayments(
     .selectFrom('crm_payment_events')
     .select(['customer', 'event_id', 'payload', 'received_at'])
     .where('organization_id', '=', organization)
-    .where('lead_id', 'is', null)
+    .where('answer', 'is', null)
     .orderBy('id', 'desc')
     .limit(limit)
     .execute();

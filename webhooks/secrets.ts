@@ -1,5 +1,5 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
-import type { Scheme } from '../engine/settings/index.ts';
+import type { Scheme } from './settings/index.ts';
 
 /** Constant time whatever the lengths: digests are compared. */
 const same = (a: string, b: string): boolean =>
@@ -42,6 +42,8 @@ export const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) =
   },
 };
 
-/** Whether one of the secrets made the header. */
-export const isSigned = (scheme: Scheme, secrets: readonly string[], signed: Signed): boolean =>
-  secrets.map((secret) => schemes[scheme](secret, signed)).includes(true);
+/** The secret that made the header; undefined where none did. Every secret is tried: the time does not tell which. */
+export function signedWith(scheme: Scheme, secrets: readonly string[], signed: Signed): string | undefined {
+  const made = secrets.map((secret) => schemes[scheme](secret, signed));
+  return secrets[made.indexOf(true)];
+}

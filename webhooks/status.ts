@@ -1,6 +1,6 @@
 import type { Platform } from '../engine/platform/index.ts';
-import type { Settings } from '../engine/settings/index.ts';
 import { fingerprint, secretUses } from './secret-use.ts';
+import type { Settings } from './settings/index.ts';
 
 /** What one partner endpoint is like at the moment. */
 export interface EndpointStatus {

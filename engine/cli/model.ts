@@ -1,16 +1,16 @@
+import { readSettings } from '../../webhooks/settings/index.ts';
 import { fragments, loadResources, version } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { openApiDocument } from '../routes/openapi.ts';
 import { assertMigrationsComplete, createMigration, migrate } from '../schema/index.ts';
 import type { Result } from './context.ts';
-import { settingsOf } from './webhooks.ts';
 
 /** `check`: definitions and configuration, without a database. */
 export async function check(): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
   await assertMigrationsComplete(config, resources);
-  const { partners } = await settingsOf(config);
+  const { partners } = await readSettings(config);
   const names = resources.map((resource) => resource.name);
   const payments = Object.keys(partners.payments);
   return {

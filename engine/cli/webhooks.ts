@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { expressionProblem } from '../../webhooks/expressions.ts';
 import { type InboxItem, listInbox, replay, showInbox } from '../../webhooks/inbox/inbox.ts';
+import { readSettings } from '../../webhooks/settings/index.ts';
 import {
   type Inside,
   type Outcome,
@@ -12,19 +12,15 @@ import {
 } from '../../webhooks/simulate/index.ts';
 import { partnerStatus } from '../../webhooks/status.ts';
 import { build } from '../app.ts';
-import { type Config, readConfig } from '../config.ts';
+import { readConfig } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { organizationId, platform, sealing, transaction } from '../platform/index.ts';
-import { readSettings, type Settings } from '../settings/index.ts';
 import { commandLine, firstLineOfInput, type Instance, type Result, table, withInstance } from './context.ts';
-
-/** The configuration file, judged as the server does. */
-export const settingsOf = (config: Config): Promise<Settings> => readSettings(config, expressionProblem);
 
 /** `partners`. */
 export const partners = (): Promise<Result> =>
   withInstance(async ({ config, database }) => {
-    const endpoints = await partnerStatus(platform(database), await settingsOf(config));
+    const endpoints = await partnerStatus(platform(database), await readSettings(config));
     const rows = endpoints.map(({ name, path, state, problem, secrets }) => [
       name,
       path,
@@ -139,7 +135,7 @@ export async function simulate(provider: string, options: SimulateOptions): Prom
     const origin = originOf(options.url);
     // The embedded database belongs to the server that runs on it.
     if (config.databaseUrl === undefined) {
-      const play = await prepare(provider, given, await settingsOf(config), undefined);
+      const play = await prepare(provider, given, await readSettings(config), undefined);
       const target = { url: origin + play.path, publicUrl: origin + play.path, secret: play.secret };
       return report(provider, await run(play.script, target, plan), undefined);
     }
@@ -164,7 +160,7 @@ async function against(
   origin: string,
   plan: { steps: readonly StepName[]; burst: number },
 ): Promise<Result> {
-  const settings = await settingsOf(config);
+  const settings = await readSettings(config);
   const inside: Inside = { tables: platform(database), resources, sealed: sealing(config) };
   const play = await prepare(provider, given, settings, inside);
   const publicUrl = `${settings.public_url.replace(/\/$/, '') || origin}${play.path}`;

@@ -3,11 +3,12 @@ import type { Schema } from '../fields/index.ts';
 import type { Action } from './access.ts';
 import { pageSize } from './statements.ts';
 
-/** A resource's part of the OpenAPI document. */
+/** What one part of the service says of itself in the OpenAPI document. */
 export interface Fragment {
   readonly tag: Schema;
   readonly paths: Readonly<Record<string, Schema>>;
   readonly schemas: Readonly<Record<string, Schema>>;
+  readonly securitySchemes?: Readonly<Record<string, Schema>>;
 }
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });

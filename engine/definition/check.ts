@@ -1,6 +1,7 @@
 import { RE2JS } from 're2js';
 import { type FieldType, type FieldTypeName, fieldTypes, judgeValue } from '../fields/index.ts';
 import {
+  inOrder,
   type Parsed,
   type Problem,
   parseYaml,
@@ -42,18 +43,18 @@ const forbidden = new Set(['constructor', 'prototype']);
  */
 export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const problems: Problem[] = [];
-  const files: Shaped[] = [];
+  const shaped: Shaped[] = [];
   const broken = new Set<string>();
   for (const source of sources) {
     const parsed = parseYaml(source, problems);
-    if (parsed !== undefined && hasShape(parsed, problems)) files.push(parsed);
+    if (parsed !== undefined && hasShape(parsed, problems)) shaped.push(parsed);
     else broken.add(stem(source.file));
   }
   // Without the shared fields everything else would look wrong.
-  if (broken.has(commonName)) throw inOrder(problems, sources);
+  if (broken.has(commonName)) throw new YamlError(inOrder(problems, files(sources)));
 
-  const common = files.find((file) => stem(file.file) === commonName);
-  const drafts = files
+  const common = shaped.find((file) => stem(file.file) === commonName);
+  const drafts = shaped
     .filter((file) => file !== common)
     .map((file) => draft(file, common, problems))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -63,16 +64,11 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const definitions = drafts
     .filter((each) => !broken.has(each.name))
     .map((each) => finish(each, drafts, broken, problems));
-  if (problems.length > 0) throw inOrder(problems, sources);
+  if (problems.length > 0) throw new YamlError(inOrder(problems, files(sources)));
   return definitions;
 }
 
-/** The mistakes in the order in which a reader meets them. */
-function inOrder(problems: readonly Problem[], sources: readonly Source[]): YamlError {
-  const position = new Map(sources.map(({ file }, index) => [file, index]));
-  const of = ({ file }: Problem) => position.get(file) ?? 0;
-  return new YamlError(problems.toSorted((a, b) => of(a) - of(b) || a.line - b.line || a.column - b.column));
-}
+const files = (sources: readonly Source[]): string[] => sources.map(({ file }) => file);
 
 const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 

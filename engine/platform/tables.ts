@@ -88,8 +88,8 @@ export interface PlatformTables {
     id: Generated<string>;
     customer: string;
     event_id: string;
-    lead_id: string | null;
-    opportunity_id: string | null;
+    /** What the partner was answered, JSON without its closing brace; null where there was nothing to do it to. */
+    answer: string | null;
     /** The beginning of what was sent, for an administrator who looks for the lead. */
     payload: string;
     received_at: Generated<Date>;
@@ -329,8 +329,7 @@ export const platformEntities: readonly EntitySchema[] = [
       id: identity,
       customer: text,
       event_id: text,
-      lead_id: { ...bigint, nullable: true },
-      opportunity_id: { ...bigint, nullable: true },
+      answer: { ...text, nullable: true },
       payload: text,
       received_at: now,
     },

@@ -112,17 +112,6 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
           bearerFormat: 'JWT',
           description: 'The `access_token` of a login. With several organizations, `?org=` says which.',
         },
-        inboundSecret: {
-          type: 'apiKey',
-          in: 'header',
-          name: 'X-Inbound-Secret',
-          description: 'The inbound-lead secret.',
-        },
-        partnerToken: {
-          type: 'http',
-          scheme: 'bearer',
-          description: "A partner endpoint's own secret, from the instance's configuration.",
-        },
         session: {
           type: 'apiKey',
           in: 'cookie',
@@ -130,6 +119,7 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
           description:
             "The cookie of a login (`crm_session` on loopback). It writes only from pages of the instance's origin.",
         },
+        ...Object.assign({}, ...fragments.map((fragment) => fragment.securitySchemes)),
       },
     },
   };

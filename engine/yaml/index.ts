@@ -1,4 +1,4 @@
 // YAML: files that people edit, parsed with the place of every part, so that each mistake can be shown where it stands.
 // May import errors.
-export { type Parsed, type Problem, parseYaml, type Source, YamlError } from './load.ts';
+export { inOrder, type Parsed, type Problem, parseYaml, type Source, YamlError } from './load.ts';
 export { type Shape, shape, suggestion } from './shape.ts';

@@ -24,6 +24,13 @@ export class YamlError extends UserError {
   }
 }
 
+/** Mistakes in the order in which a reader of the files meets them; the files' own order is as given. */
+export function inOrder(problems: readonly Problem[], files: readonly string[] = []): Problem[] {
+  const place = new Map(files.map((file, index) => [file, index]));
+  const of = ({ file }: Problem) => place.get(file) ?? 0;
+  return problems.toSorted((a, b) => of(a) - of(b) || a.line - b.line || a.column - b.column);
+}
+
 /** A path into a YAML document; a key itself (not its value) is meant when `key` is set. */
 export interface Target {
   readonly path: readonly (string | number)[];

@@ -4,9 +4,8 @@ import { mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { readConfig } from '../../engine/config.ts';
-import { defaults, parseSettings, readSettings, type Settings } from '../../engine/settings/index.ts';
 import { YamlError } from '../../engine/yaml/index.ts';
-import { expressionProblem } from '../../webhooks/expressions.ts';
+import { defaults, parseSettings, readSettings, type Settings } from '../../webhooks/settings/index.ts';
 import { type SettingsFile, settingsFile } from '../support/partners.ts';
 import {
   emptyStorage,
@@ -19,7 +18,7 @@ import {
 } from '../support/process.ts';
 
 const parse = (text: string, environment: Record<string, string> = {}): Settings =>
-  parseSettings({ file: 'config.yaml', text }, environment, expressionProblem);
+  parseSettings({ file: 'config.yaml', text }, environment);
 const set = {
   INBOUND_SECRET: 'inbound',
   BOOKING_FORMS_WHATSAPP_TOKEN: 'booking',
@@ -43,7 +42,7 @@ describe('what the file says', () => {
     for (const environment of [{}, set]) assert.deepEqual(parse(text, environment), parse('{}', environment));
     const named = Object.fromEntries(Object.keys(set).map((name) => [name, `\${${name}}`]));
     assert.deepEqual(parse(text, named), { ...defaults });
-    assert.deepEqual(await readSettings(readConfig({}), expressionProblem), parse(text));
+    assert.deepEqual(await readSettings(readConfig({})), parse(text));
   });
 
   test('every part of the shipped file is explained', () => {
@@ -187,7 +186,7 @@ describe('every mistake with its place', () => {
 
   test('a file that is not there', async () => {
     const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
-    await assert.rejects(readSettings(config, expressionProblem), /cannot read .*no-such\.yaml: ENOENT/);
+    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: ENOENT/);
   });
 });
 

@@ -314,7 +314,7 @@ onBothDrivers(
           assert.deepEqual([answer.status, answer.json], [200, { ok: true, matched: false }], answer.text);
           assert.deepEqual((await pay(raw)).json, { ok: true, matched: false, duplicate: true });
           const [kept, ...more] = await events(acme.eventId(raw, ''));
-          assert.deepEqual([kept?.lead_id, kept?.opportunity_id, kept?.payload, more], [null, null, raw, []]);
+          assert.deepEqual([kept?.answer, kept?.payload, more], [null, raw, []]);
         });
       }
     });

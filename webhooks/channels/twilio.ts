@@ -1,10 +1,26 @@
 import { createHmac, hash } from 'node:crypto';
+import { parseExactJson } from '../../engine/fields/index.ts';
 import { isOneOf } from '../secrets.ts';
 import type { Channel, Delivery } from './channel.ts';
 import { keepMessage } from './messages.ts';
-import { object, text } from './meta.ts';
+import { type Json, object, text } from './meta.ts';
 
 const form = ({ raw }: Delivery) => new URLSearchParams(raw.toString('utf8'));
+
+/** What a delivery says, by name: a form, or JSON whose digest is in the signed address. */
+const fieldsOf = (delivery: Delivery): Json =>
+  /^application\/json\b/i.test(String(delivery.headers['content-type']))
+    ? object(parseExactJson(delivery.raw.toString('utf8')))
+    : Object.fromEntries(form(delivery));
+
+/** Names and values as they are signed: by name, then by value, each pair once. */
+function signedFields(fields: URLSearchParams): string {
+  const pairs = [...fields].sort(([a, one], [b, other]) => order(a, b) || order(one, other));
+  return [...new Set(pairs.map(([name, value]) => JSON.stringify([name, value])))]
+    .map((pair) => (JSON.parse(pair) as string[]).join(''))
+    .join('');
+}
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Twilio SMS and WhatsApp: a signature of the public address with the sorted form, by the auth token. */
 export const twilio: Channel = {
@@ -21,17 +37,15 @@ export const twilio: Channel = {
     const bodySha = new URL(url).searchParams.get('bodySHA256');
     if (bodySha !== null && !isOneOf(bodySha.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]))
       return false;
-    const fields = bodySha === null ? [...form(delivery)] : [];
-    const sorted = fields.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([key, value]) => key + value);
     const expected = createHmac('sha1', secret)
-      .update(url + sorted.join(''), 'utf8')
+      .update(url + (bodySha === null ? signedFields(form(delivery)) : ''), 'utf8')
       .digest('base64');
     return isOneOf(given, [expected]);
   },
   events: (delivery) => {
-    const fields = form(delivery);
-    const id = text(fields.get('MessageSid'));
-    return id === '' ? [] : [{ id, data: Object.fromEntries(fields) }];
+    const data = fieldsOf(delivery);
+    const id = text(data.MessageSid);
+    return id === '' ? [] : [{ id, data }];
   },
   process: async ({ id, data }, work) => {
     const { From, Body, NumMedia } = object(data);

@@ -1,7 +1,7 @@
 import { HttpError } from '../../engine/errors.ts';
 import { type Platform, platform } from '../../engine/platform/index.ts';
-import type { SenderSettings, Settings } from '../../engine/settings/index.ts';
 import type { Webhooks } from '../index.ts';
+import type { SenderSettings, Settings } from '../settings/index.ts';
 import { renderTemplate } from '../templates.ts';
 import { log } from './log.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';

@@ -1,9 +1,9 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { organizationId, type Platform, type Sealing } from '../../engine/platform/index.ts';
-import type { Settings } from '../../engine/settings/index.ts';
 import { endpointPath, listIntegrations, openIntegration } from '../inbox/integrations.ts';
 import { findRecord } from '../records.ts';
+import type { Settings } from '../settings/index.ts';
 import { channelScripts } from './channels.ts';
 import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
 import type { Script } from './script.ts';
@@ -177,12 +177,12 @@ const paymentsArrived =
     for (const id of ids) {
       const row = await tables
         .selectFrom('crm_payment_events')
-        .select('lead_id')
+        .select('answer')
         .where('organization_id', '=', organization)
         .where('customer', '=', customer)
         .where('event_id', '=', id)
         .executeTakeFirst();
-      if (row?.lead_id === null) unmatched++;
+      if (row?.answer === null) unmatched++;
       else if (row !== undefined) matched++;
     }
     return { matched, unmatched };

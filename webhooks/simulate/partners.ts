@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import type { Payment } from '../../engine/settings/index.ts';
+import type { Payment } from '../settings/index.ts';
 import type { Script } from './script.ts';
 
 const json = 'application/json';

@@ -1,31 +1,37 @@
 import { readFile } from 'node:fs/promises';
 import { relative } from 'node:path';
-import type { Config } from '../config.ts';
-import { UserError } from '../errors.ts';
-import { type Parsed, type Problem, parseYaml, type Source, shape, YamlError } from '../yaml/index.ts';
+import type { Config } from '../../engine/config.ts';
+import { UserError } from '../../engine/errors.ts';
+import {
+  inOrder,
+  type Parsed,
+  type Problem,
+  parseYaml,
+  type Source,
+  shape,
+  YamlError,
+} from '../../engine/yaml/index.ts';
+import { expressionProblem } from '../expressions.ts';
 import schema from './settings.schema.json' with { type: 'json' };
 import { defaults, type RawSettings, type Settings } from './settings.ts';
 
 const hasShape = shape<RawSettings>(schema);
 type Environment = Config['environment'];
 
-/** Judges an expression of a payment entry; says what is wrong with it. */
-export type ExpressionCheck = (expression: string) => string | undefined;
-
 /**
  * Reads the instance's configuration file.
  * @throws YamlError with every mistake in it; UserError when it cannot be read
  */
-export async function readSettings(config: Config, check: ExpressionCheck): Promise<Settings> {
+export async function readSettings(config: Config): Promise<Settings> {
   const text = await readFile(config.settingsFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read ${config.settingsFile}: ${cause.code}`);
   });
   const file = relative(process.cwd(), config.settingsFile) || config.settingsFile;
-  return parseSettings({ file, text }, config.environment, check);
+  return parseSettings({ file, text }, config.environment);
 }
 
 /** As {@link readSettings}, from text. */
-export function parseSettings(source: Source, environment: Environment, check: ExpressionCheck): Settings {
+export function parseSettings(source: Source, environment: Environment): Settings {
   const problems: Problem[] = [];
   const parsed = parseYaml(source, problems);
   if (parsed === undefined) throw new YamlError(problems);
@@ -33,9 +39,9 @@ export function parseSettings(source: Source, environment: Environment, check: E
   const given = { ...parsed, data: source.text.trim() === '' ? null : (parsed.data ?? {}) };
   const shaped = hasShape(given, problems);
   checkReferences(given, given.data, problems);
-  checkPayments(given, check, problems);
+  checkPayments(given, problems);
   checkSenders(given, problems);
-  if (!shaped || problems.length > 0) throw new YamlError(problems);
+  if (!shaped || problems.length > 0) throw new YamlError(inOrder(problems));
   const raw = given.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
   const settings: Settings = {
@@ -107,12 +113,12 @@ const part = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
 /** Every expression of every payment entry. */
-function checkPayments(parsed: Parsed, check: ExpressionCheck, problems: Problem[]): void {
+function checkPayments(parsed: Parsed, problems: Problem[]): void {
   for (const [customer, given] of Object.entries(part(part(part(parsed.data).partners).payments))) {
     const base = ['partners', 'payments', customer];
     const payment = part(given);
     for (const { path, text } of expressions(payment)) {
-      const wrong = check(text);
+      const wrong = expressionProblem(text);
       if (wrong !== undefined) problems.push(parsed.problem({ path: [...base, ...path] }, wrong));
     }
     if (Object.keys(part(payment.lead)).length === 0) {

@@ -1,8 +1,8 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { Config } from '../config.ts';
-import { UserError } from '../errors.ts';
-import { type ExpressionCheck, readSettings } from './load.ts';
+import type { Config } from '../../engine/config.ts';
+import { UserError } from '../../engine/errors.ts';
+import { readSettings } from './load.ts';
 import type { Settings } from './settings.ts';
 
 /** What the log must be able to do. */
@@ -27,12 +27,12 @@ const settleMs = 100;
  * Reads the settings and follows the file.
  * @throws YamlError, UserError where the first reading fails
  */
-export async function liveSettings(config: Config, check: ExpressionCheck, log: Log): Promise<LiveSettings> {
-  let current = await readSettings(config, check);
+export async function liveSettings(config: Config, log: Log): Promise<LiveSettings> {
+  let current = await readSettings(config);
   let closed = false;
   const take = async () => {
     try {
-      const next = await readSettings(config, check);
+      const next = await readSettings(config);
       if (closed) return;
       current = next;
       log.info(`took over ${config.settingsFile}`);

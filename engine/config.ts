@@ -105,7 +105,7 @@ export const settings = {
     expected: 'lower-case letters and digits, then "_", such as crm_',
     read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),
   } satisfies Setting<string>,
-  DATABASE_POOL: integer(16, 1, 1000),
+  DATABASE_POOL: integer(10, 1, 1000),
   DATABASE_CONNECT_TIMEOUT_MS: integer(2000, 1, 600_000),
   DATABASE_STATEMENT_TIMEOUT_MS: integer(5000, 1, 600_000),
   CRM_CONFIG: { ...folder(join(root, 'config.yaml')), expected: 'a file' },

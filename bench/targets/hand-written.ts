@@ -51,7 +51,7 @@ const list = {
 
 // 64-bit integers as numbers, as nearly everybody does.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
-const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 16 });
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 const app = fastify();
 
 interface Request {

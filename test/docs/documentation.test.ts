@@ -8,6 +8,8 @@ import { settings } from '../../engine/config.ts';
 import { checkSources } from '../../engine/definition/index.ts';
 import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
 import { fieldTypes } from '../../engine/fields/index.ts';
+import { channels } from '../../webhooks/channels/index.ts';
+import settingsSchema from '../../webhooks/settings/settings.schema.json' with { type: 'json' };
 import { sourcesWith } from '../support/instance.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -31,6 +33,9 @@ describe('the pages are complete', () => {
   mentions('docs/maintainers.md', Object.keys(schema.properties));
   mentions('docs/maintainers.md', Object.keys(schema.$defs.field.properties));
   mentions('docs/administrators.md', Object.keys(settings));
+  mentions('docs/partners.md', Object.keys(settingsSchema.properties));
+  mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
+  mentions('docs/partners.md', Object.keys(channels));
 
   const help = (...command: string[]) =>
     execFileSync(process.execPath, ['--import', 'tsx', 'engine/cli/index.ts', ...command, '--help'], {

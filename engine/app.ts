@@ -3,10 +3,11 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
+import { METHODS } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
 import { authentication } from '../plugins/authentication.ts';
 import { draining } from '../plugins/draining.ts';
-import { errorHandling, refuseConnection, sendError } from '../plugins/errors.ts';
+import { errorHandling, refuseAddress, refuseConnection } from '../plugins/errors.ts';
 import { login } from '../plugins/login.ts';
 import { loginFragment } from '../plugins/login-description.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
@@ -44,6 +45,11 @@ export async function build(
   database: Database,
 ): Promise<FastifyInstance> {
   const app = fastify(serverOptions(config));
+  // So that a known path answers 405 to every method there is.
+  for (const method of METHODS) {
+    if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
+      app.addHttpMethod(method, { hasBody: true });
+  }
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
   await app.register(errorHandling);
@@ -67,7 +73,7 @@ function serverOptions({ logLevel, trustedProxies }: Config): FastifyHttpOptions
   let requests = 0;
   return {
     logger: { level: logLevel, stream: process.stderr },
-    logController: new LogController({ disableRequestLogging: true }),
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: () => `${boot}-${(++requests).toString(36)}`,
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
@@ -81,6 +87,6 @@ function serverOptions({ logLevel, trustedProxies }: Config): FastifyHttpOptions
     http: { headersTimeout: 10_000, maxHeaderSize: 16_384, requireHostHeader: false },
     routerOptions: { maxParamLength: 16_384 },
     clientErrorHandler: refuseConnection,
-    frameworkErrors: sendError,
+    frameworkErrors: refuseAddress,
   };
 }

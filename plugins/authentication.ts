@@ -49,6 +49,10 @@ declare module 'fastify' {
 
 const bearer = /^Bearer +([^ ]+) *$/i;
 
+/** The credential of an Authorization header of the scheme Bearer (RFC 6750); undefined for any other. */
+export const bearerOf = (authorization: string | undefined): string | undefined =>
+  authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
+
 /** Name of the session's cookie. Browsers take `__Host-` only with TLS, which loopback does without. */
 export const cookieName = (request: FastifyRequest): string =>
   isLoopback(request) ? 'crm_session' : '__Host-crm_session';
@@ -106,14 +110,14 @@ export const authentication = fastifyPlugin(
     app.decorate('identify', async (request) => {
       const { authorization } = request.headers;
       if (authorization === undefined) return byCookie(request);
-      const token = bearer.exec(authorization)?.[1];
+      const token = bearerOf(authorization);
       if (token === undefined || token.startsWith(config.keyPrefix)) throw errors.unauthenticated();
       return byBearer(token);
     });
 
     app.decorate('authenticate', (request) => {
       const { authorization } = request.headers;
-      const token = authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
+      const token = bearerOf(authorization);
       if (token?.startsWith(config.keyPrefix)) {
         const publicId = publicIdOf(config.keyPrefix, token);
         if (publicId === undefined) throw errors.unauthenticated();

@@ -1,6 +1,6 @@
 // Plugins: what every request passes through (errors, limits, authentication), each a named Fastify plugin.
-// May import every room of engine/ but routes, cli and app.
-import { STATUS_CODES } from 'node:http';
+// May import every room of engine/ but cli and app.
+import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
@@ -62,6 +62,16 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
   request.log.error(details, failure.message);
 }
 
+/**
+ * Answers an address that cannot be decoded, such as `/%ff`. No record has such an id, so that it is missing like any
+ * other, and whoever shows no credentials learns not even that.
+ */
+export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const { code } = error as Partial<FastifyError>;
+  const missing = request.headers.authorization === undefined ? errors.unauthenticated() : errors.notFound();
+  sendError(code === 'FST_ERR_BAD_URL' ? missing : error, request, reply);
+}
+
 /** Answers what never became a request: a malformed head, one too large, one too slow. */
 export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -81,6 +91,11 @@ export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): 
 export const errorHandling = fastifyPlugin(
   async (app: FastifyInstance) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+    // Node would answer 417 in a shape of its own.
+    app.server.on('checkExpectation', (_request, response: ServerResponse) => {
+      const body = JSON.stringify({ error: 'the expectation cannot be met' });
+      response.writeHead(417, { 'content-type': json, 'content-length': body.length }).end(body);
+    });
     app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
     app.addHook('onRequest', ({ raw }, _reply, done) => {
       const lacksHost = raw.headers.host === undefined && raw.httpVersion === '1.1';

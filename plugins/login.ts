@@ -3,6 +3,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { Config } from '../engine/config.ts';
 import type { Database } from '../engine/database/index.ts';
 import { errors } from '../engine/errors.ts';
+import { isRowId, isStorable } from '../engine/fields/index.ts';
 import {
   type Actor,
   beginSession,
@@ -65,7 +66,7 @@ declare module 'fastify' {
 /** Login, logout and a person's own sessions, as API; the screens use the same functions. */
 export const login = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: Config; database: Database }) => {
-    const { attempt, succeeded } = throttle();
+    const { judge } = throttle();
     const { sign } = tokens(config);
 
     app.decorate('actor', (request, user) => ({
@@ -75,12 +76,9 @@ export const login = fastifyPlugin(
       noted: config.audit,
     }));
 
-    app.decorate('verify', async (request, email, password, tables = platform(database)) => {
-      await attempt(request, email);
-      const user = await verifyUser(tables, email, password);
-      if (user !== undefined) await succeeded(request, email);
-      return user;
-    });
+    app.decorate('verify', (request, email, password, tables = platform(database)) =>
+      judge(request, email, () => verifyUser(tables, email, password)),
+    );
 
     app.decorate('logIn', async (request, reply, email, password) => {
       const user = await app.verify(request, email, password);
@@ -89,7 +87,9 @@ export const login = fastifyPlugin(
         const session = await beginSession(tables, user.id, {
           durationMs: config.sessionMs,
           userAgent: String(request.headers['user-agent'] ?? ''),
+          tokenVersion: user.tokenVersion,
         });
+        if (session === undefined) throw errors.unauthenticated();
         const memberships = await findMemberships(tables, user.id);
         const organizations = [...memberships.values()].map((membership) => membership.organization);
         const by = app.actor(request, user.id);
@@ -129,7 +129,7 @@ export const login = fastifyPlugin(
     app.post('/auth/login', async (request, reply) => {
       const { email, password } = readBody(request.headers['content-type'], request.body);
       const wrong = Object.entries({ email, password })
-        .filter(([, value]) => typeof value !== 'string' || !value.isWellFormed() || value.includes('\0'))
+        .filter(([, value]) => typeof value !== 'string' || !isStorable(value))
         .map(([field]) => ({ field, message: `${field} must be a string` }));
       if (wrong.length > 0) throw errors.invalidFields(wrong);
       const result = await app.logIn(request, reply, String(email), String(password));
@@ -175,7 +175,7 @@ export const login = fastifyPlugin(
     app.delete<{ Params: { id: string } }>('/auth/sessions/:id', async (request, reply) => {
       const { session } = await app.identify(request);
       const { id } = request.params;
-      if (!/^[1-9]\d{0,17}$/.test(id)) throw errors.notFound();
+      if (!isRowId(id)) throw errors.notFound();
       const by = app.actor(request, session.user.id);
       const ended = await transaction(database, (tables) =>
         endSession(tables, by, session.user.id, id, organizationsOf(session)),
@@ -198,7 +198,8 @@ export const login = fastifyPlugin(
 const cookieOptions = (request: FastifyRequest) =>
   ({ path: '/', httpOnly: true, sameSite: 'lax', secure: !isLoopback(request) }) as const;
 
-const organizationsOf = (session: Session): string[] =>
+/** Ids of the organizations of a person. */
+export const organizationsOf = (session: Session): string[] =>
   [...session.memberships.values()].map((membership) => membership.organization);
 
 const organizations = (memberships: ReadonlyMap<string, Membership>) =>

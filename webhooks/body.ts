@@ -1,5 +1,6 @@
 import type { Body } from '../engine/compile/index.ts';
 import { errors } from '../engine/errors.ts';
+import { isStorable } from '../engine/fields/index.ts';
 
 /**
  * The named keys of a body as strings; null and absent ones are left out, others ignored.
@@ -10,9 +11,7 @@ export function strings(body: Body, names: readonly string[]): Record<string, st
     const value = Object.hasOwn(body, name) ? body[name] : undefined;
     return value === undefined || value === null ? [] : [{ name, value }];
   });
-  const wrong = given.filter(
-    ({ value }) => typeof value !== 'string' || !value.isWellFormed() || value.includes('\0'),
-  );
+  const wrong = given.filter(({ value }) => typeof value !== 'string' || !isStorable(value));
   if (wrong.length > 0) {
     throw errors.invalidFields(
       wrong.map(({ name }) => ({ field: name, message: `${name} must be a string` })),

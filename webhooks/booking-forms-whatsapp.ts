@@ -4,6 +4,7 @@ import { errors } from '../engine/errors.ts';
 import { platform } from '../engine/platform/index.ts';
 import { json, readBody } from '../engine/request/index.ts';
 import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { bearerOf } from '../plugins/authentication.ts';
 import { strings } from './body.ts';
 import { answer, failure, requestOf, secretScheme } from './description.ts';
 import type { Webhooks } from './index.ts';
@@ -27,7 +28,7 @@ export function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.booking_forms_whatsapp;
       if (secrets.length === 0) throw errors.notConfigured();
-      const given = /^Bearer +([^ ]+) *$/i.exec(request.headers.authorization ?? '')?.[1];
+      const given = bearerOf(request.headers.authorization);
       if (given === undefined || !isOneOf(given, secrets)) throw errors.unauthenticated();
       used.note('booking_forms_whatsapp', given);
     },

@@ -5,7 +5,7 @@ import { refuseOtherMethods } from '../engine/routes/methods.ts';
 import type { Delivery } from './channels/channel.ts';
 import { channelOf } from './channels/index.ts';
 import { store } from './inbox/inbox.ts';
-import { openIntegration } from './inbox/integrations.ts';
+import { openIntegration, renewSecrets } from './inbox/integrations.ts';
 import { startWorker } from './inbox/worker.ts';
 import type { Webhooks } from './index.ts';
 
@@ -18,6 +18,15 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   const { config, database, settings } = webhooks;
   const sealed = sealing(config);
   const worker = startWorker(app, webhooks, sealed);
+  app.addHook('onReady', async () => {
+    try {
+      const lost = await renewSecrets(platform(database), sealed);
+      if (lost.length > 0)
+        app.log.error({ integrations: lost }, 'AUTH_SECRETS opens not all secrets; enter them again');
+    } catch (cause) {
+      app.log.warn({ code: (cause as { code?: string }).code }, 'stored secrets could not be looked at');
+    }
+  });
 
   const find = async (request: FastifyRequest) => {
     const { provider, endpoint } = request.params as { provider: string; endpoint: string };

@@ -1,4 +1,5 @@
 import handlebars from 'handlebars';
+import { ExactNumber } from '../engine/fields/index.ts';
 
 /** Texts with `{{path}}` over data that nobody trusts: own properties only, no HTML escaping, no helpers. */
 const engine = handlebars.create();
@@ -30,6 +31,24 @@ function compileExpression(text: string): Evaluate {
 /** What an expression gives for a payload, trimmed; `''` where it is absent or the payload has no such part. */
 export const evaluate = (text: string | undefined, data: unknown): string =>
   text === undefined ? '' : compileExpression(text)(data);
+
+/**
+ * What an object or a list is where a text is wanted, whatever `toString` it brings along: no text that anything
+ * else gives, so that an amount that is one is refused, and nothing that can be stored.
+ */
+const noText = '\0';
+
+/** Gives the objects and lists of a payload that text. */
+export function withoutTexts<T>(payload: T): T {
+  const left: unknown[] = [payload];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value !== 'object' || value === null || value instanceof ExactNumber) continue;
+    left.push(...Object.values(value));
+    Object.defineProperty(value, 'toString', { value: () => noText, enumerable: false });
+  }
+  return payload;
+}
 
 /** What is wrong with an expression; undefined where it is right. */
 export function expressionProblem(text: string): string | undefined {

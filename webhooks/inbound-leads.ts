@@ -4,6 +4,7 @@ import { errors, HttpError } from '../engine/errors.ts';
 import { platform, transaction } from '../engine/platform/index.ts';
 import { json, readBody } from '../engine/request/index.ts';
 import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { bearerOf } from '../plugins/authentication.ts';
 import { strings } from './body.ts';
 import { answer, failure, requestOf, secretScheme } from './description.ts';
 import type { Webhooks } from './index.ts';
@@ -34,7 +35,7 @@ export function inboundLeads(app: FastifyInstance, { settings, database, resourc
       if (secrets.length === 0) throw errors.notConfigured();
       const given = [
         ...[request.headers['x-inbound-secret'] ?? []].flat(),
-        ...(/^Bearer +([^ ]+) *$/i.exec(request.headers.authorization ?? '')?.slice(1) ?? []),
+        ...[bearerOf(request.headers.authorization) ?? []].flat(),
       ];
       // Two different ones are a mistake that must not depend on which is looked at.
       if (given.length === 0 || !given.every((secret) => isOneOf(secret, secrets))) {

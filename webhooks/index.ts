@@ -1,5 +1,5 @@
 // Webhooks: partner endpoints and what they need (secrets, senders, templates), one file for each.
-// May import every room of engine/ but cli and app.
+// May import every room of engine/ but cli and app, and plugins/.
 import type { FastifyInstance } from 'fastify';
 import type { Fragment, Resource } from '../engine/compile/index.ts';
 import type { Config } from '../engine/config.ts';
@@ -8,11 +8,8 @@ import { bookingForms, bookingFormsFragment } from './booking-forms-whatsapp.ts'
 import { channelEndpoints } from './channel-endpoints.ts';
 import { inboundLeads, inboundLeadsFragment } from './inbound-leads.ts';
 import { payments } from './payments.ts';
-import type { LiveSettings } from './settings/index.ts';
-
-export { webhookPages } from './setup/index.ts';
-
 import { type SecretUse, secretUse } from './secret-use.ts';
+import type { LiveSettings } from './settings/index.ts';
 
 /** What every endpoint needs of the instance. */
 export interface Webhooks {
@@ -61,3 +58,5 @@ export const partnerFragment: Fragment = {
     },
   },
 };
+
+export { webhookPages } from './setup/index.ts';

@@ -5,7 +5,7 @@ import { errors, HttpError } from '../engine/errors.ts';
 import { ExactNumber, parseTimestamp } from '../engine/fields/index.ts';
 import { type Platform, platform, transaction } from '../engine/platform/index.ts';
 import { json, readBody } from '../engine/request/index.ts';
-import { evaluate } from './expressions.ts';
+import { evaluate, withoutTexts } from './expressions.ts';
 import type { Webhooks } from './index.ts';
 import { convertLead, findLead, type LeadTraits } from './leads.ts';
 import { findOrganization } from './organizations.ts';
@@ -51,7 +51,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
         typeof given === 'string' ? signedWith(scheme, secrets, { header: given, raw, now }) : undefined;
       if (secret === undefined) throw errors.unauthenticated();
       used.note(`payments.${customer}`, secret);
-      const payload = readBody(request.headers['content-type'], raw);
+      const payload = withoutTexts(readBody(request.headers['content-type'], raw));
       if (!isWanted(entry, payload)) return '{"ok":true,"ignored":true}';
       const paid = read(entry, payload, request, raw);
       const organization = await findOrganization(platform(database), entry.organization);
@@ -81,11 +81,11 @@ function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffe
   const { lead = {}, opportunity = {}, event_id, event_id_header } = entry;
   const inHeader = event_id_header && request.headers[event_id_header.toLowerCase()];
   const named = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
-  const currency = evaluate(opportunity.currency, payload).toUpperCase();
+  const currency = storable(evaluate(opportunity.currency, payload)).toUpperCase();
   const amount = decimal(evaluate(opportunity.amount, payload), opportunity.minor_units === true, currency);
   const name = evaluate(opportunity.name, payload);
   return {
-    eventId: storable(named) || hash('sha256', raw, 'hex'),
+    eventId: eventIdOf(named, raw),
     lead: {
       id: evaluate(lead.id, payload),
       email: storable(evaluate(lead.email, payload)),
@@ -97,13 +97,20 @@ function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffe
       stage: 'Closed Won',
       probability: 100,
       close_date: closeDate(evaluate(opportunity.close_date, payload)),
-      description: currency === '' ? '' : `Paid in ${storable(currency)}.`,
+      description: currency === '' ? '' : `Paid in ${currency}.`,
     },
   };
 }
 
+/** The event's name as an index can hold it; the body's digest where it has none. */
+function eventIdOf(named: string, raw: Buffer): string {
+  const id = named.toWellFormed().replaceAll('\0', '');
+  if (id === '') return hash('sha256', raw, 'hex');
+  return id.length <= 200 ? id : hash('sha256', id, 'hex');
+}
+
 /** What PostgreSQL cannot hold is left out: a payment must not fail for it. */
-const storable = (text: string): string => text.toWellFormed().replaceAll('\0', '').slice(0, 1000);
+const storable = (text: string): string => text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
 
 /** Decimal text; minor units (cents) become major ones without rounding. */
 function decimal(text: string, minor: boolean, currency: string): string {

@@ -1,6 +1,5 @@
-import { CompiledQuery } from 'kysely';
-import type { Body, Resource, Statement } from '../engine/compile/index.ts';
-import type { Platform } from '../engine/platform/index.ts';
+import type { Body, Resource } from '../engine/compile/index.ts';
+import { type Platform, runForId } from '../engine/platform/index.ts';
 import {
   type By,
   createPlan,
@@ -34,11 +33,6 @@ const fieldOf = ({ definition }: Resource, name: string) => {
   return field;
 };
 
-async function run(tables: Platform, { text, values }: Statement): Promise<string | undefined> {
-  const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
-  return rows[0]?.id;
-}
-
 /**
  * Makes a record as POST would, in a transaction.
  * @returns its id, decimal text
@@ -51,7 +45,7 @@ export async function createRecord(
   body: Body,
 ): Promise<string> {
   const plan = createPlan(resourceOf(resources, name), body, { ...named(by), query: {}, strict: false });
-  return String(await run(tables, createStatement(plan)));
+  return String(await runForId(tables, createStatement(plan)));
 }
 
 /**
@@ -69,7 +63,7 @@ export async function fillRecord(
 ): Promise<void> {
   const resource = resourceOf(resources, name);
   const values = new Map(Object.entries(fields).map(([field, value]) => [fieldOf(resource, field), value]));
-  if (values.size > 0) await run(tables, patchStatement(resource, named(by), id, values, silent));
+  if (values.size > 0) await runForId(tables, patchStatement(resource, named(by), id, values, silent));
 }
 
 /**
@@ -87,5 +81,5 @@ export function findRecord(
   const resource = resourceOf(resources, name);
   const [field, value] = by;
   const after = last && { field: fieldOf(resource, last[0]), values: last[1] };
-  return run(tables, findStatement(resource, organization, fieldOf(resource, field), value, after));
+  return runForId(tables, findStatement(resource, organization, fieldOf(resource, field), value, after));
 }

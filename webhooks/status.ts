@@ -74,8 +74,8 @@ function senderProblem({ messaging }: Settings, slug: string): string {
   const sender = Object.hasOwn(messaging, slug) ? messaging[slug] : undefined;
   if (sender === undefined) return `messaging has no sender for "${slug}"`;
   if (sender.sender === 'whatsapp_cloud') {
-    if ((sender.phone_number_id ?? '') === '') return `messaging.${slug}.phone_number_id is blank`;
-    if ((sender.access_token ?? '') === '') return `messaging.${slug}.access_token is blank`;
+    if ((sender.phone_number_id ?? '').trim() === '') return `messaging.${slug}.phone_number_id is blank`;
+    if ((sender.access_token ?? '').trim() === '') return `messaging.${slug}.access_token is blank`;
   }
   return '';
 }

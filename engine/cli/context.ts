@@ -73,7 +73,7 @@ export function table(titles: readonly string[], rows: readonly (readonly string
     .join('\n');
 }
 
-/** What is on standard input up to the first line's end: secrets come so, because arguments are seen by everybody. */
+/** The first line of standard input, once that is closed: secrets come so, because arguments are seen by everybody. */
 export async function firstLineOfInput(): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);

@@ -1,5 +1,6 @@
 // CLI: one command line for the instance; each command honours the server's environment.
 // May import every room.
+import { debuglog } from 'node:util';
 import { Command, Option } from '@commander-js/extra-typings';
 import { simulated, stepNames } from '../../webhooks/simulate/index.ts';
 import { version } from '../app.ts';
@@ -10,6 +11,9 @@ import { keyCreate, keyList, keyRevoke, orgCreate, profileCreate, userCreate } f
 import { serve } from './serve.ts';
 import { inboxList, inboxReplay, inboxShow, partners, simulate } from './webhooks.ts';
 
+/** Shows the stack of an unexpected failure where NODE_DEBUG=crm. */
+const debug = debuglog('crm');
+
 const asJson = () => new Option('--json', 'print one JSON object and nothing else');
 const ofOrg = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
 
@@ -19,8 +23,10 @@ async function run(json: true | undefined, work: Promise<Result>): Promise<void>
     const result = await work;
     process.stdout.write(`${json ? JSON.stringify(result.json) : result.text}\n`);
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    process.stderr.write(`crm: ${error.message}\n`);
+    const known = error instanceof UserError;
+    const { message, stack } = error as Error;
+    process.stderr.write(`crm: ${known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`}\n`);
+    if (!known) debug('%s', stack);
     process.exitCode = 1;
   }
 }

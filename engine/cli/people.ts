@@ -1,4 +1,5 @@
 import { UserError } from '../errors.ts';
+import { isDate, isRowId, parseTimestamp } from '../fields/index.ts';
 import {
   createKey,
   createOrganization,
@@ -140,7 +141,7 @@ export const keyList = ({ org }: { org: string }): Promise<Result> =>
 /** `key revoke <id>`. */
 export const keyRevoke = (id: string, { org }: { org: string }): Promise<Result> =>
   withInstance(async ({ database, config }) => {
-    if (!/^[1-9]\d{0,17}$/.test(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
+    if (!isRowId(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
     const by = commandLine(config);
     await transaction(database, async (tables) =>
       revokeKey(tables, by, await organizationId(tables, org), id),
@@ -155,7 +156,7 @@ export const keyRevoke = (id: string, { org }: { org: string }): Promise<Result>
 function expiry(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const at = new Date(text);
-  if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(at.getTime())) {
+  if (!isDate(text) && parseTimestamp(text) === undefined) {
     throw new UserError(`"${text}" is no time; write 2027-01-31 or 2027-01-31T12:00:00Z`);
   }
   if (at.getTime() <= Date.now()) throw new UserError(`${text} is past`);

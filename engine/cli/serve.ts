@@ -18,13 +18,15 @@ const drainMs = 20_000;
 export async function serve(): Promise<Result> {
   const instance = await openInstance(readConfig());
   const { config, resources, database } = instance;
+  let app: FastifyInstance | undefined;
   try {
-    const app = await build(config, resources, database);
+    app = await build(config, resources, database);
     await listen(app, config);
     stopOnSignals(app, database.close);
     const demo = await createDemo(database, config, resources);
     return started(app, config, resources, demo);
   } catch (cause) {
+    await app?.close();
     await database.close();
     throw cause;
   }
@@ -41,7 +43,6 @@ async function listen(app: FastifyInstance, { host, port }: Config): Promise<voi
       EADDRNOTAVAIL: `${host} is no address of this machine; choose another with HOST`,
       ENOTFOUND: `${host} is no address of this machine; choose another with HOST`,
     };
-    await app.close();
     throw new UserError(reasons[code ?? ''] ?? `cannot listen: ${message}`, { cause });
   }
 }
@@ -84,7 +85,8 @@ function started(
       '',
       `This database was empty, so it now holds the organization "${demo.organization}" with sample records.`,
       'Shown this once; keep them:',
-      `  login     ${demo.email} at ${url}/setup`,
+      `  setup     ${url}/setup`,
+      `  login     ${demo.email}`,
       `  password  ${demo.password}`,
       `  API key   ${demo.key}`,
       '',

@@ -1,19 +1,22 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type InboxItem, listInbox, replay, showInbox } from '../../webhooks/inbox/inbox.ts';
-import { readSettings } from '../../webhooks/settings/index.ts';
+import { readSettings, type Settings } from '../../webhooks/settings/index.ts';
 import {
   type Inside,
   type Outcome,
+  type Play,
   prepare,
   simulate as run,
   type StepName,
   stepNames,
+  type Target,
 } from '../../webhooks/simulate/index.ts';
 import { partnerStatus } from '../../webhooks/status.ts';
 import { build } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { UserError } from '../errors.ts';
+import { isRowId } from '../fields/index.ts';
 import { organizationId, platform, sealing, transaction } from '../platform/index.ts';
 import { commandLine, firstLineOfInput, type Instance, type Result, table, withInstance } from './context.ts';
 
@@ -91,8 +94,7 @@ export const inboxReplay = (id: string, { org }: { org: string }): Promise<Resul
   });
 
 function itemId(id: string): string {
-  if (!/^[1-9]\d{0,17}$/.test(id))
-    throw new UserError(`"${id}" is no id of an inbox item; "inbox list" shows them`);
+  if (!isRowId(id)) throw new UserError(`"${id}" is no id of an inbox item; "inbox list" shows them`);
   return id;
 }
 
@@ -128,6 +130,7 @@ export async function simulate(provider: string, options: SimulateOptions): Prom
     throw new UserError('--burst must be from 1 to 10000');
   }
   const secret = options.secretStdin ? await firstLineOfInput() : undefined;
+  if (secret?.trim() === '') throw new UserError('standard input holds no secret');
   const plan = { steps, burst };
   const config = readConfig();
   const given = { org: options.org, endpoint: options.endpoint, secret };
@@ -135,9 +138,10 @@ export async function simulate(provider: string, options: SimulateOptions): Prom
     const origin = originOf(options.url);
     // The embedded database belongs to the server that runs on it.
     if (config.databaseUrl === undefined) {
-      const play = await prepare(provider, given, await readSettings(config), undefined);
-      const target = { url: origin + play.path, publicUrl: origin + play.path, secret: play.secret };
-      return report(provider, await run(play.script, target, plan), undefined);
+      const settings = await readSettings(config);
+      const play = await prepare(provider, given, settings, undefined);
+      const outcome = await run(play.script, targetOf(play, origin, settings), plan);
+      return report(provider, outcome, undefined);
     }
     return withInstance((instance) => against(instance, provider, given, origin, plan));
   }
@@ -153,6 +157,12 @@ export async function simulate(provider: string, options: SimulateOptions): Prom
   });
 }
 
+/** Where deliveries go: to the origin that is called, signed for the one that providers know. */
+function targetOf({ path, secret }: Play, origin: string, { public_url }: Settings): Target {
+  const publicUrl = `${public_url.replace(/\/$/, '') || origin}${path}`;
+  return { url: origin + path, publicUrl, secret };
+}
+
 async function against(
   { config, database, resources }: Instance,
   provider: string,
@@ -163,9 +173,7 @@ async function against(
   const settings = await readSettings(config);
   const inside: Inside = { tables: platform(database), resources, sealed: sealing(config) };
   const play = await prepare(provider, given, settings, inside);
-  const publicUrl = `${settings.public_url.replace(/\/$/, '') || origin}${play.path}`;
-  const target = { url: origin + play.path, publicUrl, secret: play.secret };
-  const outcome = await run(play.script, target, plan);
+  const outcome = await run(play.script, targetOf(play, origin, settings), plan);
   const end = performance.now() + settleMs;
   let arrived = await play.arrived(inside, outcome.eventIds);
   while ((arrived.waiting ?? 0) > 0 && performance.now() < end) {

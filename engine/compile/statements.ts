@@ -278,7 +278,8 @@ function patch(
 /** {@link Statements.find}. */
 function findText({ name, fields }: ResourceDefinition, by: Field, last: Field | undefined): string {
   const text = by.lookup === undefined ? undefined : lookups[by.lookup];
-  const same = (side: (text: string) => string) => `${side(own(by))} = ${side('$2::text')}`;
+  // The column's collation on both sides: what lower() makes of a text depends on it.
+  const same = (side: (text: string) => string) => `${side(own(by))} = ${side('$2::text collate "C"')}`;
   const condition =
     text === undefined
       ? by.type.equals?.(own(by), '$2')

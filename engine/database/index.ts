@@ -1,6 +1,7 @@
 // Database: opens PGlite or PostgreSQL through MikroORM and hands out one way to run a statement.
 // May import errors, config, compile.
 
+import { registerHooks } from 'node:module';
 import { join } from 'node:path';
 import type { EntitySchema, MikroORM } from '@mikro-orm/core';
 import { Migrator } from '@mikro-orm/migrations';
@@ -17,6 +18,16 @@ import type { Config } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { ForwardGenerator, LosslessGenerator } from './generator.ts';
 import { lockFolder } from './lock.ts';
+
+// A folder of migrations may lie anywhere (MIGRATIONS_DIR); what its files import is this package's.
+const migrationsPackage = '@mikro-orm/migrations';
+const migrationsUrl = import.meta.resolve(migrationsPackage);
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier === migrationsPackage
+      ? { url: migrationsUrl, format: 'module', shortCircuit: true }
+      : next(specifier, context),
+});
 
 /** Rows as arrays of text; every column that the compiler selects is text. */
 export type Rows = readonly (readonly (string | null)[])[];

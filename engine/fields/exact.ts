@@ -23,6 +23,10 @@ export function int64(text: string): string | undefined {
   return value >= min && value <= max ? text : undefined;
 }
 
+/** Whether a text is the id that a row can have: a positive integer, well within 64 bits. */
+export const isRowId = (text: unknown): text is string =>
+  typeof text === 'string' && /^[1-9]\d{0,17}$/.test(text);
+
 /** A JSON integer as text, or undefined where it is none or is out of the signed 64-bit range. */
 export function integerText(value: unknown): string | undefined {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value + 0) : undefined;

@@ -3,7 +3,7 @@
 import { boolean } from './boolean.ts';
 import { joined, reference } from './links.ts';
 import { bigint, integer, number } from './numbers.ts';
-import { head, type Lookup, lookups, string, text } from './string.ts';
+import { head, isStorable, type Lookup, lookups, string, text } from './string.ts';
 import { date, timestamp } from './temporal.ts';
 import type { FieldType } from './type.ts';
 
@@ -24,8 +24,8 @@ export const fieldTypes = {
 /** The name of a field type. */
 export type FieldTypeName = keyof typeof fieldTypes;
 
-export { ExactNumber, int64, parseExactJson } from './exact.ts';
+export { ExactNumber, int64, isRowId, parseExactJson } from './exact.ts';
 export { judgeValue, sentence, validator, valueSchema } from './judge.ts';
-export { parseTimestamp } from './temporal.ts';
+export { isDate, parseTimestamp } from './temporal.ts';
 export type { Column, FieldOptions, FieldType, Parameter, Schema } from './type.ts';
-export { head, type Lookup, lookups };
+export { head, isStorable, type Lookup, lookups };

@@ -1,6 +1,7 @@
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { RE2JS } from 're2js';
 import { decimalText, integerText } from './exact.ts';
+import { isStorable } from './string.ts';
 import { isDate, parseTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, Schema } from './type.ts';
 
@@ -35,7 +36,7 @@ export const validator = new Validator({
   .addKeyword({
     keyword: 'unicode',
     type: 'string',
-    validate: (_: boolean, value: string) => value.isWellFormed() && !value.includes('\0'),
+    validate: (_: boolean, value: string) => isStorable(value),
   })
   .addKeyword({
     keyword: 'linearPattern',

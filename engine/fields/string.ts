@@ -1,5 +1,8 @@
 import type { FieldOptions, FieldType } from './type.ts';
 
+/** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
+export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
+
 /** Characters of a text that an index holds: a B-tree entry is limited to about 2,700 bytes, a text is not. */
 const indexed = 100;
 export const head = (column: string) => `left(${column}, ${indexed})`;
@@ -34,7 +37,7 @@ export const string: FieldType = {
   equals: (column, placeholder) =>
     `(${head(column)} = left(${placeholder}::text, ${indexed}) and ${column} = ${placeholder}::text)`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[])`,
-  parse: (text) => (text.includes('\0') || !text.isWellFormed() ? undefined : text),
+  parse: (text) => (isStorable(text) ? text : undefined),
   text: (column) => column,
   bounded: true,
   examples: ['Ada', 'Grüße, 世界 🌍', ' spaces kept ', 'line\nbreak', '<b>"quoted"</b>'],

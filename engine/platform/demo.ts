@@ -1,13 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CompiledQuery, sql } from 'kysely';
+import { sql } from 'kysely';
 import { parse } from 'yaml';
-import type { Resource, Statement } from '../compile/index.ts';
+import type { Resource } from '../compile/index.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/index.ts';
-import { createPlan, createStatement, type Principal, patchStatement } from '../request/index.ts';
+import { UserError } from '../errors.ts';
+import { isDate } from '../fields/index.ts';
+import { type By, createPlan, createStatement, type Principal, patchStatement } from '../request/index.ts';
 import type { Actor } from './activity.ts';
-import { type Platform, transaction } from './handle.ts';
+import { type Platform, runForId, transaction } from './handle.ts';
 import { createKey } from './keys.ts';
 import { createOrganization } from './organizations.ts';
 import { makePassword } from './passwords.ts';
@@ -90,28 +92,46 @@ async function insertSamples(
     ids.set(resource.name, made);
     if (samples === undefined) continue;
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
-    for (const sample of samples.records) {
+    for (const [index, sample] of samples.records.entries()) {
       const record = resolve(resource, sample, ids, days);
       const by = { principal, requestId: '' };
-      const plan = createPlan(resource, record, { ...by, query: {}, strict: false });
-      const id = await run(tables, createStatement(plan));
+      const plan = planned(resource, record, by, `${samples.file}, record ${index + 1}`);
+      const id = String(await runForId(tables, createStatement(plan)));
       made.push(id);
       // What callers cannot write: when it came to be, and what other systems have told.
       const readOnly = resource.definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
       if (readOnly.length === 0) continue;
       const values = new Map(readOnly.map((field) => [field, record[field.name]]));
-      await run(tables, patchStatement(resource, by, id, values, true));
+      await runForId(tables, patchStatement(resource, by, id, values, true));
     }
   }
 }
 
-/** Samples of a resource; undefined where there is no file. */
-async function readSamples(file: string): Promise<Samples | undefined> {
+/** @throws UserError with the sample's place where it is no record of the resource */
+function planned(resource: Resource, record: Readonly<Record<string, unknown>>, by: By, place: string) {
+  try {
+    return createPlan(resource, record, { ...by, query: {}, strict: false });
+  } catch (cause) {
+    throw new UserError(`${place}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** Samples of a resource; undefined where there is no file. @throws UserError where it is none */
+async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined;
-    throw cause;
+    throw new UserError(`cannot read ${file}: ${cause.code}`);
   });
-  return text === undefined ? undefined : (parse(text, { maxAliasCount: 0 }) as Samples);
+  if (text === undefined) return undefined;
+  try {
+    const samples = parse(text, { maxAliasCount: 0 }) as Samples | null;
+    if (!Array.isArray(samples?.records) || !isDate(String(samples.as_of))) {
+      throw new Error('it needs as_of, a date, and a list of records');
+    }
+    return { ...samples, file };
+  } catch (cause) {
+    throw new UserError(`${file}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+  }
 }
 
 /** References become ids of records already made; times move by `days`. */
@@ -129,12 +149,6 @@ function resolve(
     else if (field.type.shift !== undefined) record[field.name] = field.type.shift(String(value), days);
   }
   return record;
-}
-
-/** Runs a statement that gives an id. */
-async function run(tables: Platform, { text, values }: Statement): Promise<string> {
-  const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
-  return String(rows[0]?.id);
 }
 
 /** Resources such that those a resource refers to come before it, as far as that is possible. */

@@ -2,7 +2,7 @@
 // May import errors, config, compile, database, request.
 export { type ActivityLine, type Actor, listActivity, note } from './activity.ts';
 export { createDemo, type Demo } from './demo.ts';
-export { type Platform, platform, transaction } from './handle.ts';
+export { type Platform, plain, platform, runForId, transaction } from './handle.ts';
 export { matches, publicIdOf } from './key-format.ts';
 export {
   createKey,

@@ -144,12 +144,16 @@ export async function rotateKey(
   if (key === undefined || key.revoked_at !== null || (expires !== null && expires <= new Date())) {
     throw new UserError('there is no such live key');
   }
-  await tables
+  const ending = await tables
     .updateTable('crm_api_keys')
     .set({ expires_at: expires !== null && expires < end ? expires : end })
     .where('organization_id', '=', old.organization)
     .where('id', '=', old.id)
-    .execute();
+    // It may have been revoked since it was read.
+    .where('revoked_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  if (ending === undefined) throw new UserError('there is no such live key');
   const entry = { organization: old.organization, object: 'key', objectId: old.id };
   await note(tables, by, { ...entry, action: 'rotate' });
   return createKey(tables, by, prefix, {

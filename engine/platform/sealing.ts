@@ -8,26 +8,33 @@ export interface Sealing {
   readonly seal: (plain: string) => Promise<string>;
   /** @throws UserError where no secret of the instance opens it */
   readonly open: (sealed: string) => Promise<string>;
+  /** The same sealed with the first secret; undefined where it is so already. @throws as `open` */
+  readonly renew: (sealed: string) => Promise<string | undefined>;
 }
 
 /** Seals with the first of AUTH_SECRETS and opens with each, so that one can be replaced. */
 export function sealing(config: Config): Sealing {
   const keys = derivedKeys(config, 'integrations');
+  const seal: Sealing['seal'] = (plain) =>
+    new CompactEncrypt(Buffer.from(plain, 'utf8'))
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+      .encrypt(keys[0] ?? Buffer.alloc(0));
+  const unseal = async (sealed: string): Promise<{ plain: string; current: boolean }> => {
+    const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
+    for (const [index, key] of keys.entries()) {
+      const opened = await compactDecrypt(sealed, key, options).catch(() => undefined);
+      if (opened === undefined) continue;
+      return { plain: Buffer.from(opened.plaintext).toString('utf8'), current: index === 0 };
+    }
+    throw new UserError('a stored secret cannot be opened: AUTH_SECRETS has changed; enter the secret again');
+  };
   return {
-    seal: (plain) =>
-      new CompactEncrypt(Buffer.from(plain, 'utf8'))
-        .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
-        .encrypt(keys[0] ?? Buffer.alloc(0)),
-    open: async (sealed) => {
-      if (sealed === '') return '';
-      const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
-      for (const key of keys) {
-        const opened = await compactDecrypt(sealed, key, options).catch(() => undefined);
-        if (opened !== undefined) return Buffer.from(opened.plaintext).toString('utf8');
-      }
-      throw new UserError(
-        'a stored secret cannot be opened: AUTH_SECRETS has changed; enter the secret again',
-      );
+    seal,
+    open: async (sealed) => (sealed === '' ? '' : (await unseal(sealed)).plain),
+    renew: async (sealed) => {
+      if (sealed === '') return undefined;
+      const { plain, current } = await unseal(sealed);
+      return current ? undefined : seal(plain);
     },
   };
 }

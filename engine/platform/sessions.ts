@@ -35,12 +35,24 @@ export interface NewSession {
   readonly expires: Date;
 }
 
-/** Begins a session. Sessions of the user that have ended are forgotten on the way. */
+/**
+ * Begins a session, in a transaction. Sessions of the user that have ended are forgotten on the way.
+ * @param options `tokenVersion` is that of the user when the password was judged
+ * @returns undefined where every session has been ended since then, as by a change of the password
+ */
 export async function beginSession(
   tables: Platform,
   user: string,
-  options: { readonly durationMs: number; readonly userAgent: string },
-): Promise<NewSession> {
+  options: { readonly durationMs: number; readonly userAgent: string; readonly tokenVersion: number },
+): Promise<NewSession | undefined> {
+  // Whoever ends every session writes this row: they wait for us and see our session, or we for them.
+  const known = await tables
+    .selectFrom('crm_users')
+    .select('token_version')
+    .where('id', '=', user)
+    .forUpdate()
+    .executeTakeFirst();
+  if (known?.token_version !== options.tokenVersion) return undefined;
   await tables
     .deleteFrom('crm_sessions')
     .where('user_id', '=', user)

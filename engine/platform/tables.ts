@@ -311,17 +311,21 @@ export const platformEntities: readonly EntitySchema[] = [
     object_id: { ...bigint, nullable: true },
     request_id: { ...text, nullable: true },
   }),
-  table('crm_messages', {
-    ...tenant(),
-    id: identity,
-    recipient: text,
-    body: text,
-    template: text,
-    status: text,
-    provider_id: { ...text, nullable: true },
-    error: { ...text, nullable: true },
-    created_at: now,
-  }),
+  table(
+    'crm_messages',
+    {
+      ...tenant(),
+      id: identity,
+      recipient: text,
+      body: text,
+      template: text,
+      status: text,
+      provider_id: { ...text, nullable: true },
+      error: { ...text, nullable: true },
+      created_at: now,
+    },
+    { indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }] },
+  ),
   table(
     'crm_payment_events',
     {

@@ -1,4 +1,5 @@
 import { UserError } from '../errors.ts';
+import { isStorable } from '../fields/index.ts';
 import { type Actor, note } from './activity.ts';
 import type { Platform } from './handle.ts';
 import { checkPassword, hashPassword } from './passwords.ts';
@@ -13,13 +14,11 @@ export interface NewMember {
 /** An e-mail address as it is stored and compared. @throws UserError where it is none */
 export function normalEmail(text: string): string {
   const email = text.trim().toLowerCase();
-  if (!/^[^\s@]+@[^\s@]+$/.test(email) || email.length > 254 || !isText(email)) {
+  if (!/^[^\s@]+@[^\s@]+$/.test(email) || email.length > 254 || !isStorable(email)) {
     throw new UserError('that is no e-mail address');
   }
   return email;
 }
-
-const isText = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 /**
  * Makes a user with a membership, or gives a known user a further one.
@@ -58,7 +57,7 @@ export async function createUser(
 }
 
 /** A user by e-mail address, in any case. */
-export async function findUser(
+async function findUser(
   tables: Platform,
   email: string,
 ): Promise<{ id: string; password_hash: string; token_version: number } | undefined> {
@@ -74,8 +73,10 @@ async function insertUser(tables: Platform, email: string, password: string): Pr
   const row = await tables
     .insertInto('crm_users')
     .values({ email, password_hash: await hashPassword(password) })
+    .onConflict((conflict) => conflict.column('email').doNothing())
     .returning('id')
-    .executeTakeFirstOrThrow();
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError(`${email} has just become known; try again`);
   return String(row.id);
 }
 
@@ -92,7 +93,7 @@ export async function verifyUser(
   password: string,
 ): Promise<KnownUser | undefined> {
   const normal = email.trim().toLowerCase();
-  const user = isText(normal) ? await findUser(tables, normal) : undefined;
+  const user = isStorable(normal) ? await findUser(tables, normal) : undefined;
   const { right, rehashed } = await checkPassword(password, user?.password_hash);
   if (user === undefined || !right) return undefined;
   if (rehashed !== undefined) await storeHash(tables, user.id, rehashed);

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { isRowId } from '../../engine/fields/index.ts';
 import { listActivity, platform } from '../../engine/platform/index.ts';
 import type { Setup } from './index.ts';
 import { section } from './page.ts';
@@ -12,7 +13,7 @@ export function activityPage(app: FastifyInstance, { config, database }: Setup):
     title: 'Activity',
     load: async ({ membership: { organization } }, request) => {
       const { before } = request.query as { before?: unknown };
-      const from = typeof before === 'string' && /^[1-9]\d{0,17}$/.test(before) ? before : undefined;
+      const from = isRowId(before) ? before : undefined;
       const lines = await listActivity(platform(database), organization, { before: from, limit: pageLength });
       const last = lines.length === pageLength ? lines.at(-1)?.id : undefined;
       return { lines, older: last, off: !config.audit };

@@ -9,6 +9,7 @@ import {
   platform,
   transaction,
 } from '../../engine/platform/index.ts';
+import { organizationsOf } from '../login.ts';
 import type { Setup } from './index.ts';
 import { type Form, field, getBack, idField, personOf, render, type Shown, signedIn } from './page.ts';
 
@@ -28,8 +29,6 @@ export function myPages(app: FastifyInstance, { database }: Setup): void {
       ...more,
     });
   };
-  const organizationsOf = (request: FastifyRequest) =>
-    [...personOf(request).session.memberships.values()].map((membership) => membership.organization);
   const preHandler = [signedIn(app), app.csrfProtection];
 
   app.get('/me', { preHandler: signedIn(app) }, async (request, reply) => show(request, reply));
@@ -39,7 +38,7 @@ export function myPages(app: FastifyInstance, { database }: Setup): void {
     const id = idField((request.body ?? {}) as Form, 'id');
     const by = app.actor(request, session.user.id);
     await transaction(database, (tables) =>
-      endSession(tables, by, session.user.id, id, organizationsOf(request)),
+      endSession(tables, by, session.user.id, id, organizationsOf(session)),
     );
     return reply.redirect('/setup/me?done=session-ended', 303);
   });
@@ -60,7 +59,7 @@ export function myPages(app: FastifyInstance, { database }: Setup): void {
       await transaction(database, async (tables) => {
         await changePassword(tables, session.user, field(form, 'new'));
         const by = app.actor(request, session.user.id);
-        const organizations = organizationsOf(request);
+        const organizations = organizationsOf(session);
         await noteEverywhere(tables, by, organizations, 'change password', null);
         await endAllSessions(tables, by, session.user.id, organizations);
       });

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { HttpError, UserError } from '../../engine/errors.ts';
+import { isRowId } from '../../engine/fields/index.ts';
 import { type Actor, administrator, type Membership } from '../../engine/platform/index.ts';
 import type { Person } from '../authentication.ts';
 import { failureOf, sendError } from '../errors.ts';
@@ -64,7 +65,7 @@ export const fields = (form: Form, name: string): readonly string[] => {
 /** An id in a form. @throws UserError where it is none */
 export function idField(form: Form, name: string): string {
   const id = field(form, name);
-  if (!/^[1-9]\d{0,17}$/.test(id)) throw new UserError('that does not exist any more');
+  if (!isRowId(id)) throw new UserError('that does not exist any more');
   return id;
 }
 

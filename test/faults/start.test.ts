@@ -178,6 +178,37 @@ describe('refused starts', { concurrency: 2 }, () => {
     assert.deepEqual(await rows(environment, 'select slug from crm_organizations'), [['demo']]);
   });
 
+  test('migrations may lie in any folder', async () => {
+    const { environment } = await embedded();
+    const elsewhere = temporaryFolder();
+    try {
+      cpSync(join(import.meta.dirname, '../../migrations'), elsewhere.path, { recursive: true });
+      const made = await crm(['org', 'create', 'acme'], { ...environment, MIGRATIONS_DIR: elsewhere.path });
+      assert.deepEqual([made.code, made.stderr], [0, '']);
+    } finally {
+      elsewhere.remove();
+    }
+  });
+
+  for (const [what, text] of [
+    ['no record of its resource', 'as_of: 2026-11-21\nrecords:\n  - { name: fine }\n  - { name: 7 }\n'],
+    ['no list', 'as_of: 2026-11-21\nrecords: none\n'],
+    ['no YAML', 'records: [\n'],
+  ] as const) {
+    test(`a sample that is ${what} is told with its place, and nothing is made`, async () => {
+      const { environment } = await embedded();
+      const samples = temporaryFolder();
+      try {
+        writeFileSync(join(samples.path, 'accounts.yaml'), text);
+        const refused = await crm(['serve'], { ...environment, SAMPLES_DIR: samples.path, PORT: '0' });
+        assertRefused(refused, /accounts\.yaml(, record 2)?: /);
+        assert.deepEqual(await rows(environment, 'select slug from crm_organizations'), []);
+      } finally {
+        samples.remove();
+      }
+    });
+  }
+
   test('a database that does not exist is told, not made', async () => {
     const url = new URL(await postgresServer());
     url.pathname = '/no_such_database';

@@ -147,7 +147,11 @@ describe('The wire', { concurrency: 1 }, () => {
     ['GET //api/v1/leads HTTP/1.1', 404],
     ['GET /api/v1/../v1/leads HTTP/1.1', 404],
     ['GET /api/v1/%6Ceads%2F1 HTTP/1.1', 404],
-    ['GET /api/v1/leads/%zz HTTP/1.1', 400],
+    ['GET /api/v1/leads/%zz HTTP/1.1', 404],
+    ['GET /api/v1/leads/%ff HTTP/1.1', 404],
+    ['PROPFIND /api/v1/leads HTTP/1.1', 405],
+    ['LOCK /api/v1/leads/1 HTTP/1.1', 405],
+    ['PROPFIND /nowhere HTTP/1.1', 404],
     ['GET * HTTP/1.1', 404],
     ['OPTIONS /api/v1/leads HTTP/1.1', 405],
     ['TRACE /api/v1/leads HTTP/1.1', 405],
@@ -165,6 +169,17 @@ describe('The wire', { concurrency: 1 }, () => {
       if (status === 405) assert.match(answer.headers.allow ?? '', /^GET, HEAD, /);
     });
   }
+
+  test('an address that cannot be decoded tells nothing without credentials', async () => {
+    const answer = await instance.call('GET /api/v1/leads/%ff');
+    assert.deepEqual([answer.status, answer.text], [401, (await instance.call('GET /api/v1/leads/1')).text]);
+  });
+
+  test('Expect: what cannot be met → 417 in the one shape', async () => {
+    const [answer] = await exchanged(head(list, close, 'expect: 200-maybe'));
+    assert.ok(answer);
+    assertError(answer, 417);
+  });
 
   test('HEAD: the head of GET, no body', async () => {
     const [get] = await exchanged(head(list, close));

@@ -375,7 +375,7 @@ describe('strict', () => {
       'firstname is not a field of this resource',
       'owner_id is read-only',
       '__proto is not a field of this resource',
-      'lead_score must be an integer from -2147483648 to 2147483647',
+      'lead_score must be an integer of 64 bits',
     ]);
   });
   test('without it the same is ignored', () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
@@ -74,14 +74,9 @@ export interface Organization {
   }) => Promise<{ id: string; key: string }>;
 }
 
-/** Folders under the project, so that generated migrations find their packages. */
-const scratch = join(import.meta.dirname, '../../.tmp');
-
-/** A temporary folder; `inProject` where files in it import packages. */
-export function temporaryFolder(inProject = false): { path: string; remove: () => void } {
-  const parent = inProject ? scratch : tmpdir();
-  mkdirSync(parent, { recursive: true });
-  const path = mkdtempSync(join(parent, 'crm-test-'));
+/** A temporary folder. */
+export function temporaryFolder(): { path: string; remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'crm-test-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 

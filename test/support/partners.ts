@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { sql } from 'kysely';
+import { readConfig } from '../../engine/config.ts';
+import { openDatabase } from '../../engine/database/index.ts';
 import { platform, sealing } from '../../engine/platform/index.ts';
 import { addIntegration } from '../../webhooks/inbox/integrations.ts';
 import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
@@ -104,6 +107,49 @@ export async function integrate(
   return { ...added, secret, token, organization };
 }
 
+/** Adds an integration to a database that no process has open. */
+export async function integrateStored(
+  environment: Readonly<Record<string, string>>,
+  organization: string,
+  provider: string,
+): Promise<Omit<Added, 'organization'>> {
+  const config = readConfig(environment);
+  const database = await openDatabase(config, []);
+  try {
+    const given = { organization, provider, name: provider, secret: fresh(provider), token: fresh('token') };
+    const added = await addIntegration(platform(database), command({ config }), sealing(config), given);
+    return { ...added, secret: given.secret, token: given.token };
+  } finally {
+    await database.close();
+  }
+}
+
+/** Puts an event into an integration's inbox, as it is some time after its delivery. Returns the item's id. */
+export async function delivered(
+  { database }: Pick<Instance, 'database'>,
+  organization: string,
+  integration: string,
+  { event = fresh('event'), payload = '{}', status = 'done', error = '' } = {},
+): Promise<string> {
+  const row = await platform(database)
+    .insertInto('crm_inbox')
+    .values({
+      organization_id: organization,
+      integration_id: integration,
+      event_id: event,
+      payload,
+      status,
+      error,
+      attempts: 1,
+      done_at: status === 'waiting' ? null : new Date(),
+      // A waiting one is not due while a test lasts.
+      next_at: new Date(Date.now() + 3_600_000),
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return String(row.id);
+}
+
 /** Sends a delivery of one of Meta's channels, signed. */
 export function deliver(
   { call }: Pick<Instance, 'call'>,
@@ -139,4 +185,12 @@ export async function record(
   const answer = await call(`GET /api/v1/${path}`, { key });
   assert.equal(answer.status, 200, answer.text);
   return answer.json;
+}
+
+/** Every row of a table, as text. */
+export async function dumped({ database }: Pick<Instance, 'database'>, table: string): Promise<string> {
+  const { rows } = await sql<{
+    line: string;
+  }>`select t::text as line from ${sql.table(table)} t order by 1`.execute(platform(database));
+  return rows.map(({ line }) => line).join('\n');
 }

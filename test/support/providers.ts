@@ -34,6 +34,8 @@ export interface Provider {
   readonly behave: (behaviour: Behaviour) => void;
   /** What it says of a lead, a value or JSON text, by its leadgen id; one that it does not know is a 400, as Meta does it. */
   readonly leads: Map<string, object | string>;
+  /** What it says of every lead that the map does not have. */
+  readonly everyLead: (lead: (id: string) => object) => void;
   /** Requests that a redirect led elsewhere; must stay empty. */
   readonly strayed: string[];
   /** Refuses connections until it is opened again, on the same port. */
@@ -50,6 +52,7 @@ export async function startProvider(): Promise<Provider> {
   let behaviour: Behaviour = 'fine';
   let held: (() => void)[] = [];
   let messages = 0;
+  let other: (id: string) => object | undefined = () => undefined;
 
   const elsewhere = createServer((request, response) => {
     strayed.push(`${request.method} ${request.url}`);
@@ -61,7 +64,8 @@ export async function startProvider(): Promise<Provider> {
     if (method === 'POST' && /^\/v\d+\.\d+\/[^/]+\/messages$/.test(path)) {
       return answer(response, 200, { messages: [{ id: `wamid.${++messages}` }] });
     }
-    const lead = leads.get(/^\/v\d+\.\d+\/(\d+)$/.exec(path)?.[1] ?? '');
+    const id = /^\/v\d+\.\d+\/(\d+)$/.exec(path)?.[1] ?? '';
+    const lead = leads.get(id) ?? other(id);
     return lead === undefined
       ? answer(response, 400, { error: { message: 'Unsupported get request', code: 100 } })
       : answer(response, 200, lead);
@@ -104,6 +108,9 @@ export async function startProvider(): Promise<Provider> {
     url,
     asked,
     leads,
+    everyLead: (lead) => {
+      other = lead;
+    },
     strayed,
     behave,
     shut: () => shut(server),

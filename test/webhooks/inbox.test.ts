@@ -223,11 +223,27 @@ onBothDrivers(
         .insertInto('crm_inbox')
         .values({ ...row, event_id: id, payload })
         .execute();
-      await until(async () => (await itemOf(id, whatsapp)).error !== '', 'try');
-      assert.equal((await itemOf(id, whatsapp)).error, 'the integration is switched off');
+      // What comes after it is processed; by then it would have been, too.
+      const later = freshId();
+      graph.leads.set(later, lead(later));
+      await send(later);
+      await becomes(later, 'done');
+      const { status, attempts: tried } = await itemOf(id, whatsapp);
+      assert.deepEqual([status, Number(tried)], ['waiting', 0], 'no attempt is used up');
       await turn(true);
-      await hurry(id);
       await becomes(id, 'done', whatsapp);
+    });
+
+    test('replayed while it is processed: it is processed again', async () => {
+      const id = freshId();
+      graph.leads.set(id, lead(id));
+      graph.behave('slow');
+      await send(id);
+      await until(() => asked(id) === 1, 'ask for the lead');
+      await again(id);
+      graph.behave('fine');
+      await until(() => asked(id) === 2, 'ask again');
+      await becomes(id, 'done');
     });
 
     test('a message that is already kept is not kept twice when its item is replayed', async () => {

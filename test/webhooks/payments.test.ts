@@ -192,6 +192,35 @@ onBothDrivers(
       }
     });
 
+    test('whatever a payload holds, a payment is taken', async () => {
+      const email = `${fresh('JOSÉ')}@Example.com`;
+      const lead = await makeLead({ email });
+      const payloads: readonly [string, object][] = [
+        [
+          'an object where a text is wanted',
+          { id: { a: 1 }, customer: { email: { toString: 1 }, phone: [] } },
+        ],
+        ['half a character at the end of a long name', { id: `${'x'.repeat(993)}😀`, customer: {} }],
+        ['an e-mail address in capitals, not all of them ASCII', { id: fresh('order'), customer: { email } }],
+      ];
+      for (const [what, payload] of payloads) {
+        const answer = await pay(payload);
+        assert.equal(answer.status, 200, `${what}: ${answer.text}`);
+        if ('email' in (payload as { customer: object }).customer && what.includes('capitals')) {
+          assert.equal(integerIn(answer, 'lead_id'), lead);
+        }
+      }
+    });
+
+    test('an event id of any length stands for one event', async () => {
+      const id = Array.from({ length: 1000 }, (_, index) => String.fromCodePoint(0x4e00 + index)).join('');
+      const body = { id, total: 100, currency: 'EUR' };
+      const first = await pay(body, 'exact');
+      assert.equal(first.status, 200, first.text);
+      assert.equal((await pay(body, 'exact')).json.duplicate, true);
+      assert.equal((await pay({ ...body, id: `${id}x` }, 'exact')).json.duplicate, undefined);
+    });
+
     test('checks come in order: 501, 401, 400, 404; unknown customers 404', async () => {
       const key = { 'x-acme-key': newSecret('acme') };
       const calls: readonly [string, string, Record<string, string>, number][] = [

@@ -33,6 +33,8 @@ export interface Work {
   readonly webhooks: Webhooks;
   readonly integration: Integration;
   readonly requestId: string;
+  /** When the event arrived. */
+  readonly receivedAt: Date;
   /** Runs work that is all done or not at all. */
   readonly transaction: <T>(work: (tables: Platform) => Promise<T>) => Promise<T>;
   /** Replaces the event's data, so that the next attempt knows how far this one came. */

@@ -1,4 +1,4 @@
-import type { Work } from './channel.ts';
+import { TryAgain, type Work } from './channel.ts';
 
 /** A message that somebody sent to the organization. */
 export interface Incoming {
@@ -29,20 +29,36 @@ export const keepMessage = (
       .execute();
   });
 
-/** Follows a message of ours: sent, delivered, read, failed. */
+/** A provider may tell of a message before the one who sends it has written down its id. */
+const patienceMs = 60_000;
+
+/**
+ * Follows a message of ours: sent, delivered, read, failed.
+ * @throws TryAgain where the message is not known yet; one of another sender is never known, and forgotten
+ */
 export const followMessage = (
-  { integration, transaction }: Work,
+  { integration, transaction, receivedAt }: Work,
   { id, status }: { readonly id: string; readonly status: string },
 ): Promise<void> =>
   transaction(async (tables) => {
+    const message = await tables
+      .selectFrom('crm_messages')
+      .select(['id', 'status'])
+      .where('organization_id', '=', integration.organization)
+      .where('provider_id', '=', id)
+      .forUpdate()
+      .executeTakeFirst();
+    if (message === undefined) {
+      if (Date.now() - receivedAt.getTime() < patienceMs) throw new TryAgain('the message is not known yet');
+      return;
+    }
+    // Statuses may come in any order; a message that was read is not unread by a late "sent".
+    const later = status === 'sent' ? message.status === 'sent' : message.status !== 'read';
+    if (!later) return;
     await tables
       .updateTable('crm_messages')
       .set({ status })
       .where('organization_id', '=', integration.organization)
-      .where('provider_id', '=', id)
-      // Statuses may come in any order; a message that was read is not unread by a late "sent".
-      .where((expression) =>
-        status === 'sent' ? expression('status', '=', 'sent') : expression('status', '!=', 'read'),
-      )
+      .where('id', '=', message.id)
       .execute();
   });

@@ -53,7 +53,9 @@ const leaseSeconds = 60;
 export async function claim(tables: Platform, limit: number): Promise<InboxItem[]> {
   const { rows } = await sql<Record<string, string>>`
     update crm_inbox i set attempts = attempts + 1, next_at = now() + ${leaseSeconds}::int * interval '1 second'
-    from (select organization_id, id from crm_inbox where status = 'waiting' and next_at <= now()
+    from (select organization_id, id from crm_inbox w where status = 'waiting' and next_at <= now()
+            and exists (select from crm_integrations g where g.organization_id = w.organization_id
+              and g.id = w.integration_id and g.enabled)
           order by next_at limit ${limit}::int for update skip locked) due
     where i.organization_id = due.organization_id and i.id = due.id
     returning i.organization_id::text, i.id::text, i.integration_id::text, i.event_id, i.payload, i.status,
@@ -76,6 +78,10 @@ const itemOf = (row: Readonly<Record<string, unknown>>): InboxItem => ({
 const one = (tables: Platform, { organization, id }: Pick<InboxItem, 'organization' | 'id'>) =>
   tables.updateTable('crm_inbox').where('organization_id', '=', organization).where('id', '=', id);
 
+/** The item as it was claimed: a replay, or another node after the lease, has made it another's. */
+const claimed = (tables: Platform, item: InboxItem) =>
+  one(tables, item).where('status', '=', 'waiting').where('attempts', '=', item.attempts);
+
 /** Replaces what the item holds. */
 export const remember = async (tables: Platform, item: InboxItem, data: unknown): Promise<void> => {
   await one(tables, item)
@@ -85,7 +91,7 @@ export const remember = async (tables: Platform, item: InboxItem, data: unknown)
 
 /** The item is processed. */
 export const finish = async (tables: Platform, item: InboxItem): Promise<void> => {
-  await one(tables, item).set({ status: 'done', done_at: new Date(), error: '' }).execute();
+  await claimed(tables, item).set({ status: 'done', done_at: new Date(), error: '' }).execute();
 };
 
 /** The item failed; tried again at `next`, or given up where that is undefined. */
@@ -96,7 +102,7 @@ export const fail = async (
   next: Date | undefined,
 ): Promise<void> => {
   const outcome = next === undefined ? { status: 'dead', done_at: new Date() } : { next_at: next };
-  await one(tables, item)
+  await claimed(tables, item)
     .set({ ...outcome, error: error.slice(0, 500) })
     .execute();
 };

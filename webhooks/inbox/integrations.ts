@@ -6,6 +6,7 @@ import {
   makeSecret,
   note,
   type Platform,
+  plain,
   type Sealing,
 } from '../../engine/platform/index.ts';
 import type { Integration } from '../channels/channel.ts';
@@ -59,8 +60,7 @@ export async function addIntegration(
 ): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
   const channel = channelOf(given.provider);
   if (channel === undefined) throw new UserError('there is no such provider');
-  const name = given.name.trim();
-  if (name === '' || name.length > 200) throw new UserError('the name must have 1 to 200 characters');
+  const name = plain(given.name, 'the name');
   if (given.secret.trim() === '') throw new UserError(`${channel.secretLabel} is needed`);
   if (channel.tokenLabel !== undefined && given.token.trim() === '') {
     throw new UserError(`${channel.tokenLabel} is needed`);
@@ -108,6 +108,37 @@ export async function switchIntegration(
   if (row === undefined) throw new UserError('there is no such integration');
   const action = enabled ? 'switch on' : 'switch off';
   await note(tables, by, { organization, action, object: 'integration', objectId: id });
+}
+
+/**
+ * Seals every stored secret with the first of AUTH_SECRETS, so that the others can be removed.
+ * @returns ids of integrations whose secrets none of AUTH_SECRETS opens
+ */
+export async function renewSecrets(tables: Platform, { renew }: Sealing): Promise<string[]> {
+  const rows = await tables
+    .selectFrom('crm_integrations')
+    .select(['organization_id', 'id', 'secret', 'token'])
+    .execute();
+  const lost: string[] = [];
+  for (const { organization_id, id, secret, token } of rows) {
+    try {
+      const renewed = { secret: await renew(secret), token: await renew(token) };
+      if (renewed.secret === undefined && renewed.token === undefined) continue;
+      await tables
+        .updateTable('crm_integrations')
+        .set({ secret: renewed.secret ?? secret, token: renewed.token ?? token })
+        .where('organization_id', '=', organization_id)
+        .where('id', '=', id)
+        // Somebody may enter another one meanwhile.
+        .where('secret', '=', secret)
+        .where('token', '=', token)
+        .execute();
+    } catch (cause) {
+      if (!(cause instanceof UserError)) throw cause;
+      lost.push(String(id));
+    }
+  }
+  return lost;
 }
 
 /**

@@ -100,6 +100,7 @@ async function processItem(webhooks: Webhooks, sealing: Sealing, item: InboxItem
       webhooks,
       integration,
       requestId: `inbox-${item.id}`,
+      receivedAt: item.receivedAt,
       transaction: (work) => transaction(database, work),
       remember: (tables, data) => remember(tables, item, data),
     },

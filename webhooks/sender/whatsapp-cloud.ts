@@ -9,7 +9,7 @@ export const whatsappCloud: Sender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
   const { phone_number_id = '', access_token = '' } = settings;
-  if (access_token === '') throw new SendError('the access token is not set');
+  if (access_token.trim() === '') throw new SendError('the access token is not set');
   const path = `/${graph.version}/${encodeURIComponent(phone_number_id)}/messages`;
   try {
     const { status, body } = await fetchJson(graph.base_url, path, {

@@ -13,7 +13,7 @@ export interface Log {
 
 /** Settings that follow their file while the process runs. */
 export interface LiveSettings {
-  /** What is in force now; one value, taken whole. A request reads it once. */
+  /** What is in force now: one value, taken whole. */
   readonly current: Settings;
   /** Reads the file again. A file with a mistake is refused, logged with its place, and what was in force stays. */
   readonly reload: () => Promise<void>;

@@ -43,10 +43,10 @@ export interface Settings {
   readonly inbox: { readonly attempts: number };
 }
 
-type Partial2<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
+type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
 
 /** The same as a file has it: any part may be absent. */
-export type RawSettings = Partial2<Settings>;
+export type RawSettings = DeepPartial<Settings>;
 
 /** What holds where a file says nothing. The shipped config.yaml says the same; a test compares them. */
 export const defaults = {

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { isRowId } from '../../engine/fields/index.ts';
 import { platform, transaction } from '../../engine/platform/index.ts';
 import { idField, section } from '../../plugins/setup/page.ts';
 import { type InboxItem, listInbox, replay } from '../inbox/inbox.ts';
@@ -18,7 +19,7 @@ export function deliveryPages(app: FastifyInstance, { database }: PageNeeds): vo
     load: async ({ membership: { organization } }, request) => {
       const { status, before } = request.query as { status?: unknown; before?: unknown };
       const wanted = states.find((state) => state === status);
-      const from = typeof before === 'string' && /^[1-9]\d{0,17}$/.test(before) ? before : undefined;
+      const from = isRowId(before) ? before : undefined;
       const tables = platform(database);
       const items = await listInbox(tables, organization, {
         status: wanted,

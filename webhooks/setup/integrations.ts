@@ -26,7 +26,6 @@ export function integrationPages(app: FastifyInstance, { config, database, setti
     title: 'Integrations',
     load: async ({ membership: { organization } }, request) => ({
       providers,
-      publicUrl: settings.current.public_url,
       integrations: (await listIntegrations(platform(database), organization)).map((each) => ({
         ...each,
         url: `${origin(request)}${endpointPath(each.provider, each.endpoint)}`,

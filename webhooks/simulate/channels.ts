@@ -16,7 +16,7 @@ const withBare = (value: object) => JSON.stringify(value).replace(/"\{\\"bare\\"
 const messenger = (object: string): Script => ({
   contentType: json,
   limit,
-  eventId: (id) => `m_SIMULATED${id}`,
+  eventId: ({ id }) => `m_SIMULATED${id}`,
   body: (events) =>
     JSON.stringify({
       object,
@@ -41,7 +41,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   whatsapp: {
     contentType: json,
     limit,
-    eventId: (id) => `wamid.SIMULATED${id}`,
+    eventId: ({ id }) => `wamid.SIMULATED${id}`,
     body: (events) =>
       JSON.stringify({
         object: 'whatsapp_business_account',
@@ -73,7 +73,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   'meta-lead-ads': {
     contentType: json,
     limit,
-    eventId: (id) => id,
+    eventId: ({ id }) => id,
     body: (events) =>
       withBare({
         object: 'page',
@@ -104,7 +104,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   telegram: {
     contentType: json,
     limit,
-    eventId: (id) => id,
+    eventId: ({ id }) => id,
     body: ([event]) =>
       withBare({
         update_id: bare(event.id),
@@ -121,7 +121,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   twilio: {
     contentType: 'application/x-www-form-urlencoded',
     limit,
-    eventId: (id) => `SM${id.padStart(32, '0')}`,
+    eventId: ({ id }) => `SM${id.padStart(32, '0')}`,
     body: ([event]) =>
       new URLSearchParams({
         ToCountry: 'US',

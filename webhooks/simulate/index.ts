@@ -47,6 +47,7 @@ export async function prepare(
   settings: Settings,
   inside: Inside | undefined,
 ): Promise<Play> {
+  if (inside !== undefined) await organizationId(inside.tables, given.org);
   const channel = Object.hasOwn(channelScripts, provider) ? channelScripts[provider] : undefined;
   if (channel !== undefined) return prepareChannel(provider, channel, given, inside);
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
@@ -54,15 +55,16 @@ export async function prepare(
     return {
       script: inboundLeadScript(given.org),
       path: '/webhooks/inbound-leads',
-      secret: firstOf(inbound_leads.secrets, provider),
+      secret: given.secret ?? firstOf(inbound_leads.secrets, provider),
       arrived: leadsArrived(given.org),
     };
   }
   if (provider === 'booking-forms-whatsapp') {
+    mustBeFor(booking_forms_whatsapp.organization, provider, given);
     return {
       script: bookingFormScript,
       path: '/api/booking-forms/whatsapp',
-      secret: firstOf(booking_forms_whatsapp.secrets, provider),
+      secret: given.secret ?? firstOf(booking_forms_whatsapp.secrets, provider),
       arrived: messagesArrived(booking_forms_whatsapp.organization),
     };
   }
@@ -72,12 +74,19 @@ export async function prepare(
     const known = [...simulated, ...Object.keys(payments).map((name) => `${name}-payment`)];
     throw new UserError(`there is no provider "${provider}"; there are ${known.join(', ')}`);
   }
+  mustBeFor(entry.organization, provider, given);
   return {
     script: paymentScript(entry),
     path: `/webhooks/${provider}`,
-    secret: firstOf(entry.verify.secrets, provider),
+    secret: given.secret ?? firstOf(entry.verify.secrets, provider),
     arrived: paymentsArrived(entry.organization, customer),
   };
+}
+
+/** Records must not come to be in another organization than the one that is named. */
+function mustBeFor(organization: string, provider: string, { org }: Given): void {
+  if (org !== organization)
+    throw new UserError(`${provider} is configured for "${organization}", not "${org}"`);
 }
 
 function firstOf(secrets: readonly string[], provider: string): string {

@@ -1,19 +1,19 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import type { Payment } from '../settings/index.ts';
-import type { Script } from './script.ts';
+import type { Script, SimulatedEvent } from './script.ts';
 
 const json = 'application/json';
 const limit = 1024 * 1024;
 const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
 
 /** An e-mail address that is an event's own and nobody's. */
-export const simulatedEmail = (id: string): string => `simulated-${id}@partner.example`;
+const simulatedEmail = (id: string): string => `simulated-${id}@partner.example`;
 
 /** POST /webhooks/inbound-leads. */
 export const inboundLeadScript = (slug: string): Script => ({
   contentType: json,
   limit,
-  eventId: simulatedEmail,
+  eventId: ({ id }) => simulatedEmail(id),
   body: ([{ id, text }]) =>
     JSON.stringify({
       first_name: 'Sam',
@@ -31,7 +31,7 @@ export const inboundLeadScript = (slug: string): Script => ({
 export const bookingFormScript: Script = {
   contentType: json,
   limit,
-  eventId: (id) => `simulated ${id}`,
+  eventId: ({ id }) => `simulated ${id}`,
   body: ([{ id, text }]) =>
     JSON.stringify({ to: '+15550100002', message: `simulated ${id} ${text}`.trim(), name: 'Sam' }),
   sign: bearer,
@@ -40,22 +40,26 @@ export const bookingFormScript: Script = {
 /** POST /webhooks/<customer>-payment: a payload that has what the customer's entry looks for, where it looks. */
 export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
+  const paidAt = new Date().toISOString();
+  /** The same event is the same bytes: without an id of its own, their digest is what the service calls it. */
+  const body = ({ id, text }: SimulatedEvent) => {
+    const payload: Record<string, unknown> = { simulated_id: id, note: text };
+    for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');
+    put(payload, opportunity.name, `simulated ${id}`);
+    put(payload, opportunity.amount, opportunity.minor_units === true ? 12_345 : 123.45);
+    put(payload, opportunity.currency, 'EUR');
+    put(payload, opportunity.close_date, paidAt);
+    put(payload, lead.email, simulatedEmail(id));
+    put(payload, lead.phone, '+1 555 010 0002');
+    put(payload, event_id, id);
+    return JSON.stringify(payload);
+  };
+  const named = event_id !== undefined || entry.event_id_header !== undefined;
   return {
     contentType: json,
     limit,
-    eventId: (id) => id,
-    body: ([{ id, text }]) => {
-      const payload: Record<string, unknown> = { simulated_id: id, note: text };
-      for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');
-      put(payload, opportunity.name, `simulated ${id}`);
-      put(payload, opportunity.amount, opportunity.minor_units === true ? 12_345 : 123.45);
-      put(payload, opportunity.currency, 'EUR');
-      put(payload, opportunity.close_date, new Date().toISOString());
-      put(payload, lead.email, simulatedEmail(id));
-      put(payload, lead.phone, '+1 555 010 0002');
-      put(payload, event_id, id);
-      return JSON.stringify(payload);
-    },
+    eventId: (event) => (named ? event.id : hash('sha256', body(event), 'hex')),
+    body: ([event]) => body(event),
     sign: (body, secret) => {
       const hmac = (text: string | Buffer) => createHmac('sha256', secret).update(text);
       const time = Math.floor(Date.now() / 1000);

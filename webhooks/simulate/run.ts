@@ -36,6 +36,7 @@ export async function simulate(
     id: String(run + number),
     text,
   });
+  const large = event(4, 'x'.repeat(largeBytes));
   const wrong = { ...target, secret: `not ${target.secret}` };
   const deliver = (to: Target, one: SimulatedEvent) => () => send(script, to, one);
   const plans: Readonly<Record<StepName, { calls: (() => Promise<Sent>)[]; arrive: SimulatedEvent[] }>> = {
@@ -46,8 +47,8 @@ export async function simulate(
       arrive: [event(3), event(2)],
     },
     large: {
-      calls: [deliver(target, event(4, 'x'.repeat(largeBytes)))],
-      arrive: largeBytes < script.limit ? [event(4)] : [],
+      calls: [deliver(target, large)],
+      arrive: largeBytes < script.limit ? [large] : [],
     },
     'bad-signature': { calls: [deliver(wrong, event(5))], arrive: [] },
     burst: {
@@ -61,7 +62,7 @@ export async function simulate(
     const { calls, arrive } = plans[step];
     const limited = pLimit(step === 'burst' ? atOnce : 1);
     results.push(summary(step, await Promise.all(calls.map((call) => limited(call)))));
-    for (const { id } of arrive) ids.add(script.eventId(id));
+    for (const each of arrive) ids.add(script.eventId(each));
   }
   return { results, eventIds: [...ids] };
 }

@@ -14,7 +14,7 @@ export interface Script {
   /** Bytes that the endpoint takes. */
   readonly limit: number;
   /** What the service calls the event. */
-  readonly eventId: (id: string) => string;
+  readonly eventId: (event: SimulatedEvent) => string;
   readonly body: (events: readonly [SimulatedEvent, ...SimulatedEvent[]]) => string;
   /** Headers that prove the delivery; `url` is the address as the provider knows it. */
   readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 // Sessions: stored as hashes, listed and ended by their person, ended by time, and gone on every node at once.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { platform } from '../../../engine/platform/index.ts';
+import { beginSession, platform, transaction, verifyUser } from '../../../engine/platform/index.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import {
   dump,
@@ -204,6 +204,21 @@ onBothDrivers('sessions', (instance) => {
         assert.equal(await status(session, 'byToken'), token);
       });
     }
+
+    test('a login whose password was judged before every session was ended begins none', async () => {
+      const ann = await person();
+      const { tokenVersion = 0 } =
+        (await verifyUser(platform(instance().database), ann.email, ann.password)) ?? {};
+      const own = await logIn(instance(), ann);
+      const begin = (version: number) =>
+        transaction(instance().database, (tables) =>
+          beginSession(tables, ann.id, { durationMs: minute, userAgent: '', tokenVersion: version }),
+        );
+      assert.ok(await begin(tokenVersion));
+      await instance().call('POST /auth/logout-everywhere', { headers: own.byToken });
+      assert.equal(await begin(tokenVersion), undefined);
+      assert.ok(await begin(tokenVersion + 1));
+    });
 
     test('use keeps a session from being idle', async () => {
       const session = await logIn(instance(), await person());

@@ -91,6 +91,18 @@ describe('throttling', () => {
       assert.deepEqual(statuses, [...all(perAccount, 401), ...all(20, 429)]);
     }));
 
+  test('at once, right passwords are all let in', () =>
+    onNode(async (node) => {
+      const ann = await person();
+      const answers = await Promise.all(
+        Array.from({ length: 16 }, () => attempt(node, ann.email, ann.password)),
+      );
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        all(16, 200),
+      );
+    }));
+
   test('a login takes back what an account had used up', () =>
     onNode(async (node) => {
       const ann = await person();

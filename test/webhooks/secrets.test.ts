@@ -1,0 +1,52 @@
+// Secrets at rest: sealed with the first of AUTH_SECRETS, opened by each, renewed when the first changes.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { platform, sealing } from '../../engine/platform/index.ts';
+import { changeSecrets, openIntegration, renewSecrets } from '../../webhooks/inbox/integrations.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { dumped, integrate } from '../support/partners.ts';
+import { command, secondNode } from '../support/people.ts';
+
+const [old, young] = [
+  'an old secret of more than 32 characters',
+  'a young secret of more than 32 characters',
+] as const;
+
+onBothDrivers(
+  'secrets at rest',
+  (instance) => {
+    let acme: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+    const tables = () => platform(instance().database);
+    const sealedWith = (...authSecrets: string[]) => sealing({ ...instance().config, authSecrets });
+    const open = (id: string, ...authSecrets: string[]) =>
+      openIntegration(tables(), sealedWith(...authSecrets), { organization: acme.id, id });
+
+    test('AUTH_SECRETS rotates: a new one in front, a start, the old one removed', async () => {
+      const { id, secret, token } = await integrate(instance(), acme, 'meta-lead-ads');
+      assert.equal((await open(id, old))?.secret, secret);
+      await assert.rejects(open(id, young), /AUTH_SECRETS has changed/);
+      const node = await secondNode(instance(), { authSecrets: [young, old] });
+      await node.close();
+      const opened = await open(id, young);
+      assert.deepEqual([opened?.secret, opened?.token], [secret, token]);
+      await assert.rejects(open(id, old), /AUTH_SECRETS has changed/);
+      assert.deepEqual(await renewSecrets(tables(), sealedWith(young)), [], 'nothing is left to do');
+    });
+
+    test('a secret that none of them opens is told, left as it is, and can be entered again', async () => {
+      const { id } = await integrate(instance(), acme, 'telegram');
+      const strange = sealedWith('some other secret of 32 characters.');
+      const before = await dumped(instance(), 'crm_integrations');
+      assert.ok((await renewSecrets(tables(), strange)).includes(id));
+      assert.equal(await dumped(instance(), 'crm_integrations'), before);
+      const given = { secret: 'entered again', token: 'and this' };
+      await changeSecrets(tables(), command(instance()), strange, acme.id, id, given);
+      const again = await openIntegration(tables(), strange, { organization: acme.id, id });
+      assert.equal(again?.secret, 'entered again');
+    });
+  },
+  { environment: { AUTH_SECRETS: old } },
+);

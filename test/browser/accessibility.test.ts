@@ -7,6 +7,7 @@ import type { Page } from 'playwright-core';
 import { inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import { fresh } from '../support/people.ts';
+import { steps } from '../support/steps.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -30,6 +31,7 @@ async function objections(page: Page): Promise<string[]> {
 }
 
 inBrowser('accessibility', (world) => {
+  const { addIntegration, fillWebhooks } = steps(world);
   const looks = [
     { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
     { colorScheme: 'dark', viewport: { width: 1280, height: 900 } },
@@ -86,8 +88,23 @@ inBrowser('accessibility', (world) => {
         await page.getByRole(count === 1 ? 'status' : 'alert').waitFor();
       }
       await check('a profile’s name taken');
+      await fillWebhooks(page, acme, 'Number');
+      await check('a new integration');
+      await page.reload();
+      await page.getByRole('alert').waitFor();
+      await check('an integration’s form sent again');
+      await page.goto(at('integrations'));
+      await addIntegration(page, 'Page', 'Messenger');
+      await page.getByRole('button', { name: 'Switch off Page' }).click();
+      await page.getByRole('status').waitFor();
+      for (const section of ['integrations', 'deliveries', 'partners']) {
+        await page.goto(at(section));
+        await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
+        await check(`${section}, all unfolded`);
+      }
       for (const path of [
-        ...['keys', 'members', 'profiles', 'activity'].map(at),
+        ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'].map(at),
+        at('deliveries?status=dead'),
         '/setup/me',
         '/setup/o/none/keys',
       ]) {

@@ -7,7 +7,8 @@ import { fresh, makePerson, soonerThan } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('the setup screens under all conditions', (world) => {
-  const { enter, go, makeKey, statusOf, row } = steps(world);
+  const { enter, go, makeKey, addIntegration, fillWebhooks, statusOf, row } = steps(world);
+  const sections = ['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'];
 
   test('names never become markup or script, on no page', async () => {
     const evil = '"\'><img src=x onerror=alert(1)><script>alert(2)</script>{{constructor}}';
@@ -29,8 +30,11 @@ inBrowser('the setup screens under all conditions', (world) => {
       .execute();
     await world().instance.call('POST /api/v1/leads', { key, body: { last_name: evil } });
     assert.ok((await row(page, evil).count()) > 0, 'shown as it was written');
-    for (const section of ['keys', 'members', 'profiles', 'activity']) {
+    await fillWebhooks(page, acme, evil);
+    assert.equal(await page.locator('img, main script').count(), 0, 'a new integration');
+    for (const section of sections) {
       await go(page, acme, section);
+      await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
       assert.equal(await page.locator('img, main script').count(), 0, section);
       assert.ok((await page.getByText('onerror=alert').count()) > 0, section);
     }
@@ -59,6 +63,17 @@ inBrowser('the setup screens under all conditions', (world) => {
     await page.getByRole('button', { name: 'Save Sales' }).click();
     await page.getByRole('button', { name: 'Delete Sales' }).click();
     await page.getByRole('status').getByText('The profile is deleted.').waitFor();
+    await fillWebhooks(page, acme, 'Number');
+    await go(page, acme, 'deliveries');
+    await row(page, 'dead Number').getByRole('button', { name: 'Replay dead Number' }).click();
+    await page.getByRole('status').getByText('The delivery is processed again.').waitFor();
+    await go(page, acme, 'integrations');
+    const { address, verifyToken } = await addIntegration(page, 'Plain');
+    const query = `hub.mode=subscribe&hub.verify_token=${verifyToken}&hub.challenge=plain`;
+    const handshake = await world().instance.call(`GET ${new URL(address).pathname}?${query}`);
+    assert.equal(handshake.text, 'plain');
+    await page.getByRole('button', { name: 'Switch off Plain' }).click();
+    await page.getByRole('status').getByText('The integration is off').waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('status').getByText('You are logged out.').waitFor();
   });
@@ -115,9 +130,13 @@ inBrowser('the setup screens under all conditions', (world) => {
           assert.equal(client, width, what);
         };
         await check('a new key');
-        for (const section of ['keys', 'members', 'profiles', 'activity']) {
+        await fillWebhooks(page, acme, `${'long '.repeat(20)}${'W'.repeat(100)}`);
+        await check('a new integration');
+        for (const section of sections) {
           await go(page, acme, section);
           await check(section);
+          await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
+          await check(`${section}, unfolded`);
         }
         for (const path of ['/setup/me', '/setup/login', '/setup/invite/x', '/setup/nowhere']) {
           await page.goto(path);

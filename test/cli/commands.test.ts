@@ -21,6 +21,12 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   'key create': ['--org <slug>', '--profile <name>', '--name <name>', '--expires <time>', '--json'],
   'key list': ['--org <slug>', '--json'],
   'key revoke': ['<id>', '--org <slug>', '--json'],
+  partners: ['501', '--json'],
+  inbox: ['list', 'show', 'replay'],
+  'inbox list': ['--org <slug>', '--status <state>', '--limit <n>', '--json'],
+  'inbox show': ['<id>', '--org <slug>', '--json'],
+  'inbox replay': ['<id>', '--org <slug>', '--json'],
+  simulate: ['<provider>', 'whatsapp', '--url <origin>', '--secret-stdin', '--burst <n>', '--json'],
 };
 
 const resources = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
@@ -48,10 +54,13 @@ describe('commands about the model', () => {
   const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
 
   test('check needs no database', async () => {
-    assert.deepEqual(await crmJson(['check'], nowhere), { ok: true, resources });
+    assert.deepEqual(await crmJson(['check'], nowhere), { ok: true, resources, payments: [] });
     const { code, stdout } = await crm(['check'], nowhere);
     assert.equal(code, 0);
-    assert.match(stdout, /^5 resources are right, .*accounts, cases, contacts, leads, opportunities\n$/);
+    assert.match(
+      stdout,
+      /^5 resources are right, .*accounts, cases, contacts, leads, opportunities\n.*config\.yaml is right\.\n$/,
+    );
   });
 
   test('openapi prints what the service serves, and needs no database', async () => {
@@ -90,7 +99,11 @@ describe('bin/crm.js', () => {
 
   test('runs commands from any folder and hands on output and exit code', async () => {
     const options = { ...launcher, cwd: '/' };
-    assert.deepEqual(await crmJson(['check'], storage.environment, options), { ok: true, resources });
+    assert.deepEqual(await crmJson(['check'], storage.environment, options), {
+      ok: true,
+      resources,
+      payments: [],
+    });
     const refused = await crm(['migrate', '--create', '../up'], storage.environment, options);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /^crm: "\.\.\/up" is no migration name/);

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { verify } from 'argon2';
 import { drivers } from '../support/instance.ts';
 import {
+  assertRefused,
   crm,
   crmJson,
   type Environment,
@@ -233,6 +234,17 @@ describe('commands beside a running service (postgresql)', () => {
     await user;
     assert.equal(await status(made.key), 401, 'for good');
   });
+
+  for (const [text, reason] of [
+    ['2027-02-31', /is no time/],
+    ['2999-01-31T12:00:00', /is no time/],
+    ['tomorrow', /is no time/],
+    ['2020-01-31', /is past/],
+  ] as const) {
+    test(`--expires ${text} is refused, and no key made`, async () => {
+      assertRefused(await crm(key('--expires', text), storage.environment), reason);
+    });
+  }
 
   test('a key ends at its expiry', async () => {
     const soon = new Date(Date.now() + 4000).toISOString();

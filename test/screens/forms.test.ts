@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { platform, profileId } from '../../engine/platform/index.ts';
 import { administratorOf, formsOf, optionOf, signIn, type Visitor, visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { delivered, integrate } from '../support/partners.ts';
 import { dump, fresh, makePerson, soonerThan } from '../support/people.ts';
 import { formNames, isOpen, openScreens, type Ready, type Screens, sections } from '../support/screens.ts';
 
@@ -26,7 +27,10 @@ describe('forms of the setup screens', () => {
       for (const { action } of formsOf(await admin.get(page))) seen.add(action);
     }
     await screens.newProfile();
-    for (const { action } of formsOf(await admin.get('/setup/o/acme/profiles'))) seen.add(action);
+    await screens.newDelivery();
+    for (const page of ['profiles', 'integrations', 'deliveries']) {
+      for (const { action } of formsOf(await admin.get(`/setup/o/acme/${page}`))) seen.add(action);
+    }
     const known = formNames.filter((form) => !/login|invite\/$|end-session/.test(form));
     assert.deepEqual([...seen].filter((each) => !each.includes('end-session')).sort(), known.sort());
   });
@@ -88,6 +92,7 @@ describe('forms of the setup screens', () => {
         const sent = await browser.post(action, { ...fields, _csrf });
         assert.ok(sent.status === 200 || sent.status === 303, `with its token: ${sent.status}`);
         assert.notEqual(await dump(instance), before, 'the control does something');
+        await screens.settled();
       });
     }
   });
@@ -184,12 +189,14 @@ describe('forms of the setup screens', () => {
       }
     });
 
-    test('another organization’s keys, members and profiles cannot be touched by their ids', async () => {
+    test('what is another organization’s cannot be touched by its id', async () => {
       const { browser } = await screens.administrator();
       const beta = await instance.organization(fresh('beta'));
       const profile = await profileId(platform(instance.database), beta.id, 'administrator');
       const own = await optionOf(browser, '/setup/o/acme/keys', 'read-only');
       const key = (await beta.makeKey()).id;
+      const { id: bot } = await integrate(instance, beta, 'telegram');
+      const item = await delivered(instance, beta.id, bot);
       const attempts: readonly [form: string, fields: Record<string, string>][] = [
         ['keys/create', { name: 'k', profile, expires: 'never' }],
         ['keys/rotate', { id: key, overlap: '1h' }],
@@ -200,6 +207,10 @@ describe('forms of the setup screens', () => {
         ['members/remove', { id: beta.user }],
         ['profiles/change', { id: profile, grant: '*:*' }],
         ['profiles/delete', { id: profile }],
+        ['integrations/switch', { id: bot, to: 'off' }],
+        ['integrations/secrets', { id: bot, secret: 'x' }],
+        ['integrations/remove', { id: bot }],
+        ['deliveries/replay', { id: item }],
       ];
       const before = await dump(instance);
       for (const [form, fields] of attempts) {

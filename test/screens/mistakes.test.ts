@@ -107,6 +107,9 @@ describe('mistakes on the setup screens', () => {
     await use(name, id);
     return at('profiles', 'delete', { id });
   };
+  const integration = (fields: Record<string, string>) =>
+    at('integrations', 'add', { provider: 'whatsapp', name: 'Number', secret: 'secret', ...fields });
+  const bot = async () => (await screens.newDelivery()).integration;
   const password = (fields: Record<string, string>) => ({
     page: '/setup/me',
     form: '/setup/me/password',
@@ -290,6 +293,62 @@ describe('mistakes on the setup screens', () => {
         }),
       inUse('invitations'),
     ],
+
+    'integration: no name': [() => integration({ name: '' }), badName],
+    'integration: a name of blanks': [() => integration({ name: ' \t ' }), badName],
+    'integration: a name of 10 kB': [() => integration({ name: long }), badName],
+    'integration: a name with NUL': [() => integration({ name: 'a\0b' }), badName],
+    ...Object.fromEntries(
+      ['', 'carrier', 'toString', '__proto__', 'WhatsApp', long].map(
+        (provider): [string, [() => Attempt, string]] => [
+          `integration: of provider "${provider.slice(0, 20)}"`,
+          [() => integration({ provider }), 'there is no such provider'],
+        ],
+      ),
+    ),
+    'integration: no secret': [() => integration({ secret: '' }), 'App secret is needed'],
+    'integration: a secret of blanks': [() => integration({ secret: ' \t ' }), 'App secret is needed'],
+    'integration: Lead Ads without a token': [
+      () => integration({ provider: 'meta-lead-ads', token: ' ' }),
+      'Page access token is needed',
+    ],
+    'integration: neither on nor off': [
+      async () => at('integrations', 'switch', { id: await bot(), to: 'toString' }),
+      'choose on or off',
+    ],
+    'integration: new secrets, all blank': [
+      async () => at('integrations', 'secrets', { id: await bot(), secret: ' ', token: '' }),
+      'give the new secret',
+    ],
+    ...Object.fromEntries(
+      ['switch', 'secrets', 'remove'].flatMap((form): [string, [() => Attempt, string]][] => [
+        [
+          `integration: none to ${form}`,
+          [
+            () => at('integrations', form, { id: '999999999', to: 'on', secret: 's' }),
+            'there is no such integration',
+          ],
+        ],
+        [
+          `integration: no id to ${form}`,
+          [() => at('integrations', form, { id: "1' or '1'='1", to: 'on', secret: 's' }), gone],
+        ],
+      ]),
+    ),
+    'integration: removed twice': [
+      async () => {
+        const id = await bot();
+        await admin.submit('/setup/o/acme/integrations', '/setup/o/acme/integrations/remove', { id });
+        return at('integrations', 'remove', { id });
+      },
+      'there is no such integration',
+    ],
+    'delivery: none to replay': [
+      () => at('deliveries', 'replay', { id: '999999999' }),
+      'there is no inbox item 999999999 in this organization',
+    ],
+    'delivery: no id to replay': [() => at('deliveries', 'replay', { id: '-1' }), gone],
+    'delivery: a number beyond numbers': [() => at('deliveries', 'replay', { id: '9'.repeat(30) }), gone],
 
     'password: two that differ': [() => password({ again: 'another passwort' }), 'the new passwords differ'],
     'password: a wrong current one': [() => password({ current: 'wrong' }), 'the current password is wrong'],

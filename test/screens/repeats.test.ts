@@ -116,6 +116,12 @@ describe('again and at once on the setup screens', () => {
         fields: { email: `${fresh('guest')}@people.example`, profile: readOnly },
         shows: 'invitation-code',
       }),
+      'an integration': async () => ({
+        page: '/setup/o/acme/integrations',
+        form: '/setup/o/acme/integrations/add',
+        fields: { provider: 'whatsapp', name: fresh('number'), secret: fresh('secret') },
+        shows: 'verify-token',
+      }),
     };
     const again = 'this form was sent already, and what it made was shown then; take that back if it is lost';
     for (const [name, make] of Object.entries(twice)) {

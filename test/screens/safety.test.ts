@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { administratorOf, formsOf, shownIn, type Visitor, visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
-import { activityOf, exchange } from '../support/people.ts';
+import { activityOf, dump, exchange } from '../support/people.ts';
 import { openScreens, type Screens, sections } from '../support/screens.ts';
 
 const csp =
@@ -34,6 +34,13 @@ describe('setup screens', () => {
       ['/setup/nowhere', 404, true],
       ['/setup/nowhere', 404, false],
       ['/setup/o/acme/keys/create', 303, true],
+      ['/setup/o/acme/integrations/add', 303, true],
+      ['/setup/o/acme/deliveries/replay', 303, true],
+      ['/setup/o/acme/partners/x', 404, true],
+      ['/setup/o/beta/integrations', 403, true],
+      ...['status=dead&before=1', 'status=<script>', "before=1'or'1'='1", `before=${'9'.repeat(30)}`].map(
+        (query): [string, number, boolean] => [`/setup/o/acme/deliveries?${query}`, 200, true],
+      ),
     ];
     const check = (answer: Answer) => {
       const get = (name: string) => answer.headers.get(name);
@@ -184,7 +191,12 @@ describe('setup screens', () => {
     const key = await own.browser.submit(made.page, made.action, made.fields);
     const plaintext = shownIn(key, 'plaintext');
     assert.match(plaintext, /^crm_/);
-    const answers = [key, await visitor(instance).get(path)];
+    const bot = { provider: 'whatsapp', name: 'Bot', secret: 'the-secret-of-the-bot' };
+    const integrations = '/setup/o/acme/integrations';
+    const integration = await own.browser.submit(integrations, `${integrations}/add`, bot);
+    const verifyToken = shownIn(integration, 'verify-token');
+    assert.match(verifyToken, /^\w{20,}$/);
+    const answers = [key, integration, await visitor(instance).get(path)];
     for (const page of ['/setup', '/setup/me', ...sections]) answers.push(await own.browser.get(page));
     const accepted = await visitor(instance).submit(path, path, { code, password: 'one of their own' });
     const changed = await own.browser.submit('/setup/me', '/setup/me/password', {
@@ -193,7 +205,10 @@ describe('setup screens', () => {
       again: 'another password',
     });
     answers.push(accepted, changed, await own.browser.submit('/setup/me', '/setup/logout'));
-    const secrets = [plaintext, code, own.password, 'another password', ...own.browser.cookies.values()];
+    const secrets = [
+      ...[plaintext, verifyToken, bot.secret, code, own.password, 'another password'],
+      ...own.browser.cookies.values(),
+    ];
     for (const answer of answers) {
       const addresses = [...answer.text.matchAll(/(?:href|src|action)="([^"]*)"/g)].map(
         ([, each]) => each ?? '',
@@ -203,6 +218,10 @@ describe('setup screens', () => {
         assert.doesNotMatch(address, /_csrf|token=|password=|code=/i);
       }
     }
-    assert.equal(answers.filter(({ text }) => text.includes(plaintext)).length, 1, 'the key is shown once');
+    const shows = (secret: string) => answers.filter(({ text }) => text.includes(secret)).length;
+    assert.equal(shows(plaintext), 1, 'the key is shown once');
+    assert.equal(shows(verifyToken), 1, 'the verify token too');
+    assert.equal(shows(bot.secret), 0, 'a provider’s secret never');
+    assert.ok(!(await dump(instance)).includes(bot.secret), 'it is stored encrypted');
   });
 });

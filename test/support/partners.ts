@@ -84,21 +84,21 @@ export const twilioSignature = (secret: string, url: string, form: Readonly<Reco
     .digest('base64');
 
 /** An integration that was added. */
-export interface Added {
+export interface Added<Owner extends { readonly id: string } = Organization> {
   readonly id: string;
   readonly path: string;
   readonly verifyToken: string;
   readonly secret: string;
   readonly token: string;
-  readonly organization: Organization;
+  readonly organization: Owner;
 }
 
 /** Adds an integration with secrets that no other has. */
-export async function integrate(
-  { config, database }: Instance,
-  organization: Organization,
+export async function integrate<Owner extends { readonly id: string } = Organization>(
+  { config, database }: Pick<Instance, 'config' | 'database'>,
+  organization: Owner,
   provider: string,
-): Promise<Added> {
+): Promise<Added<Owner>> {
   const secret = fresh(`${provider}-secret`);
   const token = fresh(`${provider}-token`);
   const given = { organization: organization.id, provider, name: provider, secret, token };
@@ -107,18 +107,18 @@ export async function integrate(
   return { ...added, secret, token, organization };
 }
 
-/** Adds an integration to a database that no process has open. */
-export async function integrateStored(
+/**
+ * Does something on a database that no process has open. Once in a process for an embedded one: opened again, it
+ * recovers, and leaves a timer behind.
+ */
+export async function onStored<T>(
   environment: Readonly<Record<string, string>>,
-  organization: string,
-  provider: string,
-): Promise<Omit<Added, 'organization'>> {
+  work: (instance: Pick<Instance, 'config' | 'database'>) => Promise<T>,
+): Promise<T> {
   const config = readConfig(environment);
   const database = await openDatabase(config, []);
   try {
-    const given = { organization, provider, name: provider, secret: fresh(provider), token: fresh('token') };
-    const added = await addIntegration(platform(database), command({ config }), sealing(config), given);
-    return { ...added, secret: given.secret, token: given.token };
+    return await work({ config, database });
   } finally {
     await database.close();
   }
@@ -148,6 +148,18 @@ export async function delivered(
     .returning('id')
     .executeTakeFirstOrThrow();
   return String(row.id);
+}
+
+/** Keeps a payment whose lead was not found. */
+export async function unmatchedPayment(
+  { database }: Pick<Instance, 'database'>,
+  organization: string,
+  { event = fresh('event'), customer = 'acme', payload = '{}' } = {},
+): Promise<void> {
+  await platform(database)
+    .insertInto('crm_payment_events')
+    .values({ organization_id: organization, customer, event_id: event, answer: null, payload })
+    .execute();
 }
 
 /** Sends a delivery of one of Meta's channels, signed. */

@@ -222,6 +222,24 @@ export async function onDatabase<T>(
 export const rows = (environment: Environment, text: string): Promise<Rows> =>
   onDatabase(environment, (query) => query(text));
 
+/**
+ * Rows of one query, by a process of its own: an embedded database that recovers from a crash leaves a timer behind,
+ * and this process would never end.
+ */
+export async function rowsApart(environment: Environment, text: string): Promise<Rows> {
+  const program = `
+    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../engine/config.ts'))};
+    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/index.ts'))};
+    const database = await openDatabase(readConfig(), []);
+    console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
+    await database.close();
+    process.exit();`;
+  const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', program];
+  const { stdout, stderr } = await start([], environment, { program: node }).ended;
+  assert.equal(stderr, '');
+  return JSON.parse(stdout) as Rows;
+}
+
 /** Every row of every table as a JSON text, in an order that depends on the rows alone. */
 export const contents = (environment: Environment): Promise<Record<string, string[]>> =>
   onDatabase(environment, async (query) => {

@@ -2,10 +2,14 @@
 import { platform, profileId } from '../../engine/platform/index.ts';
 import { administratorOf, optionOf, shownIn, signIn, type Visitor } from './forms.ts';
 import type { Instance, Organization } from './instance.ts';
+import { delivered, integrate } from './partners.ts';
 import { fresh, logIn, makePerson, type Person } from './people.ts';
+import { until } from './process.ts';
 
 /** The pages of the organization. */
-export const sections = ['keys', 'members', 'profiles', 'activity'].map((name) => `/setup/o/acme/${name}`);
+export const sections = [
+  ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'],
+].map((name) => `/setup/o/acme/${name}`);
 
 /** Someone who administrates acme, at a browser. */
 export interface Administrator extends Person {
@@ -29,6 +33,10 @@ export interface Screens {
   /** Makes an invitation by the form. */
   readonly invitation: () => Promise<{ path: string; code: string; email: string }>;
   readonly newProfile: () => Promise<string>;
+  /** Makes an integration, and a delivery of it that is processed; the ids of both. */
+  readonly newDelivery: () => Promise<{ integration: string; item: string }>;
+  /** Waits until no delivery waits to be processed, so that nothing changes by itself. */
+  readonly settled: () => Promise<void>;
   /** Makes what a form works on. `own` sends it. */
   readonly ready: (form: FormName, own: Person) => Promise<Ready>;
 }
@@ -57,6 +65,18 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     const name = fresh('profile');
     await admin.submit(profiles, `${profiles}/create`, { name });
     return profileId(platform(instance.database), acme.id, name);
+  };
+  const newDelivery = async () => {
+    const { id: integration } = await integrate(instance, acme, 'telegram');
+    return { integration, item: await delivered(instance, acme.id, integration) };
+  };
+  const newIntegration = async () => ({ id: (await newDelivery()).integration });
+  const settled = () => {
+    const waiting = platform(instance.database).selectFrom('crm_inbox').select('id');
+    return until(
+      async () => (await waiting.where('status', '=', 'waiting').execute()).length === 0,
+      'process what waits',
+    );
   };
   const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;
   const lastInvite = async () => {
@@ -94,6 +114,18 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/o/acme/profiles/create': async () => ({ name: fresh('profile') }),
     '/setup/o/acme/profiles/change': async () => ({ id: await newProfile(), grant: 'leads:list' }),
     '/setup/o/acme/profiles/delete': async () => ({ id: await newProfile() }),
+    '/setup/o/acme/integrations/add': async () => ({
+      provider: 'telegram',
+      name: fresh('bot'),
+      secret: fresh('secret'),
+    }),
+    '/setup/o/acme/integrations/switch': async () => ({ ...(await newIntegration()), to: 'off' }),
+    '/setup/o/acme/integrations/secrets': async () => ({
+      ...(await newIntegration()),
+      secret: fresh('secret'),
+    }),
+    '/setup/o/acme/integrations/remove': newIntegration,
+    '/setup/o/acme/deliveries/replay': async () => ({ id: (await newDelivery()).item }),
   };
   const ready: Screens['ready'] = async (form, own) => {
     if (form === '/setup/invite/') {
@@ -104,7 +136,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       sections.find((each) => form.startsWith(each)) ?? (form === '/setup/login' ? form : '/setup/me');
     return { page, action: form, fields: await fields[form](own) };
   };
-  return { acme, admin, administrator, invitation, newProfile, ready };
+  return { acme, admin, administrator, invitation, newProfile, newDelivery, settled, ready };
 }
 
 /** Every form there is, by its address; that of an invitation goes on with its id. */
@@ -125,6 +157,11 @@ export const formNames = [
   '/setup/o/acme/profiles/create',
   '/setup/o/acme/profiles/change',
   '/setup/o/acme/profiles/delete',
+  '/setup/o/acme/integrations/add',
+  '/setup/o/acme/integrations/switch',
+  '/setup/o/acme/integrations/secrets',
+  '/setup/o/acme/integrations/remove',
+  '/setup/o/acme/deliveries/replay',
 ] as const;
 export type FormName = (typeof formNames)[number];
 /** Whether a form is for people who are not logged in. */

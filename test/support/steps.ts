@@ -1,8 +1,10 @@
 // Steps that people take on the setup screens, for tests in a browser.
 import type { Page } from 'playwright-core';
+import { platform } from '../../engine/platform/index.ts';
 import type { World } from './browser.ts';
 import { logIn } from './chromium.ts';
 import type { Organization } from './instance.ts';
+import { delivered, unmatchedPayment } from './partners.ts';
 import { fresh } from './people.ts';
 
 /** The steps, on the world of a suite. */
@@ -23,7 +25,31 @@ export function steps(world: () => World) {
     await page.getByRole('button', { name: 'Make key' }).click();
     return page.getByLabel('API key', { exact: true }).inputValue();
   };
+  const addIntegration = async (page: Page, name: string, provider = 'WhatsApp Cloud', secret = 'secret') => {
+    await page.getByLabel('Provider', { exact: true }).selectOption({ label: provider });
+    await page.getByLabel('Name', { exact: true }).fill(name);
+    await page.getByLabel('Secret', { exact: true }).fill(secret);
+    await page.getByRole('button', { name: 'Add integration' }).click();
+    return {
+      address: await page.getByLabel('Callback address', { exact: true }).inputValue(),
+      verifyToken: await page.getByLabel('Verify token, shown this once').inputValue(),
+    };
+  };
+  /** Fills the pages of partners and channels: an integration, deliveries in every state, payments without a lead. */
+  const fillWebhooks = async (page: Page, acme: Organization, text: string) => {
+    const { instance } = world();
+    await go(page, acme, 'integrations');
+    await addIntegration(page, text.slice(0, 200));
+    const rows = platform(instance.database).selectFrom('crm_integrations').select('id');
+    const { id } = await rows.where('organization_id', '=', acme.id).executeTakeFirstOrThrow();
+    for (const status of ['done', 'waiting', 'dead']) {
+      const item = { event: `${status} ${text}`, payload: JSON.stringify({ text }), status };
+      await delivered(instance, acme.id, String(id), { ...item, error: status === 'dead' ? text : '' });
+    }
+    const payload = JSON.stringify({ text });
+    await unmatchedPayment(instance, acme.id, { event: text, customer: text.slice(0, 40), payload });
+  };
   const statusOf = async (key: string) => (await world().instance.call('GET /api/v1/leads', { key })).status;
   const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
-  return { enter, go, makeKey, statusOf, row };
+  return { enter, go, makeKey, addIntegration, fillWebhooks, statusOf, row };
 }

@@ -12,7 +12,7 @@ import { leadgenBody, whatsappBody } from '../support/channels.ts';
 import { drivers, type Organization, onBothDrivers } from '../support/instance.ts';
 import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
 import { activityOf, command, secondNode } from '../support/people.ts';
-import { crmJson, emptyStorage, type Storage, serve, start, until } from '../support/process.ts';
+import { crmJson, emptyStorage, rowsApart, type Storage, serve, until } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
 
 const attempts = 3;
@@ -265,24 +265,6 @@ onBothDrivers(
   { environment: file.environment },
 );
 
-/**
- * Rows of a query, by a process of its own: an embedded database that recovers from a crash leaves a timer behind,
- * and this process would never end.
- */
-async function rows(environment: Record<string, string>, text: string): Promise<unknown> {
-  const program = `
-    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../engine/config.ts'))};
-    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/index.ts'))};
-    const database = await openDatabase(readConfig(), []);
-    console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
-    await database.close();
-    process.exit();`;
-  const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', program];
-  const { stdout, stderr } = await start([], environment, { program: node }).ended;
-  assert.equal(stderr, '');
-  return JSON.parse(stdout);
-}
-
 for (const driver of drivers) {
   describe(`killed between the answer and the processing (${driver})`, () => {
     let storage: Storage;
@@ -319,12 +301,12 @@ for (const driver of drivers) {
       }
       await until(() => graph.asked.length > 0, 'begin to process');
       await first.kill();
-      const states = await rows(environment, 'select status, count(*)::text from crm_inbox group by 1');
+      const states = await rowsApart(environment, 'select status, count(*)::text from crm_inbox group by 1');
       assert.deepEqual(states, [['waiting', '30']]);
 
       graph.behave('fine');
       // Their lease ends by itself after a minute; here it has ended.
-      await rows(environment, 'update crm_inbox set next_at = now()');
+      await rowsApart(environment, 'update crm_inbox set next_at = now()');
       const second = await serve(environment);
       await until(
         () => many.every((id) => graph.asked.filter((each) => each.path.endsWith(id)).length > 0),
@@ -333,12 +315,12 @@ for (const driver of drivers) {
       );
       second.signal('SIGTERM');
       assert.equal((await second.ended).code, 0);
-      const leads = await rows(environment, 'select meta_leadgen_id, email from leads order by 1');
+      const leads = await rowsApart(environment, 'select meta_leadgen_id, email from leads order by 1');
       assert.deepEqual(
         leads,
         many.map((id) => [id, `${id}@example.com`]),
       );
-      assert.deepEqual(await rows(environment, 'select distinct status from crm_inbox'), [['done']]);
+      assert.deepEqual(await rowsApart(environment, 'select distinct status from crm_inbox'), [['done']]);
     });
   });
 }

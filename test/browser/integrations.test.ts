@@ -1,0 +1,109 @@
+// The way of an integration through the screens: added, confirmed, delivered to, replayed, switched off, changed, removed.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inBrowser } from '../support/browser.ts';
+import { whatsappBody } from '../support/channels.ts';
+import { deliver } from '../support/partners.ts';
+import { soonerThan } from '../support/people.ts';
+import { steps } from '../support/steps.ts';
+
+inBrowser('integrations in a browser', (world) => {
+  const { enter, go, addIntegration, row } = steps(world);
+
+  test('WhatsApp: added, confirmed, a delivery seen and replayed, off, on, another secret, removed', async () => {
+    const { instance } = world();
+    const { acme, page } = await enter({ permissions: ['clipboard-read', 'clipboard-write'] });
+    const said = (text: string) => page.getByRole('status').getByText(text).waitFor();
+    await page.getByRole('link', { name: 'Integrations' }).click();
+    await page.getByText('None yet: add one below.').waitFor();
+    const made = await addIntegration(page, 'Main number', 'WhatsApp Cloud', 'first-secret');
+    const copied = async (button: string) => {
+      await page.getByRole('button', { name: button }).click();
+      await page.getByRole('button', { name: 'Copied' }).last().waitFor();
+      return `${await page.evaluate('navigator.clipboard.readText()')}`;
+    };
+    const address = await copied('Copy address');
+    const token = await copied('Copy token');
+    assert.deepEqual({ address, verifyToken: token }, made, 'copied as shown');
+    assert.ok(address.startsWith(`${instance.url}/webhooks/channels/whatsapp/`), address);
+    assert.ok(!address.includes(token));
+    assert.doesNotMatch(await page.content(), /first-secret/);
+    await page.reload();
+    await page.getByRole('alert').getByText('this form was sent already').waitFor();
+    await go(page, acme, 'integrations');
+    assert.ok(!(await page.content()).includes(token), 'shown once');
+    assert.equal(await page.getByRole('article').count(), 1, 'made once');
+    const shown = page.getByLabel('Callback address of Main number');
+    assert.equal(await shown.inputValue(), address, 'the address can be read again');
+
+    const path = new URL(address).pathname;
+    const confirm = (verify: string) => {
+      const query = { 'hub.mode': 'subscribe', 'hub.verify_token': verify, 'hub.challenge': '1158201444' };
+      return instance.call(`GET ${path}?${new URLSearchParams(query)}`);
+    };
+    const confirmed = await confirm(token);
+    assert.deepEqual([confirmed.status, confirmed.text], [200, '1158201444']);
+    assert.equal((await confirm(`${token}x`)).status, 403);
+
+    const send = async (id: string, secret: string) => {
+      const body = whatsappBody({
+        messages: [{ id, from: '1555', type: 'text', text: { body: `Hi ${id}` } }],
+      });
+      return (await deliver(instance, { path, secret }, body)).status;
+    };
+    const isDone = (id: string) =>
+      soonerThan(5000, async () => {
+        await go(page, acme, 'deliveries');
+        return (await row(page, id).getByText(/^done/).count()) === 1;
+      });
+    assert.equal(await send('wamid.1', 'first-secret'), 200);
+    assert.equal(await send('wamid.1', 'first-secret'), 200, 'again');
+    assert.equal(await send('wamid.2', 'wrong-secret'), 401);
+    await isDone('wamid.1');
+    await row(page, 'wamid.1').getByText('Main number (WhatsApp Cloud)').waitFor();
+    await page.getByText('wamid.1', { exact: true }).click();
+    await page.getByText('Hi wamid.1').waitFor();
+    assert.equal(await page.getByRole('row').count(), 2, 'titles and one delivery');
+    await page.getByRole('button', { name: 'Replay wamid.1' }).click();
+    await said('The delivery is processed again.');
+    await isDone('wamid.1');
+    await page.getByRole('link', { name: 'dead' }).click();
+    await page.getByText('Nothing here.').waitFor();
+
+    await page.getByRole('link', { name: 'Integrations' }).click();
+    await page.getByRole('button', { name: 'Switch off Main number' }).click();
+    await said('its address answers 404');
+    assert.deepEqual([await send('wamid.3', 'first-secret'), (await confirm(token)).status], [404, 404]);
+    await page.getByRole('button', { name: 'Switch on Main number' }).click();
+    await said('The integration is on.');
+    assert.equal(await send('wamid.3', 'first-secret'), 200);
+
+    await page.getByText('New secrets, or remove it').click();
+    await page.getByLabel('New App secret').fill('second-secret');
+    await page.getByRole('button', { name: 'Change the secrets of Main number' }).click();
+    await said('The new secrets are stored, encrypted.');
+    assert.deepEqual(
+      [await send('wamid.4', 'first-secret'), await send('wamid.4', 'second-secret')],
+      [401, 200],
+    );
+    assert.equal((await confirm(token)).status, 200, 'the verify token stays');
+    await isDone('wamid.4');
+
+    await go(page, acme, 'integrations');
+    await page.getByText('New secrets, or remove it').click();
+    await page.getByRole('button', { name: 'Remove with its deliveries: Main number' }).click();
+    await said('The integration and its deliveries are removed.');
+    await page.getByText('None yet: add one below.').waitFor();
+    assert.equal(await send('wamid.5', 'second-secret'), 404);
+    await page.getByRole('link', { name: 'Deliveries' }).click();
+    await page.getByText('Nothing here.').waitFor();
+    await page.getByRole('link', { name: 'Activity' }).click();
+    for (const action of ['create', 'switch off', 'switch on', 'change secrets', 'delete']) {
+      await page
+        .getByRole('cell', { name: new RegExp(`^${action} integration`) })
+        .first()
+        .waitFor();
+    }
+    await page.getByRole('cell', { name: /^replay inbox item/ }).waitFor();
+  });
+});

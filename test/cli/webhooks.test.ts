@@ -1,0 +1,306 @@
+// The command line on partners and deliveries: which endpoints are on, what came in, and whether config.yaml is right.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { drivers } from '../support/instance.ts';
+import {
+  delivered,
+  hmacHex,
+  integrate,
+  onStored,
+  settingsFile,
+  stripeSignature,
+} from '../support/partners.ts';
+import {
+  assertRefused,
+  crm,
+  crmJson,
+  type Environment,
+  emptyStorage,
+  type Storage,
+  serve,
+} from '../support/process.ts';
+
+const payment = (verify: object, organization = 'acme') => ({
+  organization,
+  verify,
+  event_id: '{{id}}',
+  lead: { email: '{{email}}' },
+  opportunity: { name: 'Order {{id}}' },
+});
+const secrets = (...names: string[]) => names.map((name) => `\${${name}}`);
+const hmac = { scheme: 'hmac-sha256-hex', header: 'X-Signature', secrets: secrets('NEW', 'OLD') };
+const file = settingsFile(
+  {
+    partners: {
+      inbound_leads: { secrets: secrets('NEW', 'UNSET', 'OLD', 'BLANK') },
+      booking_forms_whatsapp: { secrets: secrets('NEW'), organization: 'acme' },
+      payments: {
+        signed: payment(hmac),
+        stripe: payment({ scheme: 'stripe', header: 'Stripe-Signature', secrets: secrets('NEW', 'OLD') }),
+        lost: payment({ header: 'X-Key', secrets: secrets('NEW') }, 'nobody'),
+        off: payment({ header: 'X-Key', secrets: secrets('UNSET', 'BLANK') }, 'nobody'),
+      },
+    },
+    messaging: { acme: { sender: 'log' } },
+  },
+  { NEW: 'the-new-secret', OLD: 'the-old-secret', BLANK: ' ', AUTH_SECRETS: 'x'.repeat(40) },
+);
+
+interface Endpoint {
+  readonly name: string;
+  readonly state: string;
+  readonly problem: string;
+  readonly secrets: readonly { place: number; last_used_at: string | null }[];
+}
+/** What `crm partners` says, by endpoint; no secret is in it. */
+async function partners(environment: Environment): Promise<Record<string, Endpoint>> {
+  const json = await crmJson(['partners'], environment);
+  assert.doesNotMatch(JSON.stringify(json), /the-(new|old)-secret|token-of-acme/);
+  return Object.fromEntries((json.partners as Endpoint[]).map((each) => [each.name, each]));
+}
+
+for (const driver of drivers) {
+  describe(`partners and deliveries (${driver})`, () => {
+    let storage: Storage;
+    let environment: Environment;
+    const items = { done: '', dead: '', waiting: '', beta: '' };
+    before(async () => {
+      storage = await emptyStorage(driver);
+      environment = { ...storage.environment, ...file.environment, LOG_LEVEL: 'fatal' };
+      await crmJson(['migrate'], environment);
+      const acme = String((await crmJson(['org', 'create', 'acme'], environment)).id);
+      const beta = String((await crmJson(['org', 'create', 'beta'], environment)).id);
+      await onStored(environment, async (instance) => {
+        const bot = await integrate(instance, { id: acme }, 'telegram');
+        const other = await integrate(instance, { id: beta }, 'telegram');
+        const put = (organization: string, { id }: { id: string }, status: string, error = '') =>
+          delivered(instance, organization, id, { event: `${status} event`, status, error });
+        items.done = await put(acme, bot, 'done');
+        items.dead = await put(acme, bot, 'dead', 'the Graph API answered 500');
+        items.waiting = await put(acme, bot, 'waiting');
+        items.beta = await put(beta, other, 'done');
+      });
+    });
+    after(() => storage.remove());
+
+    test('partners: on, off, bound to an organization that is not there; never used', async () => {
+      const all = await partners(environment);
+      const never = (...places: number[]) => places.map((place) => ({ place, last_used_at: null }));
+      const told = Object.values(all).map(({ name, state, problem, secrets }) => [
+        name,
+        state,
+        problem,
+        secrets,
+      ]);
+      assert.deepEqual(told, [
+        ['inbound_leads', 'on', '', never(1, 2)],
+        ['booking_forms_whatsapp', 'on', '', never(1)],
+        ['payments.signed', 'on', '', never(1, 2)],
+        ['payments.stripe', 'on', '', never(1, 2)],
+        ['payments.lost', 'misconfigured', 'there is no organization "nobody"', never(1)],
+        ['payments.off', 'off', '', []],
+      ]);
+      const { code, stdout, stderr } = await crm(['partners'], environment);
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.match(stdout, /^endpoint +path +state +secrets, last used +problem\n/);
+      assert.match(stdout, /inbound_leads +\/webhooks\/inbound-leads +on +no\. 1: never, no\. 2: never\n/);
+      assert.match(stdout, /payments\.off +\/webhooks\/off-payment +off \(501\)\n/);
+      assert.match(stdout, /payments\.lost .* misconfigured +no\. 1: never +there is no organization/);
+      assert.doesNotMatch(stdout, /the-(new|old)-secret/);
+    });
+
+    const senders: readonly [name: string, messaging: object, problem: string, organization?: string][] = [
+      ['no sender', {}, 'messaging has no sender for "acme"'],
+      ['another’s sender', { beta: { sender: 'log' } }, 'messaging has no sender for "acme"'],
+      ['an unknown organization', {}, 'there is no organization "nobody"', 'nobody'],
+      [
+        'an unset token',
+        { acme: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: '${UNSET}' } },
+        'messaging.acme.access_token is blank',
+      ],
+      [
+        'a blank token',
+        { acme: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: '${BLANK}' } },
+        'messaging.acme.access_token is blank',
+      ],
+      [
+        'a blank number',
+        { acme: { sender: 'whatsapp_cloud', phone_number_id: '', access_token: 'token-of-acme' } },
+        'messaging.acme.phone_number_id is blank',
+      ],
+      [
+        'both given',
+        { acme: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: 'token-of-acme' } },
+        '',
+      ],
+    ];
+    for (const [name, messaging, problem, organization = 'acme'] of senders) {
+      test(`partners: messages with ${name}`, async () => {
+        const booking = { secrets: ['${NEW}'], organization };
+        const own = settingsFile({ partners: { booking_forms_whatsapp: booking }, messaging });
+        const all = await partners({ ...environment, ...own.environment });
+        const { state, problem: told } = all.booking_forms_whatsapp ?? assert.fail();
+        assert.deepEqual([state, told], [problem === '' ? 'on' : 'misconfigured', problem]);
+        assert.deepEqual(all.inbound_leads?.state, 'off', 'has no secret unless one is named');
+      });
+    }
+
+    test('partners: when each secret was last used, of signatures too; wrong ones do not count', async () => {
+      const start = new Date().toISOString();
+      const service = await serve(environment);
+      const body = JSON.stringify({ id: 'e1', email: 'nobody@example.com' });
+      const post = async (path: string, headers: Record<string, string>) =>
+        (await service.call(`POST /webhooks/${path}`, { body, headers })).status;
+      const lead = { 'x-org-slug': 'acme' };
+      assert.equal(await post('inbound-leads', { ...lead, 'x-inbound-secret': 'the-old-secret' }), 201);
+      assert.equal(await post('inbound-leads', { ...lead, 'x-inbound-secret': 'the-wrong-secret' }), 401);
+      assert.equal(await post('signed-payment', { 'x-signature': hmacHex('the-new-secret', body) }), 200);
+      assert.equal(await post('signed-payment', { 'x-signature': hmacHex('wrong', body) }), 401);
+      const signature = stripeSignature(['the-old-secret'], body);
+      assert.equal(await post('stripe-payment', { 'stripe-signature': signature }), 200);
+      assert.equal(await post('lost-payment', { 'x-key': 'wrong' }), 401);
+      service.signal('SIGTERM');
+      assert.equal((await service.ended).code, 0);
+      const all = await partners(environment);
+      const used = Object.values(all).flatMap(({ name, secrets }) =>
+        secrets.flatMap(({ place, last_used_at: at }) =>
+          at === null ? [] : [{ use: `${name} ${place}`, at }],
+        ),
+      );
+      assert.deepEqual(
+        used.map(({ use }) => use),
+        ['inbound_leads 2', 'payments.signed 1', 'payments.stripe 2'],
+      );
+      for (const { at } of used) assert.ok(at >= start && at <= new Date().toISOString(), at);
+      const { stdout } = await crm(['partners'], environment);
+      assert.match(stdout, /inbound_leads .* no\. 1: never, no\. 2: 20\d\d-\d\d-\d\dT[\d:.]+Z\n/);
+    });
+
+    test('inbox list: newest first, by state, so many', async () => {
+      const list = async (...args: string[]) => {
+        const { items } = await crmJson(['inbox', 'list', '--org', 'acme', ...args], environment);
+        return (items as { event: string }[]).map(({ event }) => event);
+      };
+      const all = ['waiting event', 'dead event', 'done event'];
+      assert.deepEqual(await list(), all);
+      for (const event of all) assert.deepEqual(await list('--status', event.split(' ')[0] ?? ''), [event]);
+      assert.deepEqual(await list('--limit', '2'), all.slice(0, 2));
+      const { stdout } = await crm(['inbox', 'list', '--org', 'acme', '--status', 'dead'], environment);
+      const [titles, line, ...more] = stdout.split('\n');
+      assert.match(titles ?? '', /^id +received +event +state +attempts +reason$/);
+      assert.match(
+        line ?? '',
+        new RegExp(`^${items.dead} +20[-\\dT:.]+Z +dead event +dead +1 +the Graph API answered 500$`),
+      );
+      assert.deepEqual(more, ['']);
+    });
+
+    test('inbox show, and replay once more', async () => {
+      const show = () => crmJson(['inbox', 'show', items.dead, '--org', 'acme'], environment);
+      const { received_at, integration, ...dead } = await show();
+      assert.match(String(received_at), /^20[-\dT:.]+Z$/);
+      assert.match(String(integration), /^\d+$/);
+      const reason = 'the Graph API answered 500';
+      const told = {
+        id: items.dead,
+        event: 'dead event',
+        status: 'dead',
+        attempts: 1,
+        reason,
+        payload: '{}',
+      };
+      assert.deepEqual(dead, told);
+      const read = await crm(['inbox', 'show', items.dead, '--org', 'acme'], environment);
+      assert.match(
+        read.stdout,
+        /^id +\d+\n[\s\S]*\nreason +the Graph API answered 500\n[\s\S]*payload +\{\}\n$/,
+      );
+      const replay = ['inbox', 'replay', items.dead, '--org', 'acme'];
+      assert.deepEqual(await crmJson(replay, environment), { id: items.dead, status: 'waiting' });
+      const { status, attempts, reason: none } = await show();
+      assert.deepEqual([status, attempts, none], ['waiting', 0, '']);
+      const again = await crm(['inbox', 'replay', items.done, '--org', 'acme'], environment);
+      assert.equal(again.stdout, `Item ${items.done} waits to be processed again by the server.\n`);
+    });
+
+    const none = (id: string) => `there is no inbox item ${id} in this organization`;
+    const unknown = 'there is no organization "nobody"';
+    const mistakes: Readonly<Record<string, [args: () => string[], message: string | RegExp]>> = {
+      'a state that is none': [
+        () => ['list', '--org', 'acme', '--status', 'lost'],
+        '"lost" is no state; there are waiting, done, dead',
+      ],
+      'list of nobody': [() => ['list', '--org', 'nobody'], unknown],
+      'show of nobody': [() => ['show', '1', '--org', 'nobody'], unknown],
+      'replay of nobody': [() => ['replay', '1', '--org', 'nobody'], unknown],
+      'show an unknown id': [() => ['show', '999999', '--org', 'acme'], none('999999')],
+      'replay an unknown id': [() => ['replay', '999999', '--org', 'acme'], none('999999')],
+      'show another organization’s': [() => ['show', items.beta, '--org', 'acme'], /there is no inbox item/],
+      'replay another organization’s': [
+        () => ['replay', items.beta, '--org', 'acme'],
+        /there is no inbox item/,
+      ],
+      ...Object.fromEntries(
+        ['0', '1001', '-1', 'many', '1e2', ''].map((limit) => [
+          `--limit "${limit}"`,
+          [() => ['list', '--org', 'acme', '--limit', limit], '--limit must be from 1 to 1000'],
+        ]),
+      ),
+      ...Object.fromEntries(
+        ['0', 'x', '1.5', '9'.repeat(30), "1' or '1'='1"].map((id) => [
+          `show "${id}"`,
+          [() => ['show', id, '--org', 'acme'], `"${id}" is no id of an inbox item; "inbox list" shows them`],
+        ]),
+      ),
+    };
+    describe('mistakes about the inbox', { concurrency: driver === 'postgresql' ? 2 : 1 }, () => {
+      // What is judged before the database is the same on both.
+      const some = Object.entries(mistakes).filter(
+        ([name]) => driver === 'postgresql' || /other|unk/.test(name),
+      );
+      for (const [name, [args, message]] of some) {
+        test(name, async () => assertRefused(await crm(['inbox', ...args()], environment), message));
+      }
+    });
+
+    test('nothing is another organization’s: it has just its own, and an empty one says so', async () => {
+      const { items: own } = await crmJson(['inbox', 'list', '--org', 'beta'], environment);
+      assert.deepEqual(
+        (own as { id: string }[]).map(({ id }) => id),
+        [items.beta],
+      );
+      const { stdout } = await crm(['inbox', 'list', '--org', 'beta', '--status', 'dead'], environment);
+      assert.equal(stdout, '"beta" has no such deliveries.\n');
+    });
+  });
+}
+
+describe('check', () => {
+  const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
+
+  test('a right config.yaml', async () => {
+    const environment = { ...nowhere, ...file.environment };
+    const { ok, payments } = await crmJson(['check'], environment);
+    assert.deepEqual([ok, payments], [true, ['signed', 'stripe', 'lost', 'off']]);
+    const { code, stdout } = await crm(['check'], environment);
+    assert.equal(code, 0);
+    assert.ok(stdout.endsWith(`\n${file.path} is right.\n`), stdout);
+  });
+
+  const wrong = settingsFile(
+    ['partners:', '  inbound_leeds: { secrets: [a] }', 'inbox:', '  attempts: many', ''].join('\n'),
+  );
+  for (const flags of [[], ['--json']]) {
+    test(`a wrong one: every mistake with its place ${flags.join('')}`, async () => {
+      const run = await crm(['check', ...flags], { ...nowhere, ...wrong.environment });
+      assert.deepEqual([run.code, run.stdout], [1, ''], run.stderr);
+      assert.match(run.stderr, /config\.yaml:2:3\b.*inbound_leeds.*inbound_leads/);
+      assert.match(run.stderr, /config\.yaml:4:13\b/);
+      assert.doesNotMatch(run.stderr, /^\s+at /m);
+    });
+    test(`one that is not there ${flags.join('')}`, async () => {
+      const run = await crm(['check', ...flags], { ...nowhere, CRM_CONFIG: `${wrong.path}.gone` });
+      assertRefused(run, /cannot read .*config\.yaml\.gone: ENOENT/);
+    });
+  }
+});

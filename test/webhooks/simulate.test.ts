@@ -1,0 +1,290 @@
+// The simulator as an administrator runs it: what each provider sends is answered and arrives as it should.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { platform } from '../../engine/platform/index.ts';
+import { switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { publicUrl } from '../support/channels.ts';
+import { drivers } from '../support/instance.ts';
+import { type Added, integrate, onStored, settingsFile } from '../support/partners.ts';
+import { customers, entries, organization, variables } from '../support/payments.ts';
+import { command } from '../support/people.ts';
+import {
+  assertRefused,
+  crm,
+  crmJson,
+  type Environment,
+  emptyStorage,
+  rowsApart,
+  type Storage,
+  serve,
+} from '../support/process.ts';
+import { startProvider } from '../support/providers.ts';
+
+const graph = await startProvider();
+graph.everyLead((id) => ({ id, field_data: [{ name: 'email', values: [`${id}@example.com`] }] }));
+after(() => graph.close());
+
+const [plain] = customers;
+const off = { ...plain?.entry, verify: { header: 'X-Acme-Key', secrets: ['${OFF}'] } };
+const file = settingsFile(
+  {
+    partners: {
+      inbound_leads: { secrets: ['${INBOUND_SECRET}'] },
+      booking_forms_whatsapp: { secrets: ['booking-secret'], organization },
+      payments: { ...entries, off },
+    },
+    messaging: { [organization]: { sender: 'log' } },
+    graph: { base_url: graph.url },
+    public_url: publicUrl,
+  },
+  { ...variables, INBOUND_SECRET: 'inbound secret', AUTH_SECRETS: 'x'.repeat(40), LOG_LEVEL: 'fatal' },
+);
+
+const channels = ['whatsapp', 'meta-lead-ads', 'messenger', 'instagram', 'telegram', 'twilio'];
+const burst = 5;
+
+/** What a run printed. */
+interface Printed {
+  readonly answers: Readonly<Record<string, unknown>>;
+  readonly sent: Readonly<Record<string, number>>;
+  readonly events: unknown;
+  readonly arrived: unknown;
+}
+function printed({ steps, events, arrived }: Record<string, unknown>): Printed {
+  const each = steps as { step: string; sent: number; answers: unknown; p50_ms: number; p99_ms: number }[];
+  for (const { p50_ms, p99_ms } of each) assert.ok(p50_ms > 0 && p50_ms <= p99_ms);
+  return {
+    answers: Object.fromEntries(each.map(({ step, answers }) => [step, answers])),
+    sent: Object.fromEntries(each.map(({ step, sent }) => [step, sent])),
+    events,
+    arrived,
+  };
+}
+const simulate = (provider: string, environment: Environment, ...more: string[]) =>
+  crm(['simulate', provider, '--org', organization, ...more], environment);
+const simulated = async (provider: string, environment: Environment, args: string[] = [], input = '') =>
+  printed(
+    await crmJson(
+      ['simulate', provider, '--org', organization, '--burst', String(burst), ...args],
+      environment,
+      { input },
+    ),
+  );
+
+/** How an endpoint answers every step. */
+const answersOf = (good: string, large = good) => ({
+  good: { [good]: 1 },
+  duplicate: { [good]: 2 },
+  'out-of-order': { [good]: 2 },
+  large: { [large]: 1 },
+  'bad-signature': { 401: 1 },
+  burst: { [good]: burst },
+});
+const stepSizes = { good: 1, duplicate: 2, 'out-of-order': 2, large: 1, 'bad-signature': 1, burst };
+
+for (const driver of drivers) {
+  describe(`crm simulate (${driver})`, () => {
+    let storage: Storage;
+    let environment: Environment;
+    const added = new Map<string, Added<{ id: string }>>();
+    const endpointOf = (provider: string) => added.get(provider)?.path.split('/').at(-1) ?? '';
+    const count = async (text: string) => Number((await rowsApart(environment, text))[0]?.[0]);
+    const inboxCount = (provider: string) =>
+      count(`select count(*)::text from crm_inbox where integration_id = ${added.get(provider)?.id}`);
+
+    before(async () => {
+      storage = await emptyStorage(driver);
+      environment = { ...storage.environment, ...file.environment };
+      await crmJson(['migrate'], environment);
+      const shop = String((await crmJson(['org', 'create', organization], environment)).id);
+      const empty = String((await crmJson(['org', 'create', 'empty'], environment)).id);
+      await onStored(environment, async (instance) => {
+        for (const provider of channels)
+          added.set(provider, await integrate(instance, { id: shop }, provider));
+        const { id } = await integrate(instance, { id: empty }, 'twilio');
+        await switchIntegration(platform(instance.database), command(instance), empty, id, false);
+      });
+    });
+    after(() => storage.remove());
+
+    for (const provider of channels) {
+      test(`${provider}: every step`, async () => {
+        const events = burst + 4;
+        const { answers, sent, ...rest } = await simulated(provider, environment);
+        assert.deepEqual(answers, answersOf('200'));
+        assert.deepEqual(sent, stepSizes);
+        assert.deepEqual(rest, { events, arrived: { done: events } });
+        assert.equal(await inboxCount(provider), events, 'and nothing more');
+        if (provider === 'meta-lead-ads') {
+          const complete = `select count(*)::text from leads where email = meta_leadgen_id || '@example.com'`;
+          assert.equal(await count(complete), events, 'completed by the Graph API');
+        }
+      });
+    }
+
+    const partners: readonly [provider: string, good: string, arrived: object, kept: string, rows: number][] =
+      [
+        // Neither endpoint has event ids: what is sent twice is done twice.
+        ['inbound-leads', '201', { leads: 8 }, 'leads where email like $simulated-%$', 10],
+        ['booking-forms-whatsapp', '200', { sent: 8 }, 'crm_messages', 10],
+        ...customers.map(({ name }): (typeof partners)[number] => [
+          `${name}-payment`,
+          '200',
+          { matched: 0, unmatched: 8 },
+          `crm_payment_events where customer = $${name}$`,
+          8,
+        ]),
+      ];
+    for (const [provider, good, arrived, kept, all] of partners) {
+      test(`${provider}: every step`, async () => {
+        if (provider.endsWith('-payment')) {
+          await rowsApart(environment, 'delete from leads returning id::text');
+        }
+        const run = await simulated(provider, environment);
+        assert.deepEqual(run.answers, answersOf(good, '413'));
+        assert.deepEqual([run.events, run.arrived], [8, arrived]);
+        assert.equal(await count(`select count(*)::text from ${kept.replaceAll('$', "'")}`), all);
+      });
+    }
+
+    test('a payment whose lead is there is told apart', async () => {
+      const steps = ['--steps', 'good'];
+      await simulated('inbound-leads', environment, steps);
+      const { arrived } = await simulated('stripe-payment', environment, steps);
+      assert.deepEqual(arrived, { matched: 1, unmatched: 0 });
+    });
+
+    test('the steps that are named, in their own order, for people to read', async () => {
+      const run = await simulate('telegram', environment, '--steps', 'bad-signature,duplicate');
+      assert.deepEqual([run.code, run.stderr], [0, '']);
+      const [titles, ...lines] = run.stdout.trimEnd().split('\n');
+      assert.match(titles ?? '', /^step +sent +answers +p50 ms +p99 ms$/);
+      assert.match(lines[0] ?? '', /^duplicate +2 +2 × 200 +[\d.]+ +[\d.]+$/);
+      assert.match(lines[1] ?? '', /^bad-signature +1 +1 × 401 +[\d.]+ +[\d.]+$/);
+      assert.deepEqual(lines.slice(2), ['Of 1 different events arrived: 1 × done.']);
+    });
+
+    test('a burst of 1,000: all arrive, none twice', async () => {
+      const before = await inboxCount('whatsapp');
+      const command = ['simulate', 'whatsapp', '--org', organization, '--steps', 'burst'];
+      const { answers, arrived, events } = printed(await crmJson(command, environment));
+      assert.deepEqual([answers, events, arrived], [{ burst: { 200: 1000 } }, 1000, { done: 1000 }]);
+      assert.equal(await inboxCount('whatsapp'), before + 1000);
+      const messages = `select count(*)::text from crm_received_messages where integration_id = ${added.get('whatsapp')?.id}`;
+      assert.equal(await count(messages), before + 1000, 'each message is kept once');
+    });
+
+    test('--url: a service that runs', async () => {
+      const service = await serve(environment);
+      const url = ['--url', `${service.url}/setup?x=y`, '--steps', 'good,bad-signature'];
+      const answers = { good: { 200: 1 }, 'bad-signature': { 401: 1 } };
+      const partner = { ...answers, good: { 201: 1 } };
+      const known = driver === 'postgresql';
+      for (const provider of ['twilio', 'telegram']) {
+        const before = known ? await inboxCount(provider) : 0;
+        const { path = '', secret = '' } = added.get(provider) ?? {};
+        const given = known ? [] : ['--endpoint', path.split('/').at(-1) ?? '', '--secret-stdin'];
+        const run = await simulated(provider, environment, [...url, ...given], `${secret}\n`);
+        assert.deepEqual([run.answers, run.events], [answers, 1], provider);
+        assert.deepEqual(run.arrived, known ? { done: 1 } : null);
+        if (known) assert.equal(await inboxCount(provider), before + 1);
+      }
+      const lead = await simulated('inbound-leads', environment, url);
+      assert.deepEqual([lead.answers, lead.arrived], [partner, known ? { leads: 1 } : null]);
+      // A secret that only the service has.
+      const { INBOUND_SECRET: _, ...without } = environment;
+      const given = await simulated('inbound-leads', without, [...url, '--secret-stdin'], 'inbound secret\n');
+      assert.deepEqual(given.answers, partner);
+      if (!known) {
+        const needs = 'the embedded database belongs to the server: give --endpoint and --secret-stdin';
+        assertRefused(await simulate('telegram', environment, ...url), needs);
+        const endpoint = ['--endpoint', endpointOf('telegram')];
+        assertRefused(await simulate('telegram', environment, ...url, ...endpoint), needs);
+        assertRefused(await simulate('telegram', environment), /in use|belongs|another/i);
+        const told = await simulate('inbound-leads', environment, ...url);
+        assert.match(
+          told.stdout,
+          /What arrived is shown under Setup, Deliveries: the embedded database belongs/,
+        );
+      }
+      service.signal('SIGTERM');
+      assert.equal((await service.ended).code, 0);
+      const { answers: none } = await simulated('inbound-leads', environment, url);
+      assert.deepEqual(none, { good: { 'no connection': 1 }, 'bad-signature': { 'no connection': 1 } });
+    });
+
+    const steps = 'good, duplicate, out-of-order, large, bad-signature, burst';
+    const isNone = (provider: string, org: string) =>
+      `"${org}" has no ${provider} integration that is on; add one under Setup, Integrations`;
+    const mistakes: Readonly<Record<string, [args: string[], message: string | RegExp]>> = {
+      'an unknown provider': [
+        ['carrier', '--org', 'shop'],
+        /there is no provider "carrier"; there are whatsapp, .*inbound-leads, .*acme-payment/,
+      ],
+      'a provider that objects have': [['toString', '--org', 'shop'], /there is no provider "toString"/],
+      'a customer that objects have': [
+        ['constructor-payment', '--org', 'shop'],
+        /no provider "constructor-payment"/,
+      ],
+      'an unknown organization, channel': [
+        ['telegram', '--org', 'nobody'],
+        /there is no organization "nobody"/,
+      ],
+      'an unknown organization, leads': [
+        ['inbound-leads', '--org', 'nobody'],
+        /there is no organization "nobody"/,
+      ],
+      'an unknown organization, payments': [
+        ['acme-payment', '--org', 'nobody'],
+        /there is no organization "nobody"/,
+      ],
+      'an organization that the payments are not for': [
+        ['acme-payment', '--org', 'empty'],
+        'acme-payment is configured for "shop", not "empty"',
+      ],
+      'an organization that no messages are sent for': [
+        ['booking-forms-whatsapp', '--org', 'empty'],
+        /"shop"/,
+      ],
+      'no integration': [['telegram', '--org', 'empty'], isNone('telegram', 'empty')],
+      'one that is off': [['twilio', '--org', 'empty'], isNone('twilio', 'empty')],
+      'another’s address': [
+        ['telegram', '--org', 'shop', '--endpoint', 'abcdefghijklmnop'],
+        isNone('telegram', 'shop'),
+      ],
+      'a customer that is off': [
+        ['off-payment', '--org', 'shop'],
+        'off-payment is off: it has no secret in the configuration',
+      ],
+      'an unknown step': [
+        ['telegram', '--org', 'shop', '--steps', 'good,fly'],
+        `"fly" is no step; there are ${steps}`,
+      ],
+      'no step': [['telegram', '--org', 'shop', '--steps', ''], `"" is no step; there are ${steps}`],
+      'an empty secret': [
+        ['inbound-leads', '--org', 'shop', '--secret-stdin'],
+        'standard input holds no secret',
+      ],
+      ...Object.fromEntries(
+        ['crm.example', 'ftp://crm.example', 'javascript:alert(1)', 'https://', ''].map((url) => [
+          `--url "${url}"`,
+          [['telegram', '--org', 'shop', '--url', url], `"${url}" is no address such as https://crm.example`],
+        ]),
+      ),
+      ...Object.fromEntries(
+        ['0', '10001', '-5', '1e3', '1.5', '', '१'].map((given) => [
+          `--burst "${given}"`,
+          [['telegram', '--org', 'shop', '--burst', given], '--burst must be from 1 to 10000'],
+        ]),
+      ),
+    };
+    if (driver === 'postgresql') {
+      describe('mistakes: one line, and nothing is sent', { concurrency: 2 }, () => {
+        for (const [name, [args, message]] of Object.entries(mistakes)) {
+          test(name, async () => assertRefused(await crm(['simulate', ...args], environment), message));
+        }
+      });
+    }
+  });
+}
+after(() => {});

@@ -33,7 +33,8 @@ const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !=
 /** What a thrown value means to the caller; logs what an administrator must see. */
 export function failureOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
-  if (isFailure(failure)) logFailure(failure, request);
+  // While the process drains, refusing is what it should do.
+  if (isFailure(failure) && failure.status !== 503) logFailure(failure, request);
   return failure;
 }
 

@@ -6,10 +6,10 @@ import { startPostgres } from './support/postgres.ts';
 
 const files = process.argv.length > 2 ? process.argv.slice(2) : globSync('test/**/*.test.ts').sort();
 const server = await startPostgres();
-// Two files at a time: each has a service and databases of its own.
+// Three files at a time, for many of them wait for other processes: each has a service and databases of its own.
 const runner = spawn(
   process.execPath,
-  ['--import', 'tsx', '--test', '--test-concurrency=2', '--test-timeout=300000', ...files],
+  ['--import', 'tsx', '--test', '--test-concurrency=3', '--test-timeout=300000', ...files],
   { stdio: 'inherit', env: { ...process.env, TEST_POSTGRES_URL: server.url } },
 );
 const [code] = await once(runner, 'exit');

@@ -166,6 +166,5 @@ inBrowser('the setup screens under all conditions', (world) => {
         return wanted.every((each) => text.includes(each));
       });
     }
-    await page.waitForLoadState('networkidle');
   });
 });

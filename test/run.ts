@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { startPostgres } from './support/postgres.ts';
 
 const files = process.argv.length > 2 ? process.argv.slice(2) : globSync('test/**/*.test.ts').sort();
@@ -10,7 +12,14 @@ const server = await startPostgres();
 const runner = spawn(
   process.execPath,
   ['--import', 'tsx', '--test', '--test-concurrency=3', '--test-timeout=300000', ...files],
-  { stdio: 'inherit', env: { ...process.env, TEST_POSTGRES_URL: server.url } },
+  {
+    stdio: 'inherit',
+    env: {
+      ...process.env,
+      TEST_POSTGRES_URL: server.url,
+      NODE_COMPILE_CACHE: join(tmpdir(), 'crm-compiled'),
+    },
+  },
 );
 const [code] = await once(runner, 'exit');
 await server.stop();

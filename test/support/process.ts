@@ -62,11 +62,20 @@ export interface Options {
 const running = new Set<Process>();
 after(() => Promise.all([...running].map((process) => process.kill())));
 
+/** What a process needs of this one's environment; nothing that configures the service. */
+const inherited = (): Environment =>
+  Object.fromEntries(
+    ['PATH', 'HOME', 'TMPDIR', 'NODE_COMPILE_CACHE'].flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+
 /** Starts the command line. It sees the given environment and nothing else that configures it. */
 export function start(args: readonly string[], environment: Environment, options: Options = {}): Process {
   const child = spawn(process.execPath, [...(options.program ?? commandLine), ...args], {
     cwd: options.cwd ?? project,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR, ...environment },
+    env: { ...inherited(), ...environment },
   });
   child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');

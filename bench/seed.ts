@@ -1,7 +1,13 @@
 import { loadResources } from '../engine/app.ts';
 import { readConfig } from '../engine/config.ts';
 import { openDatabase } from '../engine/database/index.ts';
-import { createKey, createOrganization, profileId, transaction } from '../engine/platform/index.ts';
+import {
+  commandLine,
+  createKey,
+  createOrganization,
+  profileId,
+  transaction,
+} from '../engine/platform/index.ts';
 import { model } from '../engine/schema/index.ts';
 
 export const organizations = 50;
@@ -20,7 +26,7 @@ export async function seed(databaseUrl: string): Promise<string[]> {
   const database = await openDatabase(config, model(resources));
   await database.orm.schema.create();
   const keys: string[] = [];
-  const by = { kind: 'command', id: null, requestId: null, noted: false } as const;
+  const by = commandLine({ audit: false });
   for (let index = 1; index <= organizations; index++) {
     const key = await transaction(database, async (tables) => {
       const organization = await createOrganization(tables, by, `org-${index}`, `Organization ${index}`);

@@ -1,6 +1,7 @@
 import type { Body } from '../engine/compile/index.ts';
 import { errors } from '../engine/errors.ts';
 import { isStorable } from '../engine/fields/index.ts';
+import { own } from './own.ts';
 
 /**
  * The named keys of a body as strings; null and absent ones are left out, others ignored.
@@ -8,7 +9,7 @@ import { isStorable } from '../engine/fields/index.ts';
  */
 export function strings(body: Body, names: readonly string[]): Record<string, string> {
   const given = names.flatMap((name) => {
-    const value = Object.hasOwn(body, name) ? body[name] : undefined;
+    const value = own(body, name);
     return value === undefined || value === null ? [] : [{ name, value }];
   });
   const wrong = given.filter(({ value }) => typeof value !== 'string' || !isStorable(value));

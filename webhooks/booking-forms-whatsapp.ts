@@ -12,7 +12,7 @@ import { findOrganization } from './organizations.ts';
 import { isOneOf } from './secrets.ts';
 import { send } from './sender/index.ts';
 
-const path = '/api/booking-forms/whatsapp';
+export const bookingFormsPath = '/api/booking-forms/whatsapp';
 const fields = {
   to: 'Telephone number, international.',
   message: 'Text of the message; sent as it is.',
@@ -24,7 +24,7 @@ const required = ['to', 'message'] as const;
 /** POST /api/booking-forms/whatsapp (contract section 4.3): sends one message through the organization's sender. */
 export function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, used } = webhooks;
-  app.post(path, {
+  app.post(bookingFormsPath, {
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.booking_forms_whatsapp;
       if (secrets.length === 0) throw errors.notConfigured();
@@ -55,12 +55,12 @@ export function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
       return JSON.stringify({ ok: true, message_id: messageId });
     },
   });
-  refuseOtherMethods(app, path, ['POST']);
+  refuseOtherMethods(app, bookingFormsPath, ['POST']);
 }
 
 /** What the OpenAPI document says of it. */
 export const bookingFormsFragment: Fragment['paths'] = {
-  [path]: {
+  [bookingFormsPath]: {
     post: {
       operationId: 'sendBookingMessage',
       summary: 'Send a confirmation message',
@@ -68,9 +68,7 @@ export const bookingFormsFragment: Fragment['paths'] = {
       tags: ['partners'],
       security: [secretScheme('partnerToken')],
       requestBody: requestOf(
-        Object.fromEntries(
-          Object.entries(fields).map(([name, description]) => [name, { type: 'string', description }]),
-        ),
+        fields,
         'Text is data: what looks like a template in it is sent as it is.',
         required,
       ),

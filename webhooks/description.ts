@@ -25,9 +25,9 @@ export const answer = (description: string, properties: Readonly<Record<string, 
   },
 });
 
-/** A JSON body with these keys. */
+/** A JSON body of strings, each key with what it means. */
 export const requestOf = (
-  properties: Readonly<Record<string, object>>,
+  fields: Readonly<Record<string, string>>,
   description: string,
   required: readonly string[] = [],
 ) => ({
@@ -35,7 +35,13 @@ export const requestOf = (
   description,
   content: {
     'application/json': {
-      schema: { type: 'object', ...(required.length > 0 && { required }), properties },
+      schema: {
+        type: 'object',
+        ...(required.length > 0 && { required }),
+        properties: Object.fromEntries(
+          Object.entries(fields).map(([name, meaning]) => [name, { type: 'string', description: meaning }]),
+        ),
+      },
     },
   },
 });

@@ -12,7 +12,7 @@ import { findOrganization } from './organizations.ts';
 import { createRecord } from './records.ts';
 import { isOneOf } from './secrets.ts';
 
-const path = '/webhooks/inbound-leads';
+export const inboundLeadsPath = '/webhooks/inbound-leads';
 const fields = {
   first_name: 'Given name.',
   last_name: 'Family name.',
@@ -28,7 +28,7 @@ const identifying = ['first_name', 'last_name', 'email'] as const;
 
 /** POST /webhooks/inbound-leads (contract section 4.2): ad, newsletter and form tools create leads. */
 export function inboundLeads(app: FastifyInstance, { settings, database, resources, used }: Webhooks): void {
-  app.post(path, {
+  app.post(inboundLeadsPath, {
     // Not configured 501, then the secret 401, before the body is read.
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.inbound_leads;
@@ -56,7 +56,7 @@ export function inboundLeads(app: FastifyInstance, { settings, database, resourc
       if (organization === undefined) throw errors.notFound();
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
-      const by = { name: 'inbound leads', organization, requestId: request.id };
+      const by = { organization, requestId: request.id };
       const id = await transaction(database, (tables) =>
         createRecord(tables, resources, by, 'leads', {
           ...lead,
@@ -67,12 +67,12 @@ export function inboundLeads(app: FastifyInstance, { settings, database, resourc
       return `{"ok":true,"id":${id}}`;
     },
   });
-  refuseOtherMethods(app, path, ['POST']);
+  refuseOtherMethods(app, inboundLeadsPath, ['POST']);
 }
 
 /** What the OpenAPI document says of it. */
 export const inboundLeadsFragment: Fragment['paths'] = {
-  [path]: {
+  [inboundLeadsPath]: {
     post: {
       operationId: 'createInboundLead',
       summary: 'Create a lead from an ad, newsletter or form tool',
@@ -87,12 +87,7 @@ export const inboundLeadsFragment: Fragment['paths'] = {
           schema: { type: 'string' },
         },
       ],
-      requestBody: requestOf(
-        Object.fromEntries(
-          Object.entries(fields).map(([name, description]) => [name, { type: 'string', description }]),
-        ),
-        `At least one of ${identifying.join(', ')}.`,
-      ),
+      requestBody: requestOf(fields, `At least one of ${identifying.join(', ')}.`),
       responses: {
         201: answer('The lead was created.', {
           ok: { type: 'boolean', const: true },

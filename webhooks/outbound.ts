@@ -1,4 +1,5 @@
 import { parseExactJson } from '../engine/fields/index.ts';
+import { withoutSlash } from './settings/index.ts';
 
 /** The other side could not be reached, or did not answer as HTTP in time. */
 export class Unreachable extends Error {}
@@ -23,7 +24,7 @@ export async function fetchJson(
   },
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   const once = async () => {
-    const response = await fetch(`${base.replace(/\/$/, '')}${path}`, {
+    const response = await fetch(`${withoutSlash(base)}${path}`, {
       method: options.method,
       redirect: 'manual',
       signal: AbortSignal.timeout(options.timeoutMs),

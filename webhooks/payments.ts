@@ -9,6 +9,7 @@ import { evaluate, withoutTexts } from './expressions.ts';
 import type { Webhooks } from './index.ts';
 import { convertLead, findLead, type LeadTraits } from './leads.ts';
 import { findOrganization } from './organizations.ts';
+import { own } from './own.ts';
 import { createRecord, type Partner } from './records.ts';
 import { signedWith } from './secrets.ts';
 import type { Payment } from './settings/index.ts';
@@ -20,19 +21,24 @@ interface Paid {
   readonly opportunity: Body;
 }
 
+/** The last part of a customer's address. */
+export const hookOf = (customer: string): string => `${customer}-payment`;
+/** The customer whose address ends so; `''` where it is nobody's. */
+export const customerOf = (hook: string): string => /^(.+)-payment$/.exec(hook)?.[1] ?? '';
+export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
+
 /** POST /webhooks/<customer>-payment (contract section 4.4), one for each entry in config.yaml. */
 export function payments(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, used } = webhooks;
   const entryOf = (request: FastifyRequest) => {
     const { hook } = request.params as { hook: string };
-    const customer = /^(.+)-payment$/.exec(hook)?.[1] ?? '';
-    const known = settings.current.partners.payments;
-    const entry = Object.hasOwn(known, customer) ? known[customer] : undefined;
+    const customer = customerOf(hook);
+    const entry = own(settings.current.partners.payments, customer);
     if (entry === undefined) throw errors.notFound();
     return { customer, entry };
   };
   app.route<{ Params: { hook: string } }>({
-    url: '/webhooks/:hook',
+    url: paymentPath(':hook'),
     method: ['POST', 'GET', 'PUT', 'PATCH', 'DELETE'],
     onRequest: async (request) => {
       const { entry } = entryOf(request);
@@ -56,7 +62,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const paid = read(entry, payload, request, raw);
       const organization = await findOrganization(platform(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
-      const by = { name: `${customer} payment`, organization, requestId: request.id };
+      const by = { organization, requestId: request.id };
       return transaction(database, (tables) => apply(tables, webhooks, by, customer, paid, raw));
     },
   });

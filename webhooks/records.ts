@@ -10,8 +10,6 @@ import {
 
 /** Who partners' records are made by, as the activity names them. */
 export interface Partner {
-  /** Name of the endpoint. */
-  readonly name: string;
   readonly organization: string;
   readonly requestId: string;
 }

@@ -1,4 +1,8 @@
 import type { Platform } from '../engine/platform/index.ts';
+import { bookingFormsPath } from './booking-forms-whatsapp.ts';
+import { inboundLeadsPath } from './inbound-leads.ts';
+import { own } from './own.ts';
+import { hookOf, paymentPath } from './payments.ts';
 import { fingerprint, secretUses } from './secret-use.ts';
 import type { Settings } from './settings/index.ts';
 
@@ -45,14 +49,14 @@ export async function partnerStatus(tables: Platform, settings: Settings): Promi
   return [
     status(
       'inbound_leads',
-      '/webhooks/inbound-leads',
+      inboundLeadsPath,
       inbound_leads.secrets,
       null,
       known.size === 0 ? 'there is no organization' : '',
     ),
     status(
       'booking_forms_whatsapp',
-      '/api/booking-forms/whatsapp',
+      bookingFormsPath,
       booking_forms_whatsapp.secrets,
       sending,
       missing(sending) || senderProblem(settings, sending),
@@ -60,7 +64,7 @@ export async function partnerStatus(tables: Platform, settings: Settings): Promi
     ...Object.entries(payments).map(([customer, { organization, verify }]) =>
       status(
         `payments.${customer}`,
-        `/webhooks/${customer}-payment`,
+        paymentPath(hookOf(customer)),
         verify.secrets,
         organization,
         missing(organization),
@@ -71,7 +75,7 @@ export async function partnerStatus(tables: Platform, settings: Settings): Promi
 
 /** Why an organization cannot send messages; `''` where it can. */
 function senderProblem({ messaging }: Settings, slug: string): string {
-  const sender = Object.hasOwn(messaging, slug) ? messaging[slug] : undefined;
+  const sender = own(messaging, slug);
   if (sender === undefined) return `messaging has no sender for "${slug}"`;
   if (sender.sender === 'whatsapp_cloud') {
     if ((sender.phone_number_id ?? '').trim() === '') return `messaging.${slug}.phone_number_id is blank`;

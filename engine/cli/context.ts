@@ -2,7 +2,6 @@ import { loadResources } from '../app.ts';
 import type { Resource } from '../compile/index.ts';
 import { type Config, readConfig } from '../config.ts';
 import { type Database, openDatabase } from '../database/index.ts';
-import type { Actor } from '../platform/index.ts';
 import { applyPending, assertMigrationsComplete, assertUpToDate, migrate, model } from '../schema/index.ts';
 
 /** What commands print: for people, or one JSON object. */
@@ -12,14 +11,6 @@ export interface Result {
   /** Without. */
   readonly text: string;
 }
-
-/** The command line, as the activity names it. */
-export const commandLine = ({ audit }: Config): Actor => ({
-  kind: 'command',
-  id: null,
-  requestId: null,
-  noted: audit,
-});
 
 /** What a command needs of the instance. */
 export interface Instance {

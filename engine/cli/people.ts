@@ -1,6 +1,7 @@
 import { UserError } from '../errors.ts';
 import { isDate, isRowId, parseTimestamp } from '../fields/index.ts';
 import {
+  commandLine,
   createKey,
   createOrganization,
   createProfile,
@@ -13,7 +14,7 @@ import {
   revokeKey,
   transaction,
 } from '../platform/index.ts';
-import { commandLine, firstLineOfInput, type Result, table, withInstance } from './context.ts';
+import { firstLineOfInput, type Result, table, withInstance } from './context.ts';
 
 /** `org create <slug>`. */
 export const orgCreate = (slug: string, { name = slug }: { name?: string | undefined }): Promise<Result> =>

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type InboxItem, listInbox, replay, showInbox } from '../../webhooks/inbox/inbox.ts';
-import { readSettings, type Settings } from '../../webhooks/settings/index.ts';
+import { type InboxItem, listInbox, replay, showInbox, states } from '../../webhooks/inbox/inbox.ts';
+import { readSettings, type Settings, withoutSlash } from '../../webhooks/settings/index.ts';
 import {
   type Inside,
   type Outcome,
@@ -17,8 +17,8 @@ import { build } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { isRowId } from '../fields/index.ts';
-import { organizationId, platform, sealing, transaction } from '../platform/index.ts';
-import { commandLine, firstLineOfInput, type Instance, type Result, table, withInstance } from './context.ts';
+import { commandLine, organizationId, platform, sealing, transaction } from '../platform/index.ts';
+import { firstLineOfInput, type Instance, type Result, table, withInstance } from './context.ts';
 
 /** `partners`. */
 export const partners = (): Promise<Result> =>
@@ -36,8 +36,6 @@ export const partners = (): Promise<Result> =>
       text: table(['endpoint', 'path', 'state', 'secrets, last used', 'problem'], rows),
     };
   });
-
-const states = ['waiting', 'done', 'dead'];
 
 /** `inbox list`. */
 export const inboxList = (options: {
@@ -159,7 +157,7 @@ export async function simulate(provider: string, options: SimulateOptions): Prom
 
 /** Where deliveries go: to the origin that is called, signed for the one that providers know. */
 function targetOf({ path, secret }: Play, origin: string, { public_url }: Settings): Target {
-  const publicUrl = `${public_url.replace(/\/$/, '') || origin}${path}`;
+  const publicUrl = `${withoutSlash(public_url) || origin}${path}`;
   return { url: origin + path, publicUrl, secret };
 }
 

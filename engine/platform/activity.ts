@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts';
 import type { Platform } from './handle.ts';
 
 /** Who changes something, as the activity names them. */
@@ -9,6 +10,14 @@ export interface Actor {
   /** Whether the instance notes activity at all. */
   readonly noted: boolean;
 }
+
+/** The command line as an actor; the demo organization is its work too. */
+export const commandLine = ({ audit }: Pick<Config, 'audit'>): Actor => ({
+  kind: 'command',
+  id: null,
+  requestId: null,
+  noted: audit,
+});
 
 /** One thing that was done in an organization. */
 export interface Entry {

@@ -8,7 +8,7 @@ import type { Database } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { isDate } from '../fields/index.ts';
 import { type By, createPlan, createStatement, type Principal, patchStatement } from '../request/index.ts';
-import type { Actor } from './activity.ts';
+import { commandLine } from './activity.ts';
 import { type Platform, runForId, transaction } from './handle.ts';
 import { createKey } from './keys.ts';
 import { createOrganization } from './organizations.ts';
@@ -50,7 +50,7 @@ export function createDemo(
     const existing = await tables.selectFrom('crm_organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) return undefined;
 
-    const by: Actor = { kind: 'command', id: null, requestId: null, noted: config.audit };
+    const by = commandLine(config);
     const organization = await createOrganization(tables, by, demo.slug, demo.name);
     const profile = await profileId(tables, organization, 'administrator');
     const password = makePassword();

@@ -1,6 +1,6 @@
 // Platform: organizations, people, profiles, keys, sessions and activity; what the command line, logins and screens use.
 // May import errors, config, compile, database, request.
-export { type ActivityLine, type Actor, listActivity, note } from './activity.ts';
+export { type ActivityLine, type Actor, commandLine, listActivity, note } from './activity.ts';
 export { createDemo, type Demo } from './demo.ts';
 export { type Platform, plain, platform, runForId, transaction } from './handle.ts';
 export { matches, publicIdOf } from './key-format.ts';

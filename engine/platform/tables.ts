@@ -161,39 +161,31 @@ function link(column: string, to: string, options: Record<string, unknown> = {})
   };
 }
 
-/** The foreign key of a tenant row to a profile of its own organization. */
-function profile(table: string, options: Record<string, unknown> = {}): Properties {
+/** The foreign key `<name>_id` of a tenant row to a row of its own organization. */
+function tenantLink(table: string, name: string, to: string, options: Record<string, unknown>): Properties {
   return {
-    profile_id: { ...bigint, persist: false },
-    profile: {
+    [`${name}_id`]: { ...bigint, persist: false },
+    [name]: {
       kind: 'm:1',
-      entity: () => 'crm_profiles',
-      joinColumns: ['organization_id', 'profile_id'],
+      entity: () => to,
+      joinColumns: ['organization_id', `${name}_id`],
       referencedColumnNames: ['organization_id', 'id'],
       deleteRule: 'no action',
       updateRule: 'no action',
       index: false,
-      foreignKeyName: `${table}_profile_foreign`,
+      foreignKeyName: `${table}_${name}_foreign`,
       ...options,
     },
   };
 }
 
-/** The foreign key of a tenant row to an integration of its own organization. */
-const integration = (table: string): Properties => ({
-  integration_id: { ...bigint, persist: false },
-  integration: {
-    kind: 'm:1',
-    entity: () => 'crm_integrations',
-    joinColumns: ['organization_id', 'integration_id'],
-    referencedColumnNames: ['organization_id', 'id'],
+const profile = (table: string, options: Record<string, unknown> = {}) =>
+  tenantLink(table, 'profile', 'crm_profiles', options);
+const integration = (table: string) =>
+  tenantLink(table, 'integration', 'crm_integrations', {
     ownColumns: ['integration_id'],
     deleteRule: 'cascade',
-    updateRule: 'no action',
-    index: false,
-    foreignKeyName: `${table}_integration_foreign`,
-  },
-});
+  });
 
 const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 

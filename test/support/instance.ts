@@ -9,6 +9,7 @@ import { type Config, readConfig } from '../../engine/config.ts';
 import { type Database, openDatabase } from '../../engine/database/index.ts';
 import { checkSources, readSources } from '../../engine/definition/index.ts';
 import {
+  commandLine,
   createKey,
   createOrganization,
   createProfile,
@@ -152,7 +153,7 @@ export async function send(url: string, request: string, call: Call = {}): Promi
 }
 
 async function makeOrganization(database: Database, config: Config, slug: string): Promise<Organization> {
-  const by = { kind: 'command', id: null, requestId: null, noted: config.audit } as const;
+  const by = commandLine(config);
   const made = await transaction(database, async (tables) => {
     const id = await createOrganization(tables, by, slug, slug);
     const profile = await profileId(tables, id, 'administrator');

@@ -9,6 +9,7 @@ import type { Config } from '../../engine/config.ts';
 import { openDatabase } from '../../engine/database/index.ts';
 import {
   type Actor,
+  commandLine,
   createProfile,
   createUser,
   type Grant,
@@ -20,12 +21,7 @@ import { model } from '../../engine/schema/index.ts';
 import { type Answer, type Call, type Instance, send } from './instance.ts';
 
 /** What tests do themselves is done by the command line. */
-export const command = ({ config }: Pick<Instance, 'config'>): Actor => ({
-  kind: 'command',
-  id: null,
-  requestId: null,
-  noted: config.audit,
-});
+export const command = ({ config }: Pick<Instance, 'config'>): Actor => commandLine(config);
 
 /** Somebody with an account. */
 export interface Person {

@@ -1,3 +1,4 @@
+import { own } from '../own.ts';
 import type { Channel } from './channel.ts';
 import { instagram, messenger } from './messenger.ts';
 import { metaLeadAds } from './meta-lead-ads.ts';
@@ -16,5 +17,4 @@ export const channels: Readonly<Record<string, Channel>> = {
 };
 
 /** The channel of a name, own names only. */
-export const channelOf = (name: string): Channel | undefined =>
-  Object.hasOwn(channels, name) ? channels[name] : undefined;
+export const channelOf = (name: string): Channel | undefined => own(channels, name);

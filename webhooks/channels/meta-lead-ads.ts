@@ -57,7 +57,6 @@ export const metaLeadAds: Channel = {
 };
 
 const by = ({ integration, requestId }: Work) => ({
-  name: 'Meta Lead Ads',
   organization: integration.organization,
   requestId,
 });

@@ -1,6 +1,7 @@
 import { createHmac, hash } from 'node:crypto';
 import { parseExactJson } from '../../engine/fields/index.ts';
 import { isOneOf } from '../secrets.ts';
+import { withoutSlash } from '../settings/index.ts';
 import type { Channel, Delivery } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { type Json, object, text } from './meta.ts';
@@ -32,7 +33,7 @@ export const twilio: Channel = {
   verify: (delivery, secret, publicUrl) => {
     const given = delivery.headers['x-twilio-signature'];
     if (typeof given !== 'string' || publicUrl === '') return false;
-    const url = `${publicUrl.replace(/\/$/, '')}${delivery.url}`;
+    const url = `${withoutSlash(publicUrl)}${delivery.url}`;
     if (!URL.canParse(url)) return false;
     const bodySha = new URL(url).searchParams.get('bodySHA256');
     if (bodySha !== null && !isOneOf(bodySha.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]))

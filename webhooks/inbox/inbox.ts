@@ -3,7 +3,10 @@ import { UserError } from '../../engine/errors.ts';
 import { type Actor, note, type Platform } from '../../engine/platform/index.ts';
 import type { ChannelEvent, Integration } from '../channels/channel.ts';
 
-/** A delivery's event that waits, is done, or was given up. */
+/** What can be with an item: it waits, is done, or was given up. */
+export const states = ['waiting', 'done', 'dead'];
+
+/** A delivery's event. */
 export interface InboxItem {
   readonly id: string;
   readonly organization: string;

@@ -90,6 +90,23 @@ export async function addIntegration(
   return { id, path: endpointPath(given.provider, endpoint), verifyToken };
 }
 
+/** Writes columns of an integration. @throws UserError when there is none */
+async function update(
+  tables: Platform,
+  organization: string,
+  id: string,
+  values: { readonly enabled?: boolean; readonly secret?: string; readonly token?: string },
+): Promise<void> {
+  const row = await tables
+    .updateTable('crm_integrations')
+    .set(values)
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such integration');
+}
+
 /** Switches an integration on or off. @throws UserError when there is none */
 export async function switchIntegration(
   tables: Platform,
@@ -98,14 +115,7 @@ export async function switchIntegration(
   id: string,
   enabled: boolean,
 ): Promise<void> {
-  const row = await tables
-    .updateTable('crm_integrations')
-    .set({ enabled })
-    .where('organization_id', '=', organization)
-    .where('id', '=', id)
-    .returning('id')
-    .executeTakeFirst();
-  if (row === undefined) throw new UserError('there is no such integration');
+  await update(tables, organization, id, { enabled });
   const action = enabled ? 'switch on' : 'switch off';
   await note(tables, by, { organization, action, object: 'integration', objectId: id });
 }
@@ -158,14 +168,7 @@ export async function changeSecrets(
     ...(token.trim() !== '' && { token: await seal(token.trim()) }),
   };
   if (Object.keys(changed).length === 0) throw new UserError('give the new secret');
-  const row = await tables
-    .updateTable('crm_integrations')
-    .set(changed)
-    .where('organization_id', '=', organization)
-    .where('id', '=', id)
-    .returning('id')
-    .executeTakeFirst();
-  if (row === undefined) throw new UserError('there is no such integration');
+  await update(tables, organization, id, changed);
   await note(tables, by, { organization, action: 'change secrets', object: 'integration', objectId: id });
 }
 

@@ -1,6 +1,7 @@
 import { HttpError } from '../../engine/errors.ts';
 import { type Platform, platform } from '../../engine/platform/index.ts';
 import type { Webhooks } from '../index.ts';
+import { own } from '../own.ts';
 import type { SenderSettings, Settings } from '../settings/index.ts';
 import { renderTemplate } from '../templates.ts';
 import { log } from './log.ts';
@@ -57,7 +58,7 @@ export async function send(
   message: Message,
 ): Promise<string> {
   const { messaging, graph } = settings.current;
-  const chosen = Object.hasOwn(messaging, organization.slug) ? messaging[organization.slug] : undefined;
+  const chosen = own(messaging, organization.slug);
   const outgoing = prepare(message, chosen);
   try {
     if (chosen === undefined) throw new SendError('the organization has no sender');
@@ -80,9 +81,7 @@ export async function send(
 function prepare(message: Message, settings: SenderSettings | undefined): Outgoing {
   const { to, message: text, name, template } = message;
   if (template === undefined || template === '') return { to, text };
-  const provider = Object.hasOwn(settings?.templates ?? {}, template)
-    ? settings?.templates?.[template]
-    : undefined;
+  const provider = own(settings?.templates, template);
   if (provider !== undefined) {
     return { to, text, template: { ...provider, parameters: [name, text].filter((each) => each !== '') } };
   }

@@ -2,4 +2,11 @@
 // May import the engine's errors, config and yaml, and the expressions beside it.
 export { type LiveSettings, liveSettings } from './live.ts';
 export { parseSettings, readSettings } from './load.ts';
-export { defaults, type Payment, type Scheme, type SenderSettings, type Settings } from './settings.ts';
+export {
+  defaults,
+  type Payment,
+  type Scheme,
+  type SenderSettings,
+  type Settings,
+  withoutSlash,
+} from './settings.ts';

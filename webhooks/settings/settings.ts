@@ -48,6 +48,9 @@ type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : P
 /** The same as a file has it: any part may be absent. */
 export type RawSettings = DeepPartial<Settings>;
 
+/** An address, so that a path can be appended. */
+export const withoutSlash = (address: string): string => address.replace(/\/$/, '');
+
 /** What holds where a file says nothing. The shipped config.yaml says the same; a test compares them. */
 export const defaults = {
   partners: {

@@ -2,12 +2,11 @@ import type { FastifyInstance } from 'fastify';
 import { isRowId } from '../../engine/fields/index.ts';
 import { platform, transaction } from '../../engine/platform/index.ts';
 import { idField, section } from '../../plugins/setup/page.ts';
-import { type InboxItem, listInbox, replay } from '../inbox/inbox.ts';
+import { type InboxItem, listInbox, replay, states } from '../inbox/inbox.ts';
 import { listIntegrations } from '../inbox/integrations.ts';
 import type { PageNeeds } from './index.ts';
 
 const pageLength = 50;
-const states = ['waiting', 'done', 'dead'];
 /** Characters of a payload that are shown. */
 const shown = 4000;
 

@@ -11,6 +11,7 @@ import {
   removeIntegration,
   switchIntegration,
 } from '../inbox/integrations.ts';
+import { withoutSlash } from '../settings/index.ts';
 import type { PageNeeds } from './index.ts';
 
 /** An organization's channels: added with the provider's secret, switched off and on, given new secrets, removed. */
@@ -19,7 +20,7 @@ export function integrationPages(app: FastifyInstance, { config, database, setti
   const providers = Object.entries(channels).map(([name, channel]) => ({ name, ...channel }));
   /** Where providers reach the instance: as configured, else as the administrator's browser does. */
   const origin = (request: FastifyRequest) =>
-    settings.current.public_url.replace(/\/$/, '') || `${request.protocol}://${request.host}`;
+    withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 
   section(app, {
     name: 'integrations',

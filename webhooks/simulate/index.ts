@@ -1,7 +1,11 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { organizationId, type Platform, type Sealing } from '../../engine/platform/index.ts';
+import { bookingFormsPath } from '../booking-forms-whatsapp.ts';
+import { inboundLeadsPath } from '../inbound-leads.ts';
 import { endpointPath, listIntegrations, openIntegration } from '../inbox/integrations.ts';
+import { own } from '../own.ts';
+import { customerOf, hookOf, paymentPath } from '../payments.ts';
 import { findRecord } from '../records.ts';
 import type { Settings } from '../settings/index.ts';
 import { channelScripts } from './channels.ts';
@@ -48,13 +52,13 @@ export async function prepare(
   inside: Inside | undefined,
 ): Promise<Play> {
   if (inside !== undefined) await organizationId(inside.tables, given.org);
-  const channel = Object.hasOwn(channelScripts, provider) ? channelScripts[provider] : undefined;
+  const channel = own(channelScripts, provider);
   if (channel !== undefined) return prepareChannel(provider, channel, given, inside);
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   if (provider === 'inbound-leads') {
     return {
       script: inboundLeadScript(given.org),
-      path: '/webhooks/inbound-leads',
+      path: inboundLeadsPath,
       secret: given.secret ?? firstOf(inbound_leads.secrets, provider),
       arrived: leadsArrived(given.org),
     };
@@ -63,21 +67,21 @@ export async function prepare(
     mustBeFor(booking_forms_whatsapp.organization, provider, given);
     return {
       script: bookingFormScript,
-      path: '/api/booking-forms/whatsapp',
+      path: bookingFormsPath,
       secret: given.secret ?? firstOf(booking_forms_whatsapp.secrets, provider),
       arrived: messagesArrived(booking_forms_whatsapp.organization),
     };
   }
-  const customer = /^(.+)-payment$/.exec(provider)?.[1] ?? '';
-  const entry = Object.hasOwn(payments, customer) ? payments[customer] : undefined;
+  const customer = customerOf(provider);
+  const entry = own(payments, customer);
   if (entry === undefined) {
-    const known = [...simulated, ...Object.keys(payments).map((name) => `${name}-payment`)];
+    const known = [...simulated, ...Object.keys(payments).map(hookOf)];
     throw new UserError(`there is no provider "${provider}"; there are ${known.join(', ')}`);
   }
   mustBeFor(entry.organization, provider, given);
   return {
     script: paymentScript(entry),
-    path: `/webhooks/${provider}`,
+    path: paymentPath(provider),
     secret: given.secret ?? firstOf(entry.verify.secrets, provider),
     arrived: paymentsArrived(entry.organization, customer),
   };

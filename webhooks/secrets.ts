@@ -24,19 +24,31 @@ const hmac = (secret: string, encoding: 'hex' | 'base64', ...parts: (string | Bu
   return mac.digest(encoding);
 };
 
+/** What a caller puts into the header, by scheme. The simulator makes it, the endpoint compares. */
+export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, now: number) => string>> = {
+  key: (secret) => secret,
+  'hmac-sha256-hex': (secret, raw) => hmac(secret, 'hex', raw),
+  'hmac-sha256-base64': (secret, raw) => hmac(secret, 'base64', raw),
+  stripe: (secret, raw, now) => `t=${now},v1=${stripeMac(secret, String(now), raw)}`,
+};
+
+const stripeMac = (secret: string, time: string, raw: Buffer): string => hmac(secret, 'hex', `${time}.`, raw);
+
 /** Stripe: how far its clock and ours, or a delivery and its signature, may be apart. */
 const toleranceSeconds = 300;
 
 /** Whether a secret made the header, by scheme. */
-export const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
-  key: (secret, { header }) => same(header, secret),
-  'hmac-sha256-hex': (secret, { header, raw }) => same(header.toLowerCase(), hmac(secret, 'hex', raw)),
-  'hmac-sha256-base64': (secret, { header, raw }) => same(header, hmac(secret, 'base64', raw)),
+const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
+  key: (secret, { header, raw, now }) => same(header, signatures.key(secret, raw, now)),
+  'hmac-sha256-hex': (secret, { header, raw, now }) =>
+    same(header.toLowerCase(), signatures['hmac-sha256-hex'](secret, raw, now)),
+  'hmac-sha256-base64': (secret, { header, raw, now }) =>
+    same(header, signatures['hmac-sha256-base64'](secret, raw, now)),
   stripe: (secret, { header, raw, now }) => {
     const parts = header.split(',').map((part) => part.trim().split('=', 2));
     const time = parts.find(([name]) => name === 't')?.[1] ?? '';
     if (!/^\d{1,12}$/.test(time) || Math.abs(now - Number(time)) > toleranceSeconds) return false;
-    const expected = hmac(secret, 'hex', `${time}.`, raw);
+    const expected = stripeMac(secret, time, raw);
     const signatures = parts.filter(([name]) => name === 'v1').map(([, value = '']) => value);
     return signatures.map((signature) => same(signature, expected)).includes(true);
   },

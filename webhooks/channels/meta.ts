@@ -2,6 +2,10 @@ import { createHmac } from 'node:crypto';
 import { isOneOf } from '../secrets.ts';
 import type { Channel, ChannelEvent, Delivery } from './channel.ts';
 
+/** X-Hub-Signature-256 of a body. */
+export const metaSignature = (secret: string, raw: Buffer): string =>
+  `sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`;
+
 /** What every webhook of Meta has in common: the handshake, and a signature of the raw body by the app secret. */
 export const meta = {
   secretLabel: 'App secret',
@@ -10,8 +14,7 @@ export const meta = {
   reply: { type: 'text/plain; charset=utf-8', body: 'EVENT_RECEIVED' },
   verify: ({ headers, raw }: Delivery, secret: string): boolean => {
     const given = headers['x-hub-signature-256'];
-    const expected = `sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`;
-    return typeof given === 'string' && isOneOf(given.toLowerCase(), [expected]);
+    return typeof given === 'string' && isOneOf(given.toLowerCase(), [metaSignature(secret, raw)]);
   },
 } as const satisfies Partial<Channel>;
 

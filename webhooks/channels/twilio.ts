@@ -6,13 +6,13 @@ import type { Channel, Delivery } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { type Json, object, text } from './meta.ts';
 
-const form = ({ raw }: Delivery) => new URLSearchParams(raw.toString('utf8'));
+const form = (raw: Buffer) => new URLSearchParams(raw.toString('utf8'));
 
 /** What a delivery says, by name: a form, or JSON whose digest is in the signed address. */
 const fieldsOf = (delivery: Delivery): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
     ? object(parseExactJson(delivery.raw.toString('utf8')))
-    : Object.fromEntries(form(delivery));
+    : Object.fromEntries(form(delivery.raw));
 
 /** Names and values as they are signed: by name, then by value, each pair once. */
 function signedFields(fields: URLSearchParams): string {
@@ -22,6 +22,12 @@ function signedFields(fields: URLSearchParams): string {
     .join('');
 }
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** X-Twilio-Signature of an address, and of the form sent to it. */
+export const twilioSignature = (secret: string, url: string, fields?: URLSearchParams): string =>
+  createHmac('sha1', secret)
+    .update(url + (fields === undefined ? '' : signedFields(fields)), 'utf8')
+    .digest('base64');
 
 /** Twilio SMS and WhatsApp: a signature of the public address with the sorted form, by the auth token. */
 export const twilio: Channel = {
@@ -38,10 +44,8 @@ export const twilio: Channel = {
     const bodySha = new URL(url).searchParams.get('bodySHA256');
     if (bodySha !== null && !isOneOf(bodySha.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]))
       return false;
-    const expected = createHmac('sha1', secret)
-      .update(url + (bodySha === null ? signedFields(form(delivery)) : ''), 'utf8')
-      .digest('base64');
-    return isOneOf(given, [expected]);
+    const fields = bodySha === null ? form(delivery.raw) : undefined;
+    return isOneOf(given, [twilioSignature(secret, url, fields)]);
   },
   events: (delivery) => {
     const data = fieldsOf(delivery);

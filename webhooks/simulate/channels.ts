@@ -1,14 +1,11 @@
-import { createHmac } from 'node:crypto';
+import { metaSignature } from '../channels/meta.ts';
+import { twilioSignature } from '../channels/twilio.ts';
 import type { Script } from './script.ts';
 
 const json = 'application/json';
 const limit = 4 * 1024 * 1024;
 const seconds = () => Math.floor(Date.now() / 1000);
-const hmac = (algorithm: string, secret: string, text: string | Buffer) =>
-  createHmac(algorithm, secret).update(text);
-const meta = (body: Buffer, secret: string) => ({
-  'x-hub-signature-256': `sha256=${hmac('sha256', secret, body).digest('hex')}`,
-});
+const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });
 /** Numbers that are too long for JavaScript go into JSON as they are. */
 const bare = (text: string) => `{"bare":${text}}`;
 const withBare = (value: object) => JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
@@ -17,21 +14,23 @@ const messenger = (object: string): Script => ({
   contentType: json,
   limit,
   eventId: ({ id }) => `m_SIMULATED${id}`,
-  body: (events) =>
+  body: ({ id, text }) =>
     JSON.stringify({
       object,
-      entry: events.map(({ id, text }) => ({
-        id: '1780000000000000',
-        time: Date.now(),
-        messaging: [
-          {
-            sender: { id: '7250000000000001' },
-            recipient: { id: '1780000000000000' },
-            timestamp: Date.now(),
-            message: { mid: `m_SIMULATED${id}`, text },
-          },
-        ],
-      })),
+      entry: [
+        {
+          id: '1780000000000000',
+          time: Date.now(),
+          messaging: [
+            {
+              sender: { id: '7250000000000001' },
+              recipient: { id: '1780000000000000' },
+              timestamp: Date.now(),
+              message: { mid: `m_SIMULATED${id}`, text },
+            },
+          ],
+        },
+      ],
     }),
   sign: meta,
 });
@@ -42,7 +41,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
     contentType: json,
     limit,
     eventId: ({ id }) => `wamid.SIMULATED${id}`,
-    body: (events) =>
+    body: ({ id, text }) =>
       JSON.stringify({
         object: 'whatsapp_business_account',
         entry: [
@@ -55,13 +54,15 @@ export const channelScripts: Readonly<Record<string, Script>> = {
                   messaging_product: 'whatsapp',
                   metadata: { display_phone_number: '15550100001', phone_number_id: '106540352242922' },
                   contacts: [{ profile: { name: 'Sam Simulated' }, wa_id: '15550100002' }],
-                  messages: events.map(({ id, text }) => ({
-                    from: '15550100002',
-                    id: `wamid.SIMULATED${id}`,
-                    timestamp: String(seconds()),
-                    type: 'text',
-                    text: { body: text },
-                  })),
+                  messages: [
+                    {
+                      from: '15550100002',
+                      id: `wamid.SIMULATED${id}`,
+                      timestamp: String(seconds()),
+                      type: 'text',
+                      text: { body: text },
+                    },
+                  ],
                 },
               },
             ],
@@ -74,26 +75,28 @@ export const channelScripts: Readonly<Record<string, Script>> = {
     contentType: json,
     limit,
     eventId: ({ id }) => id,
-    body: (events) =>
+    body: ({ id, text }) =>
       withBare({
         object: 'page',
         entry: [
           {
             id: '153125381133',
             time: seconds(),
-            changes: events.map(({ id, text }) => ({
-              field: 'leadgen',
-              value: {
-                leadgen_id: bare(id),
-                page_id: '153125381133',
-                form_id: '12312312312',
-                ad_id: '67546546546',
-                adgroup_id: '3433434343',
-                created_time: seconds(),
-                // Not Meta's: the large delivery needs something that is large.
-                ...(text.length > 1000 && { padding: text }),
+            changes: [
+              {
+                field: 'leadgen',
+                value: {
+                  leadgen_id: bare(id),
+                  page_id: '153125381133',
+                  form_id: '12312312312',
+                  ad_id: '67546546546',
+                  adgroup_id: '3433434343',
+                  created_time: seconds(),
+                  // Not Meta's: the large delivery needs something that is large.
+                  ...(text.length > 1000 && { padding: text }),
+                },
               },
-            })),
+            ],
           },
         ],
       }),
@@ -105,7 +108,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
     contentType: json,
     limit,
     eventId: ({ id }) => id,
-    body: ([event]) =>
+    body: (event) =>
       withBare({
         update_id: bare(event.id),
         message: {
@@ -122,7 +125,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
     contentType: 'application/x-www-form-urlencoded',
     limit,
     eventId: ({ id }) => `SM${id.padStart(32, '0')}`,
-    body: ([event]) =>
+    body: (event) =>
       new URLSearchParams({
         ToCountry: 'US',
         MessageSid: `SM${event.id.padStart(32, '0')}`,
@@ -133,10 +136,8 @@ export const channelScripts: Readonly<Record<string, Script>> = {
         NumMedia: '0',
         ProfileName: 'Sam Simulated',
       }).toString(),
-    sign: (body, secret, url) => {
-      const fields = [...new URLSearchParams(body.toString('utf8'))].sort(([a], [b]) => (a < b ? -1 : 1));
-      const text = url + fields.map(([key, value]) => key + value).join('');
-      return { 'x-twilio-signature': hmac('sha1', secret, text).digest('base64') };
-    },
+    sign: (body, secret, url) => ({
+      'x-twilio-signature': twilioSignature(secret, url, new URLSearchParams(body.toString('utf8'))),
+    }),
   },
 };

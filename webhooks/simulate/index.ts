@@ -152,42 +152,50 @@ const inboxArrived =
     return counts;
   };
 
+/** Counts events by what a look-up says of each; those that it does not know are not there. */
+async function countEach(
+  ids: readonly string[],
+  states: readonly string[],
+  find: (id: string) => Promise<string | undefined>,
+): Promise<Readonly<Record<string, number>>> {
+  const counts: Record<string, number> = Object.fromEntries(states.map((state) => [state, 0]));
+  for (const id of ids) {
+    const state = await find(id);
+    if (state !== undefined) counts[state] = (counts[state] ?? 0) + 1;
+  }
+  return counts;
+}
+
 const leadsArrived =
   (slug: string): Play['arrived'] =>
   async ({ tables, resources }, emails) => {
     const organization = await organizationId(tables, slug);
-    let leads = 0;
-    for (const email of emails) {
+    return countEach(emails, ['leads'], async (email) => {
       const found = await findRecord(tables, resources, organization, 'leads', ['email', email]);
-      if (found !== undefined) leads++;
-    }
-    return { leads };
+      return found === undefined ? undefined : 'leads';
+    });
   };
 
 const messagesArrived =
   (slug: string): Play['arrived'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
-    const counts: Record<string, number> = {};
-    for (const id of ids) {
+    return countEach(ids, [], async (id) => {
       const row = await tables
         .selectFrom('crm_messages')
         .select('status')
         .where('organization_id', '=', organization)
         .where('body', 'like', `${id} %`)
         .executeTakeFirst();
-      if (row !== undefined) counts[row.status] = (counts[row.status] ?? 0) + 1;
-    }
-    return counts;
+      return row?.status;
+    });
   };
 
 const paymentsArrived =
   (slug: string, customer: string): Play['arrived'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
-    let matched = 0;
-    let unmatched = 0;
-    for (const id of ids) {
+    return countEach(ids, ['matched', 'unmatched'], async (id) => {
       const row = await tables
         .selectFrom('crm_payment_events')
         .select('answer')
@@ -195,10 +203,8 @@ const paymentsArrived =
         .where('customer', '=', customer)
         .where('event_id', '=', id)
         .executeTakeFirst();
-      if (row?.answer === null) unmatched++;
-      else if (row !== undefined) matched++;
-    }
-    return { matched, unmatched };
+      return row && (row.answer === null ? 'unmatched' : 'matched');
+    });
   };
 
 export { type Outcome, type StepName, simulate, stepNames, type Target } from './run.ts';

@@ -1,4 +1,5 @@
-import { createHmac, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { signatures } from '../secrets.ts';
 import type { Payment } from '../settings/index.ts';
 import type { Script, SimulatedEvent } from './script.ts';
 
@@ -14,7 +15,7 @@ export const inboundLeadScript = (slug: string): Script => ({
   contentType: json,
   limit,
   eventId: ({ id }) => simulatedEmail(id),
-  body: ([{ id, text }]) =>
+  body: ({ id, text }) =>
     JSON.stringify({
       first_name: 'Sam',
       last_name: 'Simulated',
@@ -32,7 +33,7 @@ export const bookingFormScript: Script = {
   contentType: json,
   limit,
   eventId: ({ id }) => `simulated ${id}`,
-  body: ([{ id, text }]) =>
+  body: ({ id, text }) =>
     JSON.stringify({ to: '+15550100002', message: `simulated ${id} ${text}`.trim(), name: 'Sam' }),
   sign: bearer,
 };
@@ -59,20 +60,13 @@ export function paymentScript(entry: Payment): Script {
     contentType: json,
     limit,
     eventId: (event) => (named ? event.id : hash('sha256', body(event), 'hex')),
-    body: ([event]) => body(event),
-    sign: (body, secret) => {
-      const hmac = (text: string | Buffer) => createHmac('sha256', secret).update(text);
-      const time = Math.floor(Date.now() / 1000);
+    body,
+    sign: (raw, secret) => {
       const { scheme = 'key', header } = verify;
-      const values = {
-        key: () => secret,
-        'hmac-sha256-hex': () => hmac(body).digest('hex'),
-        'hmac-sha256-base64': () => hmac(body).digest('base64'),
-        stripe: () => `t=${time},v1=${hmac(`${time}.${body.toString('utf8')}`).digest('hex')}`,
-      } as const;
-      const { simulated_id: id } = JSON.parse(body.toString('utf8')) as { simulated_id: string };
+      const now = Math.floor(Date.now() / 1000);
+      const { simulated_id: id } = JSON.parse(raw.toString('utf8')) as { simulated_id: string };
       return {
-        [header]: values[scheme](),
+        [header]: signatures[scheme](secret, raw, now),
         ...(entry.event_id_header !== undefined && { [entry.event_id_header]: id }),
       };
     },

@@ -73,7 +73,7 @@ interface Sent {
 }
 
 async function send(script: Script, target: Target, event: SimulatedEvent): Promise<Sent> {
-  const body = Buffer.from(script.body([event]));
+  const body = Buffer.from(script.body(event));
   const start = performance.now();
   const answer = await fetch(target.url, {
     method: 'POST',

@@ -15,7 +15,7 @@ export interface Script {
   readonly limit: number;
   /** What the service calls the event. */
   readonly eventId: (event: SimulatedEvent) => string;
-  readonly body: (events: readonly [SimulatedEvent, ...SimulatedEvent[]]) => string;
+  readonly body: (event: SimulatedEvent) => string;
   /** Headers that prove the delivery; `url` is the address as the provider knows it. */
   readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
 }

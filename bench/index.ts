@@ -63,7 +63,6 @@ async function start(
   keys: readonly string[],
 ): Promise<Running> {
   const child = fork(join(import.meta.dirname, 'targets', `${target.script}.ts`), {
-    execArgv: ['--import', 'tsx'],
     env: {
       ...process.env,
       DATABASE_URL: databaseUrl,

@@ -2,11 +2,27 @@
 // Runs the command line on the Node that this package depends on, whichever started this file.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const require = createRequire(import.meta.url);
+const system = process.platform === 'win32' ? 'win' : process.platform;
+const packages = [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`];
+
+/** The Node of this machine's kind; where there is none (`npm ci --omit=optional`), the one that runs this file. */
+function findNode() {
+  for (const name of packages) {
+    try {
+      const manifest = require.resolve(`${name}/package.json`);
+      return join(dirname(manifest), require(manifest).bin.node);
+    } catch {}
+  }
+  return process.execPath;
+}
+
+// Node itself does not run TypeScript that is installed as a package.
 const child = spawn(
-  require.resolve('node/bin/node'),
+  findNode(),
   [
     '--import',
     import.meta.resolve('tsx'),

@@ -10,6 +10,8 @@ import { draining } from '../plugins/draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from '../plugins/errors.ts';
 import { login } from '../plugins/login.ts';
 import { loginFragment } from '../plugins/login-description.ts';
+import { mailer } from '../plugins/mail.ts';
+import { memory } from '../plugins/memory.ts';
 import { rawBodies } from '../plugins/raw-bodies.ts';
 import { setupScreens } from '../plugins/setup/index.ts';
 import { partnerFragment, webhookPages, webhooks } from '../webhooks/index.ts';
@@ -18,9 +20,17 @@ import { compile, type Fragment, type Resource } from './compile/index.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/index.ts';
 import { checkSources, readSources } from './definition/index.ts';
+import { effects } from './effects/index.ts';
 import { crud } from './routes/crud.ts';
 import { documentation } from './routes/documentation.ts';
 import { apiPrefix } from './routes/openapi.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Why the last change of config.yaml was refused; undefined where what it says is in force. */
+    configurationProblem: () => string | undefined;
+  }
+}
 
 /** The version of this package, and of the described API. */
 export const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -29,7 +39,7 @@ export const { version } = JSON.parse(readFileSync(new URL('../package.json', im
 
 /** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
-  compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit);
+  compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit ? [effects.audit] : []);
 
 /** What every part of the service says of itself, for the description. */
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] => [
@@ -52,17 +62,22 @@ export async function build(
   }
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
+  app.decorate('configurationProblem', () => settings.problem);
   await app.register(errorHandling);
   await app.register(draining);
+  const { maxConnections, responseBytes: bodyBytes } = config;
+  await app.register(memory, { admission: database.admission, maxConnections, bodyBytes });
   await app.register(rawBodies);
-  await app.register(authentication, { config, database });
+  const publicUrl = () => settings.current.public_url;
+  await app.register(authentication, { config, database, publicUrl });
   await app.register(login, { config, database });
   for (const resource of resources) {
     await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
   }
   await app.register(webhooks, { config, database, resources, settings });
   const more = webhookPages({ config, database, settings });
-  await app.register(setupScreens, { config, database, resources, more });
+  const mail = mailer(() => settings.current.mail, app.log);
+  await app.register(setupScreens, { config, database, resources, mailer: mail, more });
   await app.register(documentation, { fragments: fragments(resources), version });
   return app;
 }
@@ -84,7 +99,13 @@ function serverOptions({ logLevel, trustedProxies }: Config): FastifyHttpOptions
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     // Node would refuse a request without Host in a shape of its own; plugins/errors.ts does it.
-    http: { headersTimeout: 10_000, maxHeaderSize: 16_384, requireHostHeader: false },
+    http: {
+      headersTimeout: 10_000,
+      // How often Node looks whether it is up; its own default, 30 s, would let a slow client have 40.
+      connectionsCheckingInterval: 1000,
+      maxHeaderSize: 16_384,
+      requireHostHeader: false,
+    },
     routerOptions: { maxParamLength: 16_384 },
     clientErrorHandler: refuseConnection,
     frameworkErrors: refuseAddress,

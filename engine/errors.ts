@@ -10,16 +10,22 @@ export interface FieldProblem {
 /** An answer other than success. Helpers throw it, the error handler (plugins/errors.ts) sends it. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
+  readonly status: number;
+  readonly extra: {
+    readonly fields?: readonly FieldProblem[];
+    /** A stable word for programs, in snake_case. */
+    readonly code?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+  };
   constructor(
-    readonly status: number,
+    status: number,
     message: string,
-    readonly extra: {
-      readonly fields?: readonly FieldProblem[];
-      readonly headers?: Readonly<Record<string, string>>;
-    } = {},
+    extra: HttpError['extra'] = {},
     options?: { readonly cause?: unknown },
   ) {
     super(message, options);
+    this.status = status;
+    this.extra = extra;
   }
 }
 
@@ -30,8 +36,13 @@ const problems = (fields: readonly FieldProblem[]) =>
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, `invalid JSON body: ${reason}`),
-  /** 400: HTTP/1.1 without the header that it requires (RFC 9112, section 3.2). */
-  hostNeeded: () => new HttpError(400, 'the Host header is missing', { headers: { connection: 'close' } }),
+  /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
+  oneHostNeeded: (given: number) =>
+    new HttpError(400, given === 0 ? 'the Host header is missing' : 'there are several Host headers', {
+      headers: { connection: 'close' },
+    }),
+  /** 400: the client ended the connection before its request was complete. Nobody reads it. */
+  cutOff: () => new HttpError(400, 'the request is incomplete'),
   /** 400: all wrong fields or parameters at once. */
   invalidFields: problems,
   /** 400: one wrong query parameter. */
@@ -68,8 +79,34 @@ export const errors = {
       retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
+  /** 503: too many requests of the organization, or of all, wait already, or one has waited too long. */
+  overloaded: () =>
+    new HttpError(503, 'the server is busy; try again', {
+      code: 'overloaded',
+      headers: { 'retry-after': '1' },
+    }),
+  /** 503: more connections are open than the instance takes. */
+  tooManyConnections: () =>
+    new HttpError(503, 'too many connections; try again', {
+      code: 'overloaded',
+      headers: { 'retry-after': '1', connection: 'close' },
+    }),
+  /** 503: the database ended a statement that took, or waited for a lock, longer than it may. */
+  tooSlow: (cause: unknown) =>
+    new HttpError(
+      503,
+      'the request took too long',
+      { code: 'too_slow', headers: { 'retry-after': '5' } },
+      { cause },
+    ),
   /** 501: a partner endpoint whose secret is not set on this instance. */
   notConfigured: () => new HttpError(501, 'this endpoint is not configured on this instance'),
+  /** 503: so many events of the organization wait that no more are taken; providers try again. */
+  inboxFull: () =>
+    new HttpError(503, 'too many events wait to be processed; try again later', {
+      code: 'overloaded',
+      headers: { 'retry-after': '60' },
+    }),
   /** 503: the process is draining before it stops. */
   draining: () =>
     new HttpError(503, 'the server is shutting down', {

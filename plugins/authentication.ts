@@ -16,9 +16,10 @@ import {
   type StoredKey,
   tokens,
 } from '../engine/platform/index.ts';
-import type { Principal, Query } from '../engine/request/index.ts';
+import type { Query } from '../engine/query/index.ts';
+import type { Principal } from '../engine/records/index.ts';
 import { noted } from './noted.ts';
-import { isLoopback, isSafe, isSameOrigin } from './origin.ts';
+import { isSafe, type Site, siteOf } from './origin.ts';
 import { recent } from './recent.ts';
 
 /** A person, and how they came. */
@@ -54,12 +55,17 @@ export const bearerOf = (authorization: string | undefined): string | undefined 
   authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
 
 /** Name of the session's cookie. Browsers take `__Host-` only with TLS, which loopback does without. */
-export const cookieName = (request: FastifyRequest): string =>
-  isLoopback(request) ? 'crm_session' : '__Host-crm_session';
+export const cookieName = (site: Site, request: FastifyRequest): string =>
+  site.isSecure(request) ? '__Host-crm_session' : 'crm_session';
 
 /** Keys, session cookies and tokens (contract section 5): one method per request, `Authorization` before the cookie. */
 export const authentication = fastifyPlugin(
-  async (app: FastifyInstance, { config, database }: { config: Config; database: Database }) => {
+  async (
+    app: FastifyInstance,
+    { config, database, publicUrl }: { config: Config; database: Database; publicUrl: () => string },
+  ) => {
+    const site = siteOf(publicUrl);
+    app.decorate('site', site);
     await app.register(cookie);
     const { verify } = tokens(config);
     const keys = recent((publicId) => findKey(platform(database), publicId));
@@ -100,10 +106,10 @@ export const authentication = fastifyPlugin(
     };
 
     const byCookie = async (request: FastifyRequest): Promise<Person> => {
-      const token = request.cookies[cookieName(request)];
+      const token = request.cookies[cookieName(site, request)];
       if (token === undefined || token.length > 100) throw errors.unauthenticated();
       const person = acceptSession(await byToken.get(token), 'cookie');
-      if (!isSafe(request.method) && !isSameOrigin(request)) throw errors.crossSite();
+      if (!isSafe(request.method) && !site.isSameOrigin(request)) throw errors.crossSite();
       return person;
     };
 

@@ -2,19 +2,34 @@ import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../engine/errors.ts';
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Begins to stop: requests are still served, but no connection outlives the response that it waits for. */
+    leave: () => void;
+    /** Whether it has begun to stop. */
+    isLeaving: () => boolean;
+  }
+}
+
 /**
- * While the process stops, what comes on connections still open is told to go elsewhere, and no connection
- * outlives the answer it waits for.
+ * How the service stops. First it leaves: balancers see that it is not ready while everything is still served. Then
+ * it closes: what comes on connections still open is told to go elsewhere.
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
-    let stopping = false;
-    app.addHook('preClose', async () => {
-      stopping = true;
+    let leaving = false;
+    let closing = false;
+    app.decorate('leave', () => {
+      leaving = true;
     });
-    app.addHook('onRequest', (_request, _reply, done) => done(stopping ? errors.draining() : undefined));
+    app.decorate('isLeaving', () => leaving);
+    app.addHook('preClose', async () => {
+      leaving = true;
+      closing = true;
+    });
+    app.addHook('onRequest', (_request, _reply, done) => done(closing ? errors.draining() : undefined));
     app.addHook('onSend', (_request, reply, payload, done) => {
-      if (stopping) reply.header('connection', 'close');
+      if (leaving) reply.header('connection', 'close');
       done(null, payload);
     });
   },

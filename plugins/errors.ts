@@ -1,12 +1,15 @@
 // Plugins: what every request passes through (errors, limits, authentication), each a named Fastify plugin.
 // May import every room of engine/ but cli and app.
-import { type ServerResponse, STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { databaseFailure, isDatabaseError, sqlState } from '../engine/database/index.ts';
 import { errors, HttpError } from '../engine/errors.ts';
-import { json } from '../engine/request/index.ts';
+import { json } from '../engine/routes/reply.ts';
+
+/** On every answer: no browser takes a body for anything but what it is sent as. */
+const noSniff = { 'x-content-type-options': 'nosniff' };
 
 /** What Fastify's own refusals become. Others of 400 to 499 keep their status with its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
@@ -21,6 +24,8 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
   const known = fastifyErrors[code]?.(error as FastifyError, request);
   if (known !== undefined) return known;
+  // What a client cut off is no failure of ours, whatever its socket says of it; there is nobody to answer.
+  if (error !== undefined && error === request.raw.errored) return errors.cutOff();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
     ? new HttpError(statusCode, (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
@@ -41,26 +46,51 @@ export function failureOf(error: unknown, request: FastifyRequest): HttpError {
 /** Sends an error in the one shape, `{"error": …}`. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = failureOf(error, request);
-  const { fields, headers = {} } = failure.extra;
-  const body: Record<string, unknown> = { error: failure.message, ...(fields && { fields }) };
+  const { fields, code, headers = {} } = failure.extra;
+  const body: Record<string, unknown> = {
+    error: failure.message,
+    ...(code && { code }),
+    ...(fields && { fields }),
+  };
   if (isFailure(failure)) body.request_id = request.id;
-  reply.code(failure.status).headers(headers).header('content-type', json).send(JSON.stringify(body));
+  reply.code(failure.status).headers({ ...noSniff, ...headers, 'content-type': json });
+  reply.send(JSON.stringify(body));
 }
 
 /** Path pattern, not address; class and SQLSTATE, not the driver's text, which may hold what was sent. */
 function logFailure(failure: HttpError, request: FastifyRequest): void {
-  const cause = failure.cause as { name?: string; code?: string; stack?: string } | undefined;
+  const cause = failure.cause as Thrown | undefined;
   const details = {
     status: failure.status,
     method: request.method,
     route: request.routeOptions.url,
     sqlstate: sqlState(cause),
-    code: cause?.code,
-    cause: cause?.name,
-    // The frames without the message.
-    stack: cause?.stack?.split('\n    at ').slice(1, 6),
+    code: word(cause?.code),
+    cause: word(cause?.name),
+    stack: framesOf(cause),
   };
   request.log.error(details, failure.message);
+}
+
+/** Something that was thrown, whatever it is. */
+interface Thrown {
+  readonly name?: unknown;
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly stack?: unknown;
+}
+
+/** A name or a code; undefined for what may be a text. */
+const word = (value: unknown): string | undefined =>
+  typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
+
+/** Where it was thrown: the first frames, without the message, which a stack begins with and which may look like one. */
+function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
+  if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
+  const start = stack.indexOf(message);
+  if (start === -1) return undefined;
+  const frames = stack.slice(start + message.length).split('\n    at ');
+  return frames.slice(1, 6);
 }
 
 /**
@@ -83,9 +113,24 @@ export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): 
     error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
   const reason = STATUS_CODES[status] ?? '';
   const body = JSON.stringify({ error: reason.toLowerCase() });
-  socket.end(
-    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: ${json}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
-  );
+  const head = [
+    `HTTP/1.1 ${status} ${reason}`,
+    `Content-Type: ${json}`,
+    `Content-Length: ${body.length}`,
+    ...Object.entries(noSniff).map(([name, value]) => `${name}: ${value}`),
+    'Connection: close',
+  ];
+  socket.end([...head, '', body].join('\r\n'));
+}
+
+/** How many Host headers were sent; Node keeps the first and drops the others, a proxy may have looked at the last. */
+function countHosts({ rawHeaders }: IncomingMessage): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 4 && name.toLowerCase() === 'host') count++;
+  }
+  return count;
 }
 
 /** One shape for every error, also for unknown paths. */
@@ -95,13 +140,19 @@ export const errorHandling = fastifyPlugin(
     // Node would answer 417 in a shape of its own.
     app.server.on('checkExpectation', (_request, response: ServerResponse) => {
       const body = JSON.stringify({ error: 'the expectation cannot be met' });
-      response.writeHead(417, { 'content-type': json, 'content-length': body.length }).end(body);
+      response.writeHead(417, { ...noSniff, 'content-type': json, 'content-length': body.length }).end(body);
     });
     app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
-    app.addHook('onRequest', ({ raw }, _reply, done) => {
-      const lacksHost = raw.headers.host === undefined && raw.httpVersion === '1.1';
-      done(lacksHost ? errors.hostNeeded() : undefined);
+    app.addHook('onRequest', ({ raw }, reply, done) => {
+      reply.headers(noSniff);
+      const hosts = countHosts(raw);
+      const right = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
+      done(right ? undefined : errors.oneHostNeeded(hosts));
     });
+    // Before the body is read: nobody is there who would make anything of it.
+    app.addHook('preParsing', (request, _reply, payload, done) =>
+      request.is404 ? done(errors.notFound()) : done(null, payload),
+    );
   },
   { name: 'errors', fastify: '5.x' },
 );

@@ -25,7 +25,7 @@ const failures = {
   401: ref('responses', 'Unauthorized'),
   403: ref('responses', 'CrossSite'),
   500: ref('responses', 'Failure'),
-  503: ref('responses', 'Draining'),
+  503: ref('responses', 'Unavailable'),
 };
 const operation = (operationId: string, summary: string, more: object) => ({
   operationId,
@@ -51,7 +51,18 @@ export const loginFragment: Fragment = {
           required: true,
           content: {
             'application/json': {
-              schema: object({ email: text, password: { ...text, format: 'password' } }),
+              schema: {
+                ...object({ email: text, password: { ...text, format: 'password' } }),
+                properties: {
+                  email: text,
+                  password: { ...text, format: 'password' },
+                  organization: {
+                    ...text,
+                    description:
+                      'Slug of an organization. Says which user is meant where an address has several with one password.',
+                  },
+                },
+              },
             },
           },
         },
@@ -72,7 +83,7 @@ export const loginFragment: Fragment = {
           413: ref('responses', 'TooLarge'),
           429: ref('responses', 'Throttled'),
           500: ref('responses', 'Failure'),
-          503: ref('responses', 'Draining'),
+          503: ref('responses', 'Unavailable'),
         },
       }),
     },

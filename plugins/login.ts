@@ -8,23 +8,51 @@ import {
   type Actor,
   beginSession,
   endAllSessions,
+  endReplaced,
   endSession,
   findMemberships,
+  type KnownUser,
   listSessions,
   type Membership,
   noteEverywhere,
-  type Platform,
   platform,
   type Session,
   tokens,
   transaction,
-  verifyUser,
+  type User,
 } from '../engine/platform/index.ts';
-import { json, readBody } from '../engine/request/index.ts';
+import { readBody } from '../engine/records/index.ts';
 import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { json } from '../engine/routes/reply.ts';
 import { cookieName, type Person } from './authentication.ts';
-import { isLoopback } from './origin.ts';
-import { throttle } from './throttle.ts';
+import { credentialCheck } from './credentials.ts';
+
+/** Nothing that these paths are sent is larger, in bytes: an address and a password, however they are escaped. */
+const small = { bodyLimit: 16 * 1024 };
+
+/** What people log in with. */
+export interface Credentials {
+  readonly email: string;
+  readonly password: string;
+}
+
+/**
+ * Chooses between users of one address, all of which the password fits: unverified ones are apart by organization.
+ * @returns undefined for none
+ */
+export type PickUser = (users: readonly Candidate[]) => Candidate | undefined;
+
+/** A user whose password was right, and what it is a member of. */
+export interface Candidate {
+  readonly user: KnownUser;
+  readonly memberships: ReadonlyMap<string, Membership>;
+}
+
+/** The user that is a member of an organization; the first where none is named. */
+export const pickBy =
+  (slug: string | undefined): PickUser =>
+  (users) =>
+    slug === undefined ? users[0] : users.find(({ memberships }) => memberships.has(slug));
 
 /** What a login gives. */
 export interface Login {
@@ -41,19 +69,18 @@ declare module 'fastify' {
      * Begins a session for an e-mail address and a password, and sets its cookie.
      * @throws HttpError 401 when they do not fit, 429 after too many attempts
      */
-    logIn: (request: FastifyRequest, reply: FastifyReply, email: string, password: string) => Promise<Login>;
+    logIn: (
+      request: FastifyRequest,
+      reply: FastifyReply,
+      credentials: Credentials,
+      pick?: PickUser,
+    ) => Promise<Login>;
     /**
-     * Judges a password; wrong ones count for the user and the address.
-     * @param tables where to look, for callers within a transaction
-     * @returns undefined where it is wrong or there is no such user
+     * Verifies a password; wrong ones count for the user and the address.
+     * @param user the one that is meant
      * @throws HttpError 429 with Retry-After after too many wrong ones
      */
-    verify: (
-      request: FastifyRequest,
-      email: string,
-      password: string,
-      tables?: Platform,
-    ) => ReturnType<typeof verifyUser>;
+    verify: (request: FastifyRequest, user: Pick<User, 'id' | 'email'>, password: string) => Promise<boolean>;
     /** Ends a session and clears its cookie. */
     logOut: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
     /** Ends every session of a person and voids their tokens. */
@@ -66,7 +93,11 @@ declare module 'fastify' {
 /** Login, logout and a person's own sessions, as API; the screens use the same functions. */
 export const login = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: Config; database: Database }) => {
-    const { judge } = throttle();
+    const { site } = app;
+    const { fitting, remember } = credentialCheck({ config, database }, site);
+    /** HttpOnly, this site only, TLS except on loopback; ends with the browser, and on the server when it expires. */
+    const cookieOptions = (request: FastifyRequest) =>
+      ({ path: '/', httpOnly: true, sameSite: 'lax', secure: site.isSecure(request) }) as const;
     const { sign } = tokens(config);
 
     app.decorate('actor', (request, user) => ({
@@ -76,40 +107,58 @@ export const login = fastifyPlugin(
       noted: config.audit,
     }));
 
-    app.decorate('verify', (request, email, password, tables = platform(database)) =>
-      judge(request, email, () => verifyUser(tables, email, password)),
-    );
+    app.decorate('verify', async (request, { id, email }, password) => {
+      for await (const users of fitting(request, { email, password, id })) return users.length > 0;
+      return false;
+    });
 
-    app.decorate('logIn', async (request, reply, email, password) => {
-      const user = await app.verify(request, email, password);
-      if (user === undefined) throw errors.unauthenticated();
-      const begun = await transaction(database, async (tables) => {
+    /** The user to log in to, of those that the password fits. */
+    const choose = async (request: FastifyRequest, credentials: Credentials, pick: PickUser) => {
+      for await (const users of fitting(request, credentials)) {
+        const candidates: Candidate[] = [];
+        for (const user of users) {
+          candidates.push({ user, memberships: await findMemberships(platform(database), user.id) });
+        }
+        const picked = pick(candidates);
+        if (picked !== undefined) return picked;
+      }
+      throw errors.unauthenticated();
+    };
+
+    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) => {
+      const picked = await choose(request, credentials, pick);
+      const { user, memberships } = picked;
+      const replaced = request.cookies[cookieName(site, request)];
+      const { session, ended } = await transaction(database, async (tables) => {
+        const ended =
+          replaced === undefined
+            ? undefined
+            : await endReplaced(tables, (other) => app.actor(request, other), replaced);
         const session = await beginSession(tables, user.id, {
           durationMs: config.sessionMs,
           userAgent: String(request.headers['user-agent'] ?? ''),
           tokenVersion: user.tokenVersion,
         });
         if (session === undefined) throw errors.unauthenticated();
-        const memberships = await findMemberships(tables, user.id);
         const organizations = [...memberships.values()].map((membership) => membership.organization);
-        const by = app.actor(request, user.id);
-        await noteEverywhere(tables, by, organizations, 'login', session.id);
-        return { session, memberships };
+        await noteEverywhere(tables, app.actor(request, user.id), organizations, 'login', session.id);
+        return { session, ended };
       });
-      const { token, jti, expires } = begun.session;
-      reply.setCookie(cookieName(request), token, cookieOptions(request));
+      if (ended !== undefined) app.forgetSession({ token: replaced, jti: ended.jti });
+      reply.setCookie(cookieName(site, request), session.token, cookieOptions(request));
+      remember(request, reply, user.id);
       return {
-        user: { id: user.id, email: email.trim().toLowerCase() },
-        jti,
+        user: { id: user.id, email: user.email },
+        jti: session.jti,
         tokenVersion: user.tokenVersion,
-        expires,
-        memberships: begun.memberships,
+        expires: session.expires,
+        memberships,
       };
     });
 
     const forget = (request: FastifyRequest, reply: FastifyReply, session: Session) => {
-      app.forgetSession({ token: request.cookies[cookieName(request)], jti: session.jti });
-      reply.clearCookie(cookieName(request), cookieOptions(request));
+      app.forgetSession({ token: request.cookies[cookieName(site, request)], jti: session.jti });
+      reply.clearCookie(cookieName(site, request), cookieOptions(request));
     };
     app.decorate('logOut', async (request, reply, session) => {
       const by = app.actor(request, session.user.id);
@@ -126,13 +175,16 @@ export const login = fastifyPlugin(
       forget(request, reply, session);
     });
 
-    app.post('/auth/login', async (request, reply) => {
-      const { email, password } = readBody(request.headers['content-type'], request.body);
-      const wrong = Object.entries({ email, password })
+    app.post('/auth/login', small, async (request, reply) => {
+      const { email, password, organization } = readBody(request.headers['content-type'], request.body);
+      const given = { email, password, ...(organization === undefined ? {} : { organization }) };
+      const wrong = Object.entries(given)
         .filter(([, value]) => typeof value !== 'string' || !isStorable(value))
         .map(([field]) => ({ field, message: `${field} must be a string` }));
       if (wrong.length > 0) throw errors.invalidFields(wrong);
-      const result = await app.logIn(request, reply, String(email), String(password));
+      const credentials = { email: String(email), password: String(password) };
+      const slug = organization === undefined ? undefined : String(organization);
+      const result = await app.logIn(request, reply, credentials, pickBy(slug));
       const token = await sign(
         { user: result.user.id, jti: result.jti, version: result.tokenVersion },
         result.expires,
@@ -146,13 +198,13 @@ export const login = fastifyPlugin(
       });
     });
 
-    app.post('/auth/logout', async (request, reply) => {
+    app.post('/auth/logout', small, async (request, reply) => {
       const { session } = await app.identify(request);
       await app.logOut(request, reply, session);
       return answer(reply, { ok: true });
     });
 
-    app.post('/auth/logout-everywhere', async (request, reply) => {
+    app.post('/auth/logout-everywhere', small, async (request, reply) => {
       const { session } = await app.identify(request);
       await app.logOutEverywhere(request, reply, session);
       return answer(reply, { ok: true });
@@ -172,7 +224,7 @@ export const login = fastifyPlugin(
       return answer(reply, { data: all.map((each) => describe(each, person)) });
     });
 
-    app.delete<{ Params: { id: string } }>('/auth/sessions/:id', async (request, reply) => {
+    app.delete<{ Params: { id: string } }>('/auth/sessions/:id', small, async (request, reply) => {
       const { session } = await app.identify(request);
       const { id } = request.params;
       if (!isRowId(id)) throw errors.notFound();
@@ -193,10 +245,6 @@ export const login = fastifyPlugin(
   },
   { name: 'login', fastify: '5.x', dependencies: ['errors', 'authentication'] },
 );
-
-/** HttpOnly, this site only, TLS except on loopback; ends with the browser, and on the server when it expires. */
-const cookieOptions = (request: FastifyRequest) =>
-  ({ path: '/', httpOnly: true, sameSite: 'lax', secure: !isLoopback(request) }) as const;
 
 /** Ids of the organizations of a person. */
 export const organizationsOf = (session: Session): string[] =>

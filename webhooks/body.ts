@@ -1,6 +1,6 @@
-import type { Body } from '../engine/compile/index.ts';
 import { errors } from '../engine/errors.ts';
 import { isStorable } from '../engine/fields/index.ts';
+import type { Body } from '../engine/records/index.ts';
 import { own } from './own.ts';
 
 /**

@@ -2,8 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../engine/compile/index.ts';
 import { errors } from '../engine/errors.ts';
 import { platform } from '../engine/platform/index.ts';
-import { json, readBody } from '../engine/request/index.ts';
+import { readBody } from '../engine/records/index.ts';
 import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { json } from '../engine/routes/reply.ts';
 import { bearerOf } from '../plugins/authentication.ts';
 import { strings } from './body.ts';
 import { answer, failure, requestOf, secretScheme } from './description.ts';
@@ -23,13 +24,14 @@ const required = ['to', 'message'] as const;
 
 /** POST /api/booking-forms/whatsapp (contract section 4.3): sends one message through the organization's sender. */
 export function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
-  const { settings, database, used } = webhooks;
+  const { settings, database, used, wrong } = webhooks;
   app.post(bookingFormsPath, {
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.booking_forms_whatsapp;
       if (secrets.length === 0) throw errors.notConfigured();
       const given = bearerOf(request.headers.authorization);
-      if (given === undefined || !isOneOf(given, secrets)) throw errors.unauthenticated();
+      if (given === undefined) throw errors.unauthenticated();
+      if (!isOneOf(given, secrets)) throw await wrong.refusal(request, bookingFormsPath);
       used.note('booking_forms_whatsapp', given);
     },
     handler: async (request, reply) => {
@@ -77,7 +79,7 @@ export const bookingFormsFragment: Fragment['paths'] = {
           ok: { type: 'boolean', const: true },
           message_id: { type: 'string', description: "The provider's id of the message." },
         }),
-        ...failure(400, 401, 404, 413, 500, 501, 502, 503),
+        ...failure(400, 401, 404, 413, 429, 500, 501, 502, 503),
       },
     },
   },

@@ -1,23 +1,33 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors, HttpError } from '../engine/errors.ts';
-import { hashSecret, isSecret, platform, sealing } from '../engine/platform/index.ts';
+import { hashSecret, isSecret, openingOnce, platform, sealing } from '../engine/platform/index.ts';
 import { refuseOtherMethods } from '../engine/routes/methods.ts';
 import type { Delivery } from './channels/channel.ts';
-import { channelOf } from './channels/index.ts';
+import { channels } from './channels/index.ts';
+import { backlog } from './inbox/backlog.ts';
 import { store } from './inbox/inbox.ts';
-import { openIntegration, renewSecrets } from './inbox/integrations.ts';
+import { endpointPath, type OpenIntegration, openIntegration, renewSecrets } from './inbox/integrations.ts';
+import { startRetention } from './inbox/retention.ts';
 import { startWorker } from './inbox/worker.ts';
 import type { Webhooks } from './index.ts';
 
-const path = '/webhooks/channels/:provider/:endpoint';
-/** Providers send up to 3 MB. */
-const bodyLimit = 4 * 1024 * 1024;
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The integration that the address of a channel's delivery stands for. */
+    integration: OpenIntegration | null;
+  }
+}
+
+/** Events of one delivery; providers send up to a thousand. */
+const maxEvents = 2000;
 
 /** /webhooks/channels/<provider>/<endpoint> (contract section 4.5): proved, stored, answered; processed after. */
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
-  const { config, database, settings } = webhooks;
-  const sealed = sealing(config);
+  const { config, database, settings, wrong } = webhooks;
+  const sealed = openingOnce(sealing(config));
   const worker = startWorker(app, webhooks, sealed);
+  const waiting = backlog(database);
+  startRetention(app, webhooks);
   app.addHook('onReady', async () => {
     try {
       const lost = await renewSecrets(platform(database), sealed);
@@ -28,57 +38,71 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
     }
   });
 
-  const find = async (request: FastifyRequest) => {
-    const { provider, endpoint } = request.params as { provider: string; endpoint: string };
-    const channel = channelOf(provider);
-    const known = /^[\w-]{10,64}$/.test(endpoint);
-    const integration = known ? await openIntegration(platform(database), sealed, { endpoint }) : undefined;
-    if (channel === undefined || integration?.provider !== provider) throw errors.notFound();
-    return { channel, integration };
-  };
-
-  app.get(path, async (request, reply) => {
-    const { channel, integration } = await find(request);
-    if (!channel.handshake) throw errors.methodNotAllowed('POST');
-    const query = request.query as Readonly<Record<string, unknown>>;
-    const token = query['hub.verify_token'];
-    const challenge = query['hub.challenge'];
-    const right =
-      query['hub.mode'] === 'subscribe' &&
-      isSecret(typeof token === 'string' ? token : '', integration.verifyTokenHash || hashSecret(''));
-    if (!right || typeof challenge !== 'string') throw new HttpError(403, 'the verify token is wrong');
-    reply.header('content-type', 'text/plain; charset=utf-8').header('x-content-type-options', 'nosniff');
-    return challenge.slice(0, 1000);
-  });
-
-  app.post(path, { bodyLimit }, async (request, reply) => {
-    const { channel, integration } = await find(request);
-    const delivery: Delivery = {
-      headers: request.headers,
-      raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
-      url: request.url,
+  app.decorateRequest('integration', null);
+  for (const [provider, channel] of Object.entries(channels)) {
+    const path = endpointPath(provider, ':endpoint');
+    // Nothing of a body is read before it is known that there is such an address.
+    const onRequest = async (request: FastifyRequest) => {
+      const { endpoint } = request.params as { endpoint: string };
+      const found = /^[\w-]{10,64}$/.test(endpoint)
+        ? await openIntegration(platform(database), sealed, { endpoint })
+        : undefined;
+      if (found?.provider !== provider) throw errors.notFound();
+      request.integration = found;
     };
-    if (!channel.verify(delivery, integration.secret, settings.current.public_url)) {
-      throw errors.unauthenticated();
-    }
-    if (!channel.accepts.test(request.headers['content-type'] ?? '')) {
-      throw errors.invalidJson('the provider does not send this Content-Type');
-    }
-    const events = readEvents(() => channel.events(delivery));
-    const stored = await store(platform(database), integration, events);
-    if (stored > 0) worker.wake();
-    reply.header('content-type', channel.reply.type);
-    return channel.reply.body;
-  });
-  refuseOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
+
+    app.get(path, { onRequest }, async (request, reply) => {
+      if (!channel.handshake) throw errors.methodNotAllowed('POST');
+      reply.header('content-type', 'text/plain; charset=utf-8');
+      const integration = integrationOf(request);
+      const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
+      if (challenge !== undefined) return challenge;
+      const refused = new HttpError(403, 'the verify token is wrong');
+      throw await wrong.refusal(request, endpointPath(provider, integration.endpoint), refused);
+    });
+
+    app.post(path, { onRequest, bodyLimit: channel.bodyLimit }, async (request, reply) => {
+      const integration = integrationOf(request);
+      const delivery: Delivery = {
+        headers: request.headers,
+        raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+        url: request.url,
+      };
+      if (!channel.verify(delivery, integration.secret, settings.current.public_url)) {
+        throw await wrong.refusal(request, endpointPath(provider, integration.endpoint));
+      }
+      if (!channel.accepts.test(request.headers['content-type'] ?? '')) {
+        throw errors.invalidJson('the provider does not send this Content-Type');
+      }
+      const events = channel.events(delivery);
+      if (events.length > maxEvents) throw errors.invalidJson(`it holds more than ${maxEvents} events`);
+      const { organization } = integration;
+      if (events.length > 0) await waiting.admit(organization, settings.current.inbox.max_waiting);
+      const stored = await store(platform(database), integration, events);
+      waiting.add(organization, stored);
+      if (stored > 0) worker.wake();
+      reply.header('content-type', channel.reply.type);
+      return channel.reply.body;
+    });
+    refuseOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
+  }
 }
 
-function readEvents<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (cause) {
-    if (cause instanceof SyntaxError || cause instanceof RangeError)
-      throw errors.invalidJson('it is not JSON');
-    throw cause;
-  }
+/** The integration that a route's onRequest has found. */
+function integrationOf({ integration }: FastifyRequest): OpenIntegration {
+  if (integration === null) throw errors.notFound();
+  return integration;
+}
+
+/** The challenge of a provider that knows the verify token; undefined for any other. */
+function challengeOf(
+  { verifyTokenHash }: OpenIntegration,
+  query: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const token = query['hub.verify_token'];
+  const challenge = query['hub.challenge'];
+  const right =
+    query['hub.mode'] === 'subscribe' &&
+    isSecret(typeof token === 'string' ? token : '', verifyTokenHash || hashSecret(''));
+  return right && typeof challenge === 'string' ? challenge.slice(0, 1000) : undefined;
 }

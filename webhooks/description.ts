@@ -5,10 +5,11 @@ const responses: Readonly<Record<number, string>> = {
   401: 'Unauthorized',
   404: 'NotFound',
   413: 'TooLarge',
+  429: 'Throttled',
   500: 'Failure',
   501: 'NotConfigured',
   502: 'SendFailed',
-  503: 'Draining',
+  503: 'Unavailable',
 };
 
 /** The shared failures with these statuses. */

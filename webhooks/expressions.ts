@@ -36,7 +36,7 @@ export const evaluate = (text: string | undefined, data: unknown): string =>
  * What an object or a list is where a text is wanted, whatever `toString` it brings along: no text that anything
  * else gives, so that an amount that is one is refused, and nothing that can be stored.
  */
-const noText = '\0';
+const noText = { value: () => '\0', enumerable: false };
 
 /** Gives the objects and lists of a payload that text. */
 export function withoutTexts<T>(payload: T): T {
@@ -44,8 +44,9 @@ export function withoutTexts<T>(payload: T): T {
   while (left.length > 0) {
     const value = left.pop();
     if (typeof value !== 'object' || value === null || value instanceof ExactNumber) continue;
-    left.push(...Object.values(value));
-    Object.defineProperty(value, 'toString', { value: () => noText, enumerable: false });
+    // One by one: a list may have more items than a call can have arguments.
+    for (const each of Object.values(value)) left.push(each);
+    Object.defineProperty(value, 'toString', noText);
   }
   return payload;
 }

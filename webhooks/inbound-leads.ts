@@ -1,15 +1,17 @@
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../engine/compile/index.ts';
+import type { Needs } from '../engine/definition/index.ts';
 import { errors, HttpError } from '../engine/errors.ts';
 import { platform, transaction } from '../engine/platform/index.ts';
-import { json, readBody } from '../engine/request/index.ts';
+import { readBody } from '../engine/records/index.ts';
 import { refuseOtherMethods } from '../engine/routes/methods.ts';
+import { json } from '../engine/routes/reply.ts';
 import { bearerOf } from '../plugins/authentication.ts';
 import { strings } from './body.ts';
 import { answer, failure, requestOf, secretScheme } from './description.ts';
 import type { Webhooks } from './index.ts';
 import { findOrganization } from './organizations.ts';
-import { createRecord } from './records.ts';
+import { partnerRecords } from './records.ts';
 import { isOneOf } from './secrets.ts';
 
 export const inboundLeadsPath = '/webhooks/inbound-leads';
@@ -26,8 +28,23 @@ const fields = {
 /** One of these must be given. */
 const identifying = ['first_name', 'last_name', 'email'] as const;
 
+const text = { types: ['string', 'text'], writable: true } as const;
+/** What it writes into a lead; the campaign's name goes into the description. */
+export const inboundLeadsNeeds: Needs = {
+  file: 'webhooks/inbound-leads.ts',
+  resource: 'leads',
+  fields: Object.fromEntries(
+    Object.keys(fields)
+      .filter((name) => name !== 'campaign_name')
+      .map((name) => [name, text]),
+  ),
+};
+
 /** POST /webhooks/inbound-leads (contract section 4.2): ad, newsletter and form tools create leads. */
-export function inboundLeads(app: FastifyInstance, { settings, database, resources, used }: Webhooks): void {
+export function inboundLeads(
+  app: FastifyInstance,
+  { settings, database, resources, used, wrong }: Webhooks,
+): void {
   app.post(inboundLeadsPath, {
     // Not configured 501, then the secret 401, before the body is read.
     onRequest: async (request) => {
@@ -37,9 +54,10 @@ export function inboundLeads(app: FastifyInstance, { settings, database, resourc
         ...[request.headers['x-inbound-secret'] ?? []].flat(),
         ...[bearerOf(request.headers.authorization) ?? []].flat(),
       ];
+      if (given.length === 0) throw errors.unauthenticated();
       // Two different ones are a mistake that must not depend on which is looked at.
-      if (given.length === 0 || !given.every((secret) => isOneOf(secret, secrets))) {
-        throw errors.unauthenticated();
+      if (!given.every((secret) => isOneOf(secret, secrets))) {
+        throw await wrong.refusal(request, inboundLeadsPath);
       }
       if (request.headers.authorization !== undefined && !/^Bearer /i.test(request.headers.authorization)) {
         throw errors.unauthenticated();
@@ -58,7 +76,7 @@ export function inboundLeads(app: FastifyInstance, { settings, database, resourc
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
       const by = { organization, requestId: request.id };
       const id = await transaction(database, (tables) =>
-        createRecord(tables, resources, by, 'leads', {
+        partnerRecords(tables, resources, by).create('leads', {
           ...lead,
           description: [description, campaign].filter((part) => part !== '').join('\n'),
         }),
@@ -93,7 +111,7 @@ export const inboundLeadsFragment: Fragment['paths'] = {
           ok: { type: 'boolean', const: true },
           id: { type: 'integer', format: 'int64' },
         }),
-        ...failure(400, 401, 404, 413, 500, 501, 503),
+        ...failure(400, 401, 404, 413, 429, 500, 501, 503),
       },
     },
   },

@@ -10,6 +10,7 @@ import { inboundLeads, inboundLeadsFragment } from './inbound-leads.ts';
 import { payments } from './payments.ts';
 import { type SecretUse, secretUse } from './secret-use.ts';
 import type { LiveSettings } from './settings/index.ts';
+import { type WrongSecrets, wrongSecrets } from './wrong-secrets.ts';
 
 /** What every endpoint needs of the instance. */
 export interface Webhooks {
@@ -19,6 +20,8 @@ export interface Webhooks {
   readonly settings: LiveSettings;
   /** Notes which secret was used, so that an old one can be removed when nobody uses it. */
   readonly used: SecretUse;
+  /** Counts wrong secrets, so that an address that guesses is told to wait. */
+  readonly wrong: WrongSecrets;
   readonly log: (details: object, text: string) => void;
 }
 
@@ -28,11 +31,12 @@ const endpoints = [inboundLeads, bookingForms, payments, channelEndpoints];
 /** The partner endpoints (contract section 4.2 to 4.5). */
 export async function webhooks(
   app: FastifyInstance,
-  instance: Omit<Webhooks, 'used' | 'log'>,
+  instance: Omit<Webhooks, 'used' | 'wrong' | 'log'>,
 ): Promise<void> {
   const used = secretUse(app, instance.database);
+  const wrong = wrongSecrets();
   const log = (details: object, text: string) => app.log.info(details, text);
-  for (const endpoint of endpoints) endpoint(app, { ...instance, used, log });
+  for (const endpoint of endpoints) endpoint(app, { ...instance, used, wrong, log });
 }
 
 /** What the OpenAPI document says of them. Payment hooks are their customers' own and not described. */

@@ -1,7 +1,5 @@
-import type { Resource } from '../engine/compile/index.ts';
 import { int64 } from '../engine/fields/index.ts';
-import type { Platform } from '../engine/platform/index.ts';
-import { fillRecord, findRecord, type Partner } from './records.ts';
+import type { Records } from '../engine/records/index.ts';
 
 const converted = 'Closed - Converted';
 /** States in which a lead is done with. */
@@ -21,9 +19,7 @@ export interface LeadTraits {
  * open ones first, newest first.
  */
 export async function findLead(
-  tables: Platform,
-  resources: readonly Resource[],
-  organization: string,
+  records: Records,
   { id, email, phone }: LeadTraits,
 ): Promise<string | undefined> {
   const ways: (readonly [field: string, value: string])[] = [];
@@ -31,16 +27,12 @@ export async function findLead(
   if (email !== '') ways.push(['email', email]);
   if (phone.replace(/\D/g, '').length >= leastDigits) ways.push(['phone', phone]);
   for (const way of ways) {
-    const found = await findRecord(tables, resources, organization, 'leads', way, ['status', closed]);
+    const found = await records.find('leads', way, ['status', closed]);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
 /** Marks a lead as converted. */
-export const convertLead = (
-  tables: Platform,
-  resources: readonly Resource[],
-  by: Partner,
-  id: string,
-): Promise<void> => fillRecord(tables, resources, by, 'leads', id, { status: converted });
+export const convertLead = (records: Records, id: string): Promise<void> =>
+  records.patch('leads', id, { status: converted });

@@ -1,16 +1,18 @@
 import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Body } from '../engine/compile/index.ts';
+import type { Needs } from '../engine/definition/index.ts';
 import { errors, HttpError } from '../engine/errors.ts';
 import { ExactNumber, parseTimestamp } from '../engine/fields/index.ts';
 import { type Platform, platform, transaction } from '../engine/platform/index.ts';
-import { json, readBody } from '../engine/request/index.ts';
+import { type Body, readBody } from '../engine/records/index.ts';
+import { json } from '../engine/routes/reply.ts';
+import { indexable } from './event-id.ts';
 import { evaluate, withoutTexts } from './expressions.ts';
 import type { Webhooks } from './index.ts';
 import { convertLead, findLead, type LeadTraits } from './leads.ts';
 import { findOrganization } from './organizations.ts';
 import { own } from './own.ts';
-import { createRecord, type Partner } from './records.ts';
+import { type Partner, partnerRecords } from './records.ts';
 import { signedWith } from './secrets.ts';
 import type { Payment } from './settings/index.ts';
 
@@ -21,6 +23,32 @@ interface Paid {
   readonly opportunity: Body;
 }
 
+const text = { types: ['string', 'text'], writable: true } as const;
+/** What the hooks of config.yaml look for in leads and write. */
+export const paymentNeeds: readonly Needs[] = [
+  {
+    file: 'webhooks/payments.ts (partners.payments in config.yaml)',
+    resource: 'leads',
+    fields: {
+      email: { types: ['string'], lookup: 'caseless' },
+      phone: { types: ['string'], lookup: 'digits' },
+      status: { types: ['string'] },
+    },
+  },
+  {
+    file: 'webhooks/payments.ts (partners.payments in config.yaml)',
+    resource: 'opportunities',
+    fields: {
+      name: text,
+      amount: { types: ['number'], writable: true },
+      stage: text,
+      probability: { types: ['integer', 'int64', 'number'], writable: true },
+      close_date: { types: ['timestamp'], writable: true },
+      description: text,
+    },
+  },
+];
+
 /** The last part of a customer's address. */
 export const hookOf = (customer: string): string => `${customer}-payment`;
 /** The customer whose address ends so; `''` where it is nobody's. */
@@ -29,7 +57,7 @@ export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
 /** POST /webhooks/<customer>-payment (contract section 4.4), one for each entry in config.yaml. */
 export function payments(app: FastifyInstance, webhooks: Webhooks): void {
-  const { settings, database, used } = webhooks;
+  const { settings, database, used, wrong } = webhooks;
   const entryOf = (request: FastifyRequest) => {
     const { hook } = request.params as { hook: string };
     const customer = customerOf(hook);
@@ -53,9 +81,9 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const { scheme = 'key', header, secrets } = entry.verify;
       const given = request.headers[header.toLowerCase()];
       const now = Date.now() / 1000;
-      const secret =
-        typeof given === 'string' ? signedWith(scheme, secrets, { header: given, raw, now }) : undefined;
-      if (secret === undefined) throw errors.unauthenticated();
+      if (typeof given !== 'string') throw errors.unauthenticated();
+      const secret = signedWith(scheme, secrets, { header: given, raw, now });
+      if (secret === undefined) throw await wrong.refusal(request, paymentPath(hookOf(customer)));
       used.note(`payments.${customer}`, secret);
       const payload = withoutTexts(readBody(request.headers['content-type'], raw));
       if (!isWanted(entry, payload)) return '{"ok":true,"ignored":true}';
@@ -110,9 +138,7 @@ function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffe
 
 /** The event's name as an index can hold it; the body's digest where it has none. */
 function eventIdOf(named: string, raw: Buffer): string {
-  const id = named.toWellFormed().replaceAll('\0', '');
-  if (id === '') return hash('sha256', raw, 'hex');
-  return id.length <= 200 ? id : hash('sha256', id, 'hex');
+  return indexable(named) || hash('sha256', raw, 'hex');
 }
 
 /** What PostgreSQL cannot hold is left out: a payment must not fail for it. */
@@ -182,10 +208,11 @@ async function apply(
       .executeTakeFirstOrThrow();
     return `${known.answer ?? unmatched},"duplicate":true}`;
   }
-  const leadId = await findLead(tables, resources, by.organization, lead);
+  const records = partnerRecords(tables, resources, by);
+  const leadId = await findLead(records, lead);
   if (leadId === undefined) return `${unmatched}}`;
-  await convertLead(tables, resources, by, leadId);
-  const opportunityId = await createRecord(tables, resources, by, 'opportunities', opportunity);
+  await convertLead(records, leadId);
+  const opportunityId = await records.create('opportunities', opportunity);
   // Ids are written as the integers that they are.
   const answer = `{"ok":true,"lead_id":${leadId},"opportunity_id":${opportunityId}`;
   await tables

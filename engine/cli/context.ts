@@ -27,8 +27,9 @@ export interface Instance {
 export async function openInstance(config: Config = readConfig()): Promise<Instance> {
   const resources = await loadResources(config);
   await assertMigrationsComplete(config, resources);
-  if (config.databaseUrl !== undefined && config.migrateOnStart) await migrate(config, resources);
+  if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, resources);
   const database = await openDatabase(config, model(resources));
+  database.lost?.then(endAtOnce);
   try {
     if (database.kind === 'embedded') await applyPending(database);
     await assertUpToDate(database);
@@ -37,6 +38,12 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
     await database.close();
     throw cause;
   }
+}
+
+/** Without closing anything: what is written now can only be lost, or spoil what is there instead. */
+function endAtOnce({ message }: Error): void {
+  process.stderr.write(`crm: ${message}\n`);
+  process.exit(1);
 }
 
 /** Opens the instance, does some work, and closes it. */

@@ -7,8 +7,17 @@ import { version } from '../app.ts';
 import { UserError } from '../errors.ts';
 import type { Result } from './context.ts';
 import { check, migrateCommand, openApi } from './model.ts';
-import { keyCreate, keyList, keyRevoke, orgCreate, profileCreate, userCreate } from './people.ts';
+import { keyCreate, keyList, keyRevoke, orgCreate, profileCreate } from './people.ts';
 import { serve } from './serve.ts';
+import {
+  userCreate,
+  userDisable,
+  userEnable,
+  userList,
+  userResetPassword,
+  userShow,
+  userVerify,
+} from './users.ts';
 import { inboxList, inboxReplay, inboxShow, partners, simulate } from './webhooks.ts';
 
 /** Shows the stack of an unexpected failure where NODE_DEBUG=crm. */
@@ -70,12 +79,45 @@ org
 const user = program.command('user').description('people');
 user
   .command('create <email>')
-  .description('make a user, or give a known one a further membership')
+  .description('make a user with a membership')
   .addOption(ofOrg())
   .requiredOption('--profile <name>', "the user's profile there")
   .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
+  .option('--existing', 'the user exists: give it a further membership; it keeps its password')
   .addOption(asJson())
   .action((email, { json, ...options }) => run(json, userCreate(email, options)));
+user
+  .command('list')
+  .description('list users: whether they are verified, and what they are members of')
+  .option('--org <slug>', 'only members of this organization')
+  .addOption(asJson())
+  .action(({ json, ...options }) => run(json, userList(options)));
+user
+  .command('show <user>')
+  .description('show a user, by e-mail address or id')
+  .addOption(asJson())
+  .action((wanted, { json }) => run(json, userShow(wanted)));
+user
+  .command('reset-password <user>')
+  .description('give a user another password and end its sessions')
+  .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
+  .addOption(asJson())
+  .action((wanted, { json, ...options }) => run(json, userResetPassword(wanted, options)));
+user
+  .command('disable <user>')
+  .description('let nobody log in as this user, and end its sessions; keys that it made go on')
+  .addOption(asJson())
+  .action((wanted, { json }) => run(json, userDisable(wanted)));
+user
+  .command('enable <user>')
+  .description('let people log in with a disabled user again')
+  .addOption(asJson())
+  .action((wanted, { json }) => run(json, userEnable(wanted)));
+user
+  .command('verify <user>')
+  .description('vouch that its holder owns the address: other organizations may then add the user')
+  .addOption(asJson())
+  .action((wanted, { json }) => run(json, userVerify(wanted)));
 
 const profile = program.command('profile').description('profiles: what their holders may do');
 profile

@@ -1,6 +1,9 @@
+import { partnerNeeds } from '../../webhooks/needs.ts';
 import { readSettings } from '../../webhooks/settings/index.ts';
 import { fragments, loadResources, version } from '../app.ts';
+import type { Resource } from '../compile/index.ts';
 import { readConfig } from '../config.ts';
+import { checkNeeds } from '../definition/index.ts';
 import { openApiDocument } from '../routes/openapi.ts';
 import { assertMigrationsComplete, createMigration, migrate } from '../schema/index.ts';
 import type { Result } from './context.ts';
@@ -9,6 +12,7 @@ import type { Result } from './context.ts';
 export async function check(): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
+  checkPartners(resources);
   await assertMigrationsComplete(config, resources);
   const { partners } = await readSettings(config);
   const names = resources.map((resource) => resource.name);
@@ -18,6 +22,13 @@ export async function check(): Promise<Result> {
     text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.`,
   };
 }
+
+/** Partner endpoints and channels write some fields by name: without them they would fail when they are called. */
+const checkPartners = (resources: readonly Resource[]): void =>
+  checkNeeds(
+    resources.map(({ definition }) => definition),
+    partnerNeeds,
+  );
 
 /** `openapi`: the description that GET /docs/openapi.json serves. */
 export async function openApi(): Promise<Result> {
@@ -40,6 +51,7 @@ export async function migrateCommand(options: {
       text: applied.length === 0 ? 'The database has every migration.' : `Applied ${applied.join(', ')}.`,
     };
   }
+  checkPartners(resources);
   const { file, statements } = await createMigration(
     config,
     resources,

@@ -5,16 +5,14 @@ import {
   createKey,
   createOrganization,
   createProfile,
-  createUser,
   listKeys,
-  makePassword,
   organizationId,
   parseGrant,
   profileId,
   revokeKey,
   transaction,
 } from '../platform/index.ts';
-import { firstLineOfInput, type Result, table, withInstance } from './context.ts';
+import { type Result, table, withInstance } from './context.ts';
 
 /** `org create <slug>`. */
 export const orgCreate = (slug: string, { name = slug }: { name?: string | undefined }): Promise<Result> =>
@@ -42,37 +40,6 @@ export const profileCreate = (
     return {
       json: { id, name, organization: org, grants },
       text: `Profile "${name}" made in "${org}", with ${grant.length} grant(s).`,
-    };
-  });
-
-/** `user create <email>`. */
-export const userCreate = (
-  email: string,
-  options: { org: string; profile: string; passwordStdin?: true | undefined },
-): Promise<Result> =>
-  withInstance(async ({ database, config }) => {
-    const by = commandLine(config);
-    const given = options.passwordStdin ? await firstLineOfInput() : undefined;
-    const password = given ?? makePassword();
-    const user = await transaction(database, async (tables) => {
-      const organization = await organizationId(tables, options.org);
-      const profile = await profileId(tables, organization, options.profile);
-      return createUser(tables, by, { email, organization, profile, password: () => password });
-    });
-    const shown = user.created && given === undefined ? { password } : {};
-    const text = user.created
-      ? `User ${email} made, as ${options.profile} of "${options.org}".`
-      : `User ${email} was known and is now ${options.profile} of "${options.org}" too; the password is as it was.`;
-    return {
-      json: {
-        id: user.id,
-        email,
-        organization: options.org,
-        profile: options.profile,
-        created: user.created,
-        ...shown,
-      },
-      text: shown.password === undefined ? text : `${text}\nPassword, shown this once: ${password}`,
     };
   });
 

@@ -1,15 +1,15 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
+import { operations } from '../../plugins/operations/index.ts';
 import { build } from '../app.ts';
 import type { Resource } from '../compile/index.ts';
 import { type Config, readConfig } from '../config.ts';
+import { type Database, openProbe } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { createDemo, type Demo } from '../platform/index.ts';
 import { apiPrefix } from '../routes/openapi.ts';
 import { openInstance, type Result } from './context.ts';
-
-/** How long in-flight requests may take after a signal to stop. */
-const drainMs = 20_000;
+import { stopOnSignals } from './stop.ts';
 
 /**
  * Serves until a signal stops it.
@@ -19,66 +19,95 @@ export async function serve(): Promise<Result> {
   const instance = await openInstance(readConfig());
   const { config, resources, database } = instance;
   let app: FastifyInstance | undefined;
+  let admin: Admin | undefined;
   try {
     app = await build(config, resources, database);
-    await listen(app, config);
-    stopOnSignals(app, database.close);
+    await listen(app, config, '');
+    admin = await openAdmin(config, database, app);
+    const closeRest = async () => {
+      await admin?.close();
+      await database.close();
+    };
+    stopOnSignals({ app, delayMs: config.stopDelayMs, close: closeRest });
     const demo = await createDemo(database, config, resources);
-    return started(app, config, resources, demo);
+    return started(app, admin, config, resources, demo);
   } catch (cause) {
+    await admin?.close();
     await app?.close();
     await database.close();
     throw cause;
   }
 }
 
-async function listen(app: FastifyInstance, { host, port }: Config): Promise<void> {
+interface Admin {
+  readonly app: FastifyInstance;
+  readonly close: () => Promise<void>;
+}
+
+/** Starts the operators' port where the configuration has one. */
+async function openAdmin(
+  config: Config,
+  database: Database,
+  app: FastifyInstance,
+): Promise<Admin | undefined> {
+  if (config.adminPort === undefined) return undefined;
+  const probe = await openProbe(database);
+  const migrations = (await database.orm.migrator.getExecuted()).map(({ name }) => name);
+  const { configurationProblem, isLeaving } = app;
+  const admin = operations({ probe, migrations, configurationProblem, isLeaving });
+  const close = async () => {
+    await admin.close();
+    probe.close();
+  };
+  try {
+    await listen(admin, { host: config.adminHost, port: config.adminPort }, 'ADMIN_');
+    return { app: admin, close };
+  } catch (cause) {
+    await close();
+    throw cause;
+  }
+}
+
+/** @param prefix of the variables that name the address */
+async function listen(
+  app: FastifyInstance,
+  { host, port }: Pick<Config, 'host' | 'port'>,
+  prefix: string,
+): Promise<void> {
   try {
     await app.listen({ host, port });
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const reasons: Readonly<Record<string, string>> = {
-      EADDRINUSE: `port ${port} on ${host} is taken; choose another with PORT`,
-      EACCES: `port ${port} needs more rights than this process has; choose another with PORT`,
-      EADDRNOTAVAIL: `${host} is no address of this machine; choose another with HOST`,
-      ENOTFOUND: `${host} is no address of this machine; choose another with HOST`,
+      EADDRINUSE: `port ${port} on ${host} is taken; choose another with ${prefix}PORT`,
+      EACCES: `port ${port} needs more rights than this process has; choose another with ${prefix}PORT`,
+      EADDRNOTAVAIL: `${host} is no address of this machine; choose another with ${prefix}HOST`,
+      ENOTFOUND: `${host} is no address of this machine; choose another with ${prefix}HOST`,
     };
     throw new UserError(reasons[code ?? ''] ?? `cannot listen: ${message}`, { cause });
   }
 }
 
-/** The first signal lets requests in flight finish; the second, or too long a wait, ends the process at once. */
-function stopOnSignals(app: FastifyInstance, close: () => Promise<void>): void {
-  let stopping = false;
-  const stop = async () => {
-    if (stopping) process.exit(1);
-    stopping = true;
-    const deadline = setTimeout(() => {
-      app.server.closeAllConnections();
-      app.log.warn('requests were still in flight when the time to stop was up');
-    }, drainMs).unref();
-    await app.close();
-    await close();
-    clearTimeout(deadline);
-    process.exit(0);
-  };
-  process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
+/** Where it can be reached from this machine. */
+function urlOf(app: FastifyInstance, host: string): string {
+  const { port } = app.server.address() as AddressInfo;
+  const isAnywhere = host === '0.0.0.0' || host === '::';
+  return `http://${isAnywhere ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 function started(
   app: FastifyInstance,
+  admin: Admin | undefined,
   config: Config,
   resources: readonly Resource[],
   demo: Demo | undefined,
 ): Result {
-  const { port } = app.server.address() as AddressInfo;
-  const anywhere = config.host === '0.0.0.0' || config.host === '::';
-  const host = anywhere ? '127.0.0.1' : config.host.includes(':') ? `[${config.host}]` : config.host;
-  const url = `http://${host}:${port}`;
+  const url = urlOf(app, config.host);
+  const adminUrl = admin && urlOf(admin.app, config.adminHost);
   const database =
-    config.databaseUrl === undefined ? `the embedded database in ${config.dataFolder}` : 'PostgreSQL';
+    config.databaseAddress === undefined ? `the embedded database in ${config.dataFolder}` : 'PostgreSQL';
   const lines = [`Serving ${url}, explorer at ${url}/docs, on ${database}`];
+  if (adminUrl !== undefined) lines.push(`Operators: ${adminUrl}/livez and ${adminUrl}/readyz`);
   if (demo !== undefined) {
     const example = resources.find((resource) => resource.definition.filters.length > 0) ?? resources[0];
     lines.push(
@@ -95,7 +124,12 @@ function started(
     );
   }
   return {
-    json: { url, database: config.databaseUrl === undefined ? 'embedded' : 'postgresql', ...demo },
+    json: {
+      url,
+      ...(adminUrl && { admin: adminUrl }),
+      database: config.databaseAddress === undefined ? 'embedded' : 'postgresql',
+      ...demo,
+    },
     text: lines.join('\n'),
   };
 }

@@ -77,8 +77,9 @@ export const inboxShow = (id: string, { org }: { org: string }): Promise<Result>
   withInstance(async ({ database }) => {
     const tables = platform(database);
     const item = await showInbox(tables, await organizationId(tables, org), itemId(id));
-    const lines = Object.entries(asJson(item)).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
-    return { json: asJson(item), text: lines.join('\n') };
+    const json = { ...asJson(item), payload: item.payload };
+    const lines = Object.entries(json).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
+    return { json, text: lines.join('\n') };
   });
 
 /** `inbox replay <id>`. */
@@ -104,7 +105,6 @@ const asJson = (item: InboxItem) => ({
   attempts: item.attempts,
   reason: item.error,
   received_at: item.receivedAt.toISOString(),
-  payload: item.payload,
 });
 
 /** What `simulate` is told. */
@@ -135,7 +135,7 @@ export async function simulate(provider: string, options: SimulateOptions): Prom
   if (options.url !== undefined) {
     const origin = originOf(options.url);
     // The embedded database belongs to the server that runs on it.
-    if (config.databaseUrl === undefined) {
+    if (config.databaseAddress === undefined) {
       const settings = await readSettings(config);
       const play = await prepare(provider, given, settings, undefined);
       const outcome = await run(play.script, targetOf(play, origin, settings), plan);

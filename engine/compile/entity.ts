@@ -1,13 +1,8 @@
 import { EntitySchema } from '@mikro-orm/core';
-import type { Field, ResourceDefinition } from '../definition/index.ts';
-import { head, lookups } from '../fields/index.ts';
-import { columnsOf, identifier, literal, quote } from './sql.ts';
-
-/** An index of a resource, derived from its default order, its filters and its references. */
-interface Index {
-  readonly name: string;
-  readonly keys: readonly string[];
-}
+import type { ResourceDefinition } from '../definition/index.ts';
+import { columnsOf, type Field } from '../fields/index.ts';
+import { indexes } from '../records/index.ts';
+import { identifier, literal, quote } from '../sql/index.ts';
 
 /**
  * The MikroORM entity of a resource: one property for each column, the key (organization_id, id), and for each
@@ -85,32 +80,3 @@ function property(field: Field, resource: string): Record<string, unknown> {
 /** Existing rows get a new field's default, as a body without it would. */
 const defaultSql = (value: string | number | boolean): string =>
   typeof value === 'string' ? literal(value) : String(value);
-
-/** Default order, each filter with the default order behind it, each reference and lookup; led by organization, ended by id. */
-function indexes({ name, fields, sort, filters }: ResourceDefinition): Index[] {
-  const key = (field: Field) => field.type.order?.(quote(field.name))[0] ?? quote(field.name);
-  const columns = (...keys: string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
-  const wanted = [
-    { field: sort.by, keys: columns(key(sort.by)) },
-    ...filters.map((field) => ({ field, keys: columns(key(field), key(sort.by)) })),
-    ...fields.filter((field) => field.type.refers).map((field) => ({ field, keys: columns(key(field)) })),
-  ];
-  const unique = new Map<string, Index>();
-  for (const { field, keys } of wanted) {
-    const existing = unique.get(field.name);
-    if (keys.length > 2 && existing === undefined) {
-      unique.set(field.name, { name: identifier(`${name}_${field.name}_index`), keys });
-    }
-  }
-  const found = fields.flatMap((field) =>
-    field.lookup === undefined
-      ? []
-      : [
-          {
-            name: identifier(`${name}_${field.name}_lookup`),
-            keys: columns(head(lookups[field.lookup](quote(field.name)))),
-          },
-        ],
-  );
-  return [...unique.values(), ...found];
-}

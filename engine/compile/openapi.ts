@@ -1,7 +1,7 @@
-import type { Field, ResourceDefinition } from '../definition/index.ts';
-import type { Schema } from '../fields/index.ts';
-import type { Action } from './access.ts';
-import { pageSize } from './statements.ts';
+import type { ResourceDefinition } from '../definition/index.ts';
+import type { Field, Schema } from '../fields/index.ts';
+import { pageSize } from '../query/index.ts';
+import { type Action, type DescribedResource, type Operation, operations } from '../records/index.ts';
 
 /** What one part of the service says of itself in the OpenAPI document. */
 export interface Fragment {
@@ -15,15 +15,20 @@ const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${nam
 const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 const content = (schema: Schema) => ({ 'application/json': { schema } });
 
-/** Compiles what the OpenAPI document says of a resource, from the definition that its routes come from too. */
+/** Compiles what the OpenAPI document says of a resource, from the definition and operations that its routes have. */
 export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
   const { name, singular, description, fields } = definition;
   const one = pascal(singular);
-  const many = pascal(name);
   const word = singular.replaceAll('_', ' ');
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
-  const collection = `${prefix}/${name}`;
-  const common = [ref('parameters', 'org'), ref('parameters', 'Prefer')];
+  const resource: DescribedResource = { definition, aRecord, one, many: pascal(name) };
+  const all: readonly Operation[] = Object.values(operations) as unknown as readonly Operation[];
+  const at = (path: Operation['path']) =>
+    Object.fromEntries(
+      all
+        .filter((operation) => operation.path === path)
+        .map((operation) => [operation.method.toLowerCase(), describeOperation(resource, operation)]),
+    );
   const id = {
     name: 'id',
     in: 'path',
@@ -31,61 +36,12 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
     description: `The ${word}'s id.`,
     schema: { type: 'integer', format: 'int64' },
   };
-  const body = { required: true, content: content(ref('schemas', `${one}Input`)) };
-  const answer = (text: string, schema: Schema, headers?: Schema) => ({
-    description: text,
-    ...(headers && { headers }),
-    content: content(schema),
-  });
-  const operation = (action: Action, operationId: string, summary: string, more: Schema) => ({
-    operationId,
-    summary,
-    description: `Needs the grant ${action} on ${name}.`,
-    tags: [name],
-    ...more,
-  });
-  const created = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
-  const record = ref('schemas', one);
 
   return {
     tag: { name, description },
     paths: {
-      [collection]: {
-        get: operation('list', `list${many}`, `List ${name}`, {
-          parameters: [...common, ...listParameters(definition)],
-          responses: {
-            200: answer(`A page of ${name}.`, ref('schemas', `${one}List`)),
-            ...failures('list'),
-          },
-        }),
-        post: operation('create', `create${one}`, `Create ${aRecord}`, {
-          parameters: common,
-          requestBody: body,
-          responses: { 201: answer('The created record.', record, created), ...failures('create') },
-        }),
-      },
-      [`${collection}/{id}`]: {
-        parameters: [id],
-        get: operation('read', `get${one}`, `Read ${aRecord}`, {
-          parameters: common,
-          responses: { 200: answer('The record.', record), ...failures('read') },
-        }),
-        put: operation('update', `replace${one}`, `Replace ${aRecord}`, {
-          parameters: common,
-          requestBody: {
-            ...body,
-            description: 'Every field to keep. A writable field that is absent gets its default.',
-          },
-          responses: { 200: answer('The record as it is now.', record), ...failures('update') },
-        }),
-        delete: operation('delete', `delete${one}`, `Delete ${aRecord}`, {
-          parameters: common,
-          responses: {
-            200: answer('The record is gone; references to it became null.', ref('schemas', 'Deleted')),
-            ...failures('delete'),
-          },
-        }),
-      },
+      [`${prefix}/${name}`]: at(''),
+      [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
     },
     schemas: {
       [one]: {
@@ -108,7 +64,33 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   };
 }
 
-/** The answers that each action may give beside success. */
+const createdHeaders = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+
+/** An operation as the document has it. */
+function describeOperation(resource: DescribedResource, operation: Operation): Schema {
+  const { name } = resource.definition;
+  const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
+  return {
+    operationId,
+    summary,
+    description: `Needs the grant ${operation.action} on ${name}.`,
+    tags: [name],
+    parameters: [ref('parameters', 'org'), ref('parameters', 'Prefer'), ...parameters],
+    ...(body && {
+      requestBody: { required: true, content: content(ref('schemas', `${resource.one}Input`)), ...body },
+    }),
+    responses: {
+      [operation.status]: {
+        description: success.description,
+        ...(operation.status === 201 && { headers: createdHeaders }),
+        content: content(ref('schemas', success.schema)),
+      },
+      ...failures(operation.action),
+    },
+  };
+}
+
+/** The responses that each action may give besides success. */
 function failures(action: Action) {
   const withId = action === 'read' || action === 'update' || action === 'delete';
   const withBody = action === 'create' || action === 'update';
@@ -119,7 +101,7 @@ function failures(action: Action) {
     ...(withId && { 404: ref('responses', 'NotFound') }),
     ...(withBody && { 413: ref('responses', 'TooLarge') }),
     500: ref('responses', 'Failure'),
-    503: ref('responses', 'Draining'),
+    503: ref('responses', 'Unavailable'),
   };
 }
 
@@ -170,37 +152,4 @@ function knownValues({ values }: Field): string {
   return values.closed
     ? `One of ${list}. Any other string is stored too, but filters and reports know only these.`
     : `Suggested: ${list}.`;
-}
-
-function listParameters({ sort, filters, fields }: ResourceDefinition): Schema[] {
-  const chosen = sort.selectable
-    ? [
-        {
-          name: 'sort',
-          in: 'query',
-          description: `Field to sort by; default \`${sort.by.name}\`. Equal values are ordered by id.`,
-          schema: {
-            type: 'string',
-            enum: fields.filter((field) => field.type.order !== undefined).map((field) => field.name),
-            default: sort.by.name,
-          },
-        },
-        {
-          name: 'dir',
-          in: 'query',
-          description: `Direction; default \`${sort.direction}\` for \`${sort.by.name}\`, \`asc\` for other fields.`,
-          schema: { type: 'string', enum: ['asc', 'desc'] },
-        },
-      ]
-    : [];
-  const filtering = filters.map((field) => ({
-    name: field.name,
-    in: 'query',
-    description: `Only records with exactly this ${field.name}. Repeated: any of them. Empty: no filter.`,
-    schema: {
-      ...field.type.json,
-      ...(field.values && { examples: field.values.list, 'x-extensible-enum': field.values.list }),
-    },
-  }));
-  return [ref('parameters', 'page'), ...chosen, ...filtering];
 }

@@ -12,7 +12,8 @@ export function sqlState(cause: unknown): string | undefined {
 
 /** Codes of a lost connection, and pg's texts for those that it gives no code. */
 const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
-const lostTexts = /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered)/;
+const lostTexts =
+  /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Client (?:has|was) encountered)/;
 
 /** Whether an error came from the database or the way to it. */
 export function isDatabaseError(cause: unknown): boolean {
@@ -20,12 +21,16 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
 }
 
-// Connection failures (08, 57P), resources (53), read-only after a failover (25006), conflicts (40001, 40P01)
-// and cancelled statements (57014) pass; a missing table does not.
+// Connection failures (08, 57P), resources (53), read-only after a failover (25006) and conflicts (40001, 40P01)
+// pass; a missing table does not.
 const passing = /^(08|53|57|25006|40)/;
 
-/** A driver's error as a 500, with Retry-After where waiting helps. */
+/** A statement cancelled by its timeout, and a lock that was not to be had in time. */
+const timedOut = ['57014', '55P03'];
+
+/** A driver's error as a 500, with Retry-After where waiting helps; as a 503 where the database ended a statement. */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
+  if (state !== undefined && timedOut.includes(state)) return errors.tooSlow(cause);
   return errors.database(cause, state === undefined || passing.test(state) ? 5 : undefined);
 }

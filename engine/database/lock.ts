@@ -1,9 +1,20 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors.ts';
+import { makeFolder } from './folder.ts';
 
 /** Releases a lock. Calling it again does nothing. */
 export type Release = () => void;
+
+/** What the commonest failures of a file system mean here. */
+const reasons: Readonly<Record<string, string>> = {
+  EEXIST: 'it is not a folder',
+  ENOTDIR: 'a part of its path is not a folder',
+  ENOENT: 'it cannot be created there',
+  EACCES: 'this process may not write there',
+  EPERM: 'this process may not write there',
+  EROFS: 'it is on a read-only file system',
+  ENOSPC: 'no space is left',
+};
 
 /**
  * Takes the embedded database's folder for this process. PGlite does not lock it itself, and two processes that
@@ -17,7 +28,7 @@ export type Release = () => void;
 export async function lockFolder(folder: string): Promise<Release> {
   const { DatabaseSync } = await quietly(() => import('node:sqlite'));
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder, 0o700);
     const database = new DatabaseSync(join(folder, 'lock'));
     try {
       database.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');
@@ -36,7 +47,7 @@ export async function lockFolder(folder: string): Promise<Release> {
     throw new UserError(
       busy
         ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
-        : `the data folder ${folder} cannot be used: ${code ?? message}`,
+        : `the data folder ${folder} cannot be used: ${reasons[code ?? ''] ?? code ?? message}`,
       { cause },
     );
   }

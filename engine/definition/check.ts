@@ -1,5 +1,5 @@
-import { RE2JS } from 're2js';
-import { type FieldType, type FieldTypeName, fieldTypes, judgeValue } from '../fields/index.ts';
+import type { Field } from '../fields/index.ts';
+import { declareQuery, querySchema } from '../query/index.ts';
 import {
   inOrder,
   type Parsed,
@@ -10,7 +10,8 @@ import {
   suggestion,
   YamlError,
 } from '../yaml/index.ts';
-import type { Field, RawField, RawResource, ResourceDefinition, ServerValue } from './definition.ts';
+import type { RawResource, ResourceDefinition } from './definition.ts';
+import { type Complain, readField } from './field.ts';
 import schema from './resource.schema.json' with { type: 'json' };
 import { stem } from './sources.ts';
 
@@ -22,20 +23,9 @@ interface Place {
   readonly path: readonly string[];
 }
 
-const hasShape = shape<RawResource>(schema);
+// The query parts say what their keys may hold.
+const hasShape = shape<RawResource>({ ...schema, properties: { ...schema.properties, ...querySchema } });
 const commonName = 'common';
-const queryParameters = ['org', 'page', 'sort', 'dir'];
-const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
-  id: 'int64',
-  organization: 'int64',
-  creator: 'int64',
-  editor: 'int64',
-  created: 'timestamp',
-  updated: 'timestamp',
-};
-/** Names that mean something on every JavaScript object. */
-const forbidden = new Set(['constructor', 'prototype']);
-
 /**
  * Checks YAML sources and puts the shared fields in.
  * @returns the definitions, by name
@@ -118,7 +108,9 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
   }
   const fields = [...places].map(([name, place]) => {
     const definition = place.parsed.data.fields[name];
-    return definition === undefined ? undefined : field(name, definition, place, problems);
+    return definition === undefined
+      ? undefined
+      : readField(name, definition, placeOf(place), complaint(place, problems));
   });
   return {
     name: raw.name ?? stem(parsed.file),
@@ -129,133 +121,19 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
   };
 }
 
-/** A field from its YAML, with the checks that need nothing else. */
-function field(name: string, raw: RawField, { parsed, path }: Place, problems: Problem[]): Field | undefined {
-  const complain = (key: string | undefined, message: string) =>
-    problems.push(
-      parsed.problem(
-        key === undefined ? { path, key: true } : { path: [...path, key], key: key !== 'type' },
-        message,
-      ),
-    );
-  if (!Object.hasOwn(fieldTypes, raw.type)) {
-    complain('type', `unknown type "${raw.type}"${suggestion(raw.type, Object.keys(fieldTypes))}`);
-    return undefined;
-  }
-  const typeName = raw.type as FieldTypeName;
-  const type: FieldType = fieldTypes[typeName];
-  const readOnly = raw.read_only === true || type.joins === true;
-  const nullable = raw.nullable === true;
+/** The place of a field as people and editors read it. */
+function placeOf({ parsed, path }: Place): string {
+  const { file, line, column } = parsed.problem({ path, key: true }, '');
+  return `${file}:${line}:${column}`;
+}
 
-  if (forbidden.has(name)) complain(undefined, `"${name}" cannot be a field name`);
-  for (const [key, ability] of [
-    ['to', type.refers],
-    ['through', type.joins],
-    ['show', type.joins],
-  ] as const) {
-    if (ability === true && raw[key] === undefined) complain(undefined, `a ${raw.type} field needs "${key}"`);
-    if (ability !== true && raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
-  }
-  if (type.bounded !== true) {
-    for (const key of ['max_length', 'pattern', 'enum', 'suggested', 'lookup'] as const) {
-      if (raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
-    }
-  }
-  if (raw.enum !== undefined && raw.suggested !== undefined) {
-    complain('suggested', 'give "enum" or "suggested", not both');
-  }
-  const wrongPattern = raw.pattern === undefined ? undefined : patternProblem(raw.pattern);
-  if (wrongPattern !== undefined) {
-    complain('pattern', `no regular expression that runs in linear time: ${wrongPattern}`);
-  }
-  if (type.joins === true) {
-    for (const key of ['nullable', 'default', 'required', 'set'] as const) {
-      if (raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
-    }
-  } else {
-    checkValue(raw, type, readOnly, complain);
-    checkDefault(raw, type, readOnly, complain);
-  }
-  if (raw.set !== undefined && serverTypes[raw.set] !== typeName) {
-    complain('set', `"set: ${raw.set}" needs the type ${serverTypes[raw.set]}`);
-  }
-  return {
-    name,
-    typeName,
-    type,
-    description: raw.description ?? '',
-    readOnly,
-    nullable,
-    required: raw.required === true,
-    default: nullable ? null : (raw.default ?? type.empty ?? null),
-    ...(raw.enum === undefined ? {} : { values: { list: raw.enum, closed: true } }),
-    ...(raw.suggested === undefined ? {} : { values: { list: raw.suggested, closed: false } }),
-    ...(raw.max_length === undefined ? {} : { maxLength: raw.max_length }),
-    ...(raw.pattern === undefined ? {} : { pattern: raw.pattern }),
-    ...(raw.to === undefined ? {} : { to: raw.to }),
-    ...(raw.through === undefined ? {} : { through: raw.through }),
-    ...(raw.show === undefined ? {} : { show: raw.show }),
-    ...(raw.set === undefined ? {} : { set: raw.set }),
-    ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
+/** Tells a mistake in a field where it stands: an unknown type at its value, all else at the key. */
+const complaint =
+  ({ parsed, path }: Place, problems: Problem[]): Complain =>
+  (key, message) => {
+    const target = key === undefined ? { path, key: true } : { path: [...path, key], key: key !== 'type' };
+    problems.push(parsed.problem(target, message));
   };
-}
-
-/** What a field holds when nobody gives it a value. */
-function checkValue(
-  raw: RawField,
-  type: FieldType,
-  readOnly: boolean,
-  complain: (key: string | undefined, message: string) => void,
-): void {
-  const nullable = raw.nullable === true;
-  if (type.refers === true && !nullable) {
-    complain(undefined, 'a reference needs "nullable: true": it becomes null when the record is deleted');
-  }
-  if (raw.set !== undefined && !readOnly) complain('set', '"set" needs "read_only: true"');
-  if (raw.required === true && (readOnly || nullable || raw.default !== undefined)) {
-    complain('required', 'a required field is not read-only, not nullable and has no default');
-  }
-  if (raw.default !== undefined || nullable || type.empty !== undefined) return;
-  if (raw.required !== true && raw.set === undefined && type.refers !== true) {
-    complain(undefined, `a ${raw.type} has no empty value: give "nullable: true" or "required: true"`);
-  }
-}
-
-/** A default is judged like a value in a body: stored otherwise, it would be one that no caller may send. */
-function checkDefault(
-  raw: RawField,
-  type: FieldType,
-  readOnly: boolean,
-  complain: (key: string | undefined, message: string) => void,
-): void {
-  if (raw.default === undefined) return;
-  if (raw.nullable === true) {
-    complain('default', 'a nullable field is null when absent; it has no default');
-    return;
-  }
-  const wrong = judgeValue(
-    {
-      type,
-      readOnly,
-      required: true,
-      ...(raw.max_length === undefined ? {} : { maxLength: raw.max_length }),
-      ...(raw.pattern === undefined || !isLinear(raw.pattern) ? {} : { pattern: raw.pattern }),
-    },
-    raw.default,
-  );
-  if (wrong !== undefined) complain('default', `the default ${wrong}`);
-}
-
-/** Why a pattern cannot be used, or undefined. */
-function patternProblem(pattern: string): string | undefined {
-  try {
-    RE2JS.compile(pattern);
-    return undefined;
-  } catch (cause) {
-    return (cause as Error).message;
-  }
-}
-const isLinear = (pattern: string): boolean => patternProblem(pattern) === undefined;
 
 /** The checks between fields and between resources. */
 function finish(
@@ -267,14 +145,8 @@ function finish(
   const { parsed, fields, name } = each;
   const raw = parsed.data;
   const byName = new Map(fields.map((one) => [one.name, one]));
-  const complain = (path: readonly (string | number)[], message: string, key = false) =>
-    problems.push(parsed.problem({ path, key }, message));
-  const find = (wanted: string, path: readonly (string | number)[]): Field | undefined => {
-    const found = byName.get(wanted);
-    if (found === undefined)
-      complain(path, `no field "${wanted}" here${suggestion(wanted, [...byName.keys()])}`);
-    return found;
-  };
+  const complain = (path: readonly (string | number)[], message: string) =>
+    problems.push(parsed.problem({ path }, message));
 
   for (const set of ['id', 'organization'] as const) {
     const found = fields.filter((one) => one.set === set);
@@ -286,29 +158,13 @@ function finish(
   checkColumns(each, problems);
   for (const one of fields) checkLink(one, each, drafts, broken, problems);
 
-  const sortBy = raw.sort === undefined ? byName.get('id') : find(raw.sort.by, ['sort', 'by']);
-  if (sortBy !== undefined && sortBy.type.order === undefined) {
-    complain(['sort', 'by'], `a ${sortBy.typeName} field cannot be sorted by`);
-  }
-  const filters = (raw.filters ?? []).map((filter, index) => {
-    const found = find(filter, ['filters', index]);
-    if (found !== undefined && found.type.equals === undefined) {
-      complain(['filters', index], `a ${found.typeName} field cannot be filtered by`);
-    }
-    if (queryParameters.includes(filter)) complain(['filters', index], `"${filter}" has another meaning`);
-    return found;
-  });
   return {
     name,
+    file: parsed.file,
     singular: raw.singular ?? name,
     description: raw.description ?? '',
     fields,
-    sort: {
-      by: sortBy as Field,
-      direction: raw.sort?.direction ?? 'asc',
-      selectable: raw.sort?.selectable ?? true,
-    },
-    filters: filters.filter((one) => one !== undefined),
+    ...declareQuery(raw, byName, complain),
   };
 }
 

@@ -1,39 +1,14 @@
-import type { FieldType, FieldTypeName, Lookup } from '../fields/index.ts';
-
-/** What the server writes into a read-only field, and when. */
-export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
-
-/** A checked field of a resource. */
-export interface Field {
-  readonly name: string;
-  readonly typeName: FieldTypeName;
-  readonly type: FieldType;
-  readonly description: string;
-  readonly readOnly: boolean;
-  readonly nullable: boolean;
-  readonly required: boolean;
-  /** The value where a body has none; null for "or null" fields and those without any. */
-  readonly default: string | number | boolean | null;
-  /** Known values; `closed` to say that reports know only these (the API accepts any string all the same). */
-  readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
-  readonly maxLength?: number;
-  readonly pattern?: string;
-  readonly to?: string;
-  readonly through?: string;
-  readonly show?: readonly string[];
-  readonly set?: ServerValue;
-  /** How the instance's own endpoints find records by it; indexed. */
-  readonly lookup?: Lookup;
-}
+import type { Field, FieldTypeName, Lookup, ServerValue } from '../fields/index.ts';
+import type { Declarations } from '../query/index.ts';
 
 /** A checked resource definition: what one YAML file says, with the shared fields put in. */
-export interface ResourceDefinition {
+export interface ResourceDefinition extends Declarations {
   readonly name: string;
+  /** The file that says so. */
+  readonly file: string;
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
-  readonly sort: { readonly by: Field; readonly direction: 'asc' | 'desc'; readonly selectable: boolean };
-  readonly filters: readonly Field[];
 }
 
 /** One field as a YAML file has it (resource.schema.json). */
@@ -62,6 +37,23 @@ export interface RawResource {
   readonly description?: string;
   readonly common?: 'all' | readonly string[];
   readonly fields: Readonly<Record<string, RawField>>;
-  readonly sort?: { readonly by: string; readonly direction?: 'asc' | 'desc'; readonly selectable?: boolean };
-  readonly filters?: readonly string[];
+  /** The keys of the query parts, of the shapes that they demand. */
+  readonly [part: string]: unknown;
+}
+
+/** Fields that a part of the service writes or looks for by name, which a definition must therefore have. */
+export interface Needs {
+  /** Who needs them: the source file, as people find it. */
+  readonly file: string;
+  readonly resource: string;
+  readonly fields: Readonly<Record<string, NeededField>>;
+}
+
+/** What a needed field must be. */
+export interface NeededField {
+  readonly types: readonly FieldTypeName[];
+  /** Written as a caller would: a read-only field would silently stay empty. */
+  readonly writable?: true;
+  /** Looked for: `lookup` gives the way to compare, and the index. */
+  readonly lookup?: Lookup;
 }

@@ -2,7 +2,10 @@
 
 /** A JSON number that a JavaScript number cannot hold without change; `source` is its text in the body. */
 export class ExactNumber {
-  constructor(readonly source: string) {}
+  readonly source: string;
+  constructor(source: string) {
+    this.source = source;
+  }
   toString(): string {
     return this.source;
   }
@@ -35,6 +38,8 @@ export function integerText(value: unknown): string | undefined {
 
 const decimal = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
+/** Characters of the longest number that a double could hold with so many digits: 1e-323, written out. */
+const maxLength = 500;
 
 /**
  * A JSON number as decimal text, exact.
@@ -43,6 +48,8 @@ const maxDigits = 100;
  */
 export function decimalText(value: unknown): string | undefined {
   const source = typeof value === 'number' ? String(value) : value instanceof ExactNumber ? value.source : '';
+  // First, for what follows takes the square of the length.
+  if (source.length > maxLength) return undefined;
   const match = decimal.exec(source);
   if (match === null) return undefined;
   const written = match[3] === undefined ? (match[2] ?? '').replace(/0+$/, '') : `${match[2]}${match[3]}`;
@@ -51,20 +58,4 @@ export function decimalText(value: unknown): string | undefined {
   const magnitude = Number(source);
   if (!Number.isFinite(magnitude) || (magnitude === 0 && digits !== '')) return undefined;
   return source;
-}
-
-// Long digit runs and three-digit exponents are all that a double can change.
-const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
-
-/**
- * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}.
- * @throws SyntaxError for invalid JSON, RangeError for nesting too deep to walk
- */
-export function parseExactJson(text: string): unknown {
-  if (!risky.test(text)) return JSON.parse(text);
-  return JSON.parse(text, ((_key, value, context?: { source?: string }) => {
-    const source = context?.source;
-    if (typeof value !== 'number' || source === undefined || !risky.test(source)) return value;
-    return String(value) === source ? value : new ExactNumber(source);
-  }) as (this: unknown, key: string, value: unknown) => unknown);
 }

@@ -1,19 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { sql } from 'kysely';
 import { parse } from 'yaml';
 import type { Resource } from '../compile/index.ts';
 import type { Config } from '../config.ts';
-import type { Database } from '../database/index.ts';
-import { UserError } from '../errors.ts';
+import { type Database, exclusively } from '../database/index.ts';
+import { HttpError, UserError } from '../errors.ts';
 import { isDate } from '../fields/index.ts';
-import { type By, createPlan, createStatement, type Principal, patchStatement } from '../request/index.ts';
+import { type Principal, type Records, records } from '../records/index.ts';
 import { commandLine } from './activity.ts';
-import { type Platform, runForId, transaction } from './handle.ts';
+import { type Platform, runForId } from './handle.ts';
 import { createKey } from './keys.ts';
 import { createOrganization } from './organizations.ts';
 import { makePassword } from './passwords.ts';
 import { profileId } from './profiles.ts';
+import type { PlatformTables } from './tables.ts';
 import { createUser } from './users.ts';
 
 /** What the first start made, to be shown once. */
@@ -45,8 +45,8 @@ export function createDemo(
   config: Config,
   resources: readonly Resource[],
 ): Promise<Demo | undefined> {
-  return transaction(database, async (tables) => {
-    await sql`select pg_advisory_xact_lock(${demoLock}::bigint)`.execute(tables);
+  return exclusively(database.orm, demoLock, async (em) => {
+    const tables: Platform = em.getKysely<PlatformTables>();
     const existing = await tables.selectFrom('crm_organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) return undefined;
 
@@ -54,7 +54,7 @@ export function createDemo(
     const organization = await createOrganization(tables, by, demo.slug, demo.name);
     const profile = await profileId(tables, organization, 'administrator');
     const password = makePassword();
-    const { id: user } = await createUser(tables, by, {
+    const user = await createUser(tables, by, {
       email: demo.email,
       organization,
       profile,
@@ -86,6 +86,7 @@ async function insertSamples(
   principal: Principal,
 ): Promise<void> {
   const ids = new Map<string, string[]>();
+  const write = records(resources, { principal, requestId: '' }, (statement) => runForId(tables, statement));
   for (const resource of referredFirst(resources)) {
     const samples = await readSamples(join(folder, `${resource.name}.yaml`));
     const made: string[] = [];
@@ -94,25 +95,28 @@ async function insertSamples(
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
     for (const [index, sample] of samples.records.entries()) {
       const record = resolve(resource, sample, ids, days);
-      const by = { principal, requestId: '' };
-      const plan = planned(resource, record, by, `${samples.file}, record ${index + 1}`);
-      const id = String(await runForId(tables, createStatement(plan)));
+      const id = await create(write, resource, record, `${samples.file}, record ${index + 1}`);
       made.push(id);
       // What callers cannot write: when it came to be, and what other systems have told.
       const readOnly = resource.definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
-      if (readOnly.length === 0) continue;
-      const values = new Map(readOnly.map((field) => [field, record[field.name]]));
-      await runForId(tables, patchStatement(resource, by, id, values, true));
+      const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
+      await write.patch(resource.name, id, values, true);
     }
   }
 }
 
 /** @throws UserError with the sample's place where it is no record of the resource */
-function planned(resource: Resource, record: Readonly<Record<string, unknown>>, by: By, place: string) {
+async function create(
+  write: Records,
+  { name }: Resource,
+  record: Readonly<Record<string, unknown>>,
+  place: string,
+): Promise<string> {
   try {
-    return createPlan(resource, record, { ...by, query: {}, strict: false });
+    return await write.create(name, record);
   } catch (cause) {
-    throw new UserError(`${place}: ${(cause as Error).message}`, { cause });
+    if (!(cause instanceof HttpError)) throw cause;
+    throw new UserError(`${place}: ${cause.message}`, { cause });
   }
 }
 

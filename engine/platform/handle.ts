@@ -1,8 +1,8 @@
 import { CompiledQuery, type Kysely } from 'kysely';
-import type { Statement } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
+import type { Statement } from '../sql/index.ts';
 import type { PlatformTables } from './tables.ts';
 
 /** The platform's tables, inside a transaction where `transaction` made it. */

@@ -1,8 +1,20 @@
 // Platform: organizations, people, profiles, keys, sessions and activity; what the command line, logins and screens use.
 // May import errors, config, compile, database, request.
+
 export { type ActivityLine, type Actor, commandLine, listActivity, note } from './activity.ts';
 export { createDemo, type Demo } from './demo.ts';
+export { normalEmail, parseEmail } from './emails.ts';
 export { type Platform, plain, platform, runForId, transaction } from './handle.ts';
+export {
+  acceptInvite,
+  cancelInvite,
+  type Invite,
+  invite,
+  listInvites,
+  type OpenInvite,
+  openInvite,
+  unmailInvite,
+} from './invites.ts';
 export { matches, publicIdOf } from './key-format.ts';
 export {
   createKey,
@@ -15,17 +27,17 @@ export {
   rotateKey,
   type StoredKey,
 } from './keys.ts';
+export { changeMember, listMembers, type Member, removeMember } from './members.ts';
 export {
-  acceptInvite,
-  cancelInvite,
-  changeMember,
-  type Invite,
-  invite,
-  listInvites,
-  listMembers,
-  type Member,
-  removeMember,
-} from './members.ts';
+  disableUser,
+  enableUser,
+  findUserBy,
+  listUsers,
+  markVerified,
+  resetPassword,
+  type UserInfo,
+  verifyAddress,
+} from './operator-users.ts';
 export { createOrganization, organizationId } from './organizations.ts';
 export { makePassword } from './passwords.ts';
 export {
@@ -39,11 +51,14 @@ export {
   parseGrant,
   profileId,
 } from './profiles.ts';
-export { type Sealing, sealing } from './sealing.ts';
+export { type MailedReset, mailedResets, memberReset, type ResetLink, useReset } from './resets.ts';
+export { openingOnce, type Sealing, sealing } from './sealing.ts';
 export { hashSecret, isSecret, makePublicId, makeSecret } from './secrets.ts';
+export { claimForm } from './sent-forms.ts';
 export {
   beginSession,
   endAllSessions,
+  endReplaced,
   endSession,
   findMemberships,
   findSession,
@@ -53,6 +68,14 @@ export {
   noteSessionsUsed,
   type Session,
 } from './sessions.ts';
-export { platformEntities } from './tables.ts';
-export { instanceSecret, type Tokens, tokens } from './tokens.ts';
-export { changePassword, createUser, verifyUser } from './users.ts';
+export { derivedKeys, instanceSecret, type Tokens, tokens } from './tokens.ts';
+export {
+  addExisting,
+  changePassword,
+  createUser,
+  enabledUsers,
+  type KnownUser,
+  type User,
+  userFor,
+  withPassword,
+} from './users.ts';

@@ -1,6 +1,5 @@
-import { grantMasks } from '../compile/index.ts';
 import { UserError } from '../errors.ts';
-import type { Principal } from '../request/index.ts';
+import { grantMasks, type Principal } from '../records/index.ts';
 import { type Actor, note } from './activity.ts';
 import { type Platform, plain } from './handle.ts';
 import { makeKey } from './key-format.ts';

@@ -1,5 +1,5 @@
-import { type Action, actionNames, everything } from '../compile/index.ts';
 import { UserError } from '../errors.ts';
+import { type Action, actionNames, everything } from '../records/index.ts';
 import { type Actor, note } from './activity.ts';
 import { type Platform, plain } from './handle.ts';
 

@@ -1,4 +1,5 @@
 import { CompactEncrypt, compactDecrypt } from 'jose';
+import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { derivedKeys } from './tokens.ts';
@@ -35,6 +36,26 @@ export function sealing(config: Config): Sealing {
       if (sealed === '') return undefined;
       const { plain, current } = await unseal(sealed);
       return current ? undefined : seal(plain);
+    },
+  };
+}
+
+/** How long an opened secret is kept. */
+const openMs = 60_000;
+
+/**
+ * The same, but what was opened within the last minute is not opened again. A changed secret is sealed differently, so
+ * none is out of date.
+ */
+export function openingOnce(sealing: Sealing): Sealing {
+  const opened = new LRUCache<string, Promise<string>>({ max: 1000, ttl: openMs });
+  return {
+    ...sealing,
+    open: (sealed) => {
+      const known = opened.get(sealed) ?? sealing.open(sealed);
+      opened.set(sealed, known);
+      known.catch(() => opened.delete(sealed));
+      return known;
     },
   };
 }

@@ -1,4 +1,4 @@
-import { type Grants, grantMasks } from '../compile/index.ts';
+import { type Grants, grantMasks } from '../records/index.ts';
 import { type Actor, note } from './activity.ts';
 import type { Platform } from './handle.ts';
 import { hashSecret, makePublicId, makeSecret } from './secrets.ts';
@@ -38,7 +38,8 @@ export interface NewSession {
 /**
  * Begins a session, in a transaction. Sessions of the user that have ended are forgotten on the way.
  * @param options `tokenVersion` is that of the user when the password was judged
- * @returns undefined where every session has been ended since then, as by a change of the password
+ * @returns undefined where every session has been ended since then, as by a change of the password, or the user
+ *   is disabled
  */
 export async function beginSession(
   tables: Platform,
@@ -50,6 +51,7 @@ export async function beginSession(
     .selectFrom('crm_users')
     .select('token_version')
     .where('id', '=', user)
+    .where('disabled_at', 'is', null)
     .forUpdate()
     .executeTakeFirst();
   if (known?.token_version !== options.tokenVersion) return undefined;
@@ -109,6 +111,17 @@ export async function findMemberships(
   const rows = await tables
     .selectFrom('crm_memberships as m')
     .innerJoin('crm_organizations as o', 'o.id', 'm.organization_id')
+    // An unverified user acts in its own organization only, whatever memberships there are.
+    .innerJoin('crm_users as u', (join) =>
+      join
+        .onRef('u.id', '=', 'm.user_id')
+        .on((on) =>
+          on.or([
+            on('u.verified_at', 'is not', null),
+            on('u.organization_id', '=', on.ref('m.organization_id')),
+          ]),
+        ),
+    )
     .innerJoin('crm_profiles as p', (join) =>
       join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.id', '=', 'm.profile_id'),
     )
@@ -191,6 +204,19 @@ export async function endSession(
   if (ended === undefined) return false;
   await noteEverywhere(tables, by, organizations, 'logout', id);
   return true;
+}
+
+/** Ends the session that a browser came with, when it begins another one. @returns what it was; undefined for none */
+export async function endReplaced(
+  tables: Platform,
+  by: (user: string) => Actor,
+  token: string,
+): Promise<Session | undefined> {
+  const session = await findSession(tables, { token });
+  if (session === undefined) return undefined;
+  const organizations = [...session.memberships.values()].map(({ organization }) => organization);
+  await endSession(tables, by(session.user.id), session.user.id, session.id, organizations);
+  return session;
 }
 
 /** Ends every session of a user and voids every token, on every node. */

@@ -1,8 +1,9 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
 import type { Config } from '../config.ts';
+import { makeFolder } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 
 /** The one algorithm that is signed with and accepted. */
@@ -98,7 +99,7 @@ const keyId = (secret: string): string => hash('sha256', `key id of ${secret}`, 
 function keptSecret(folder: string): string {
   const file = join(folder, 'auth-secret');
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder, 0o700);
     writeFileSync(file, randomBytes(48).toString('base64url'), { flag: 'wx', mode: 0o600 });
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;

@@ -1,32 +1,21 @@
 // Routes: what a Resource answers over HTTP, and the documents that describe it.
 // May import every room of engine/ above it; plugins provide app.authenticate.
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
-import { type Action, allows, type Resource } from '../compile/index.ts';
+import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
 import { errors } from '../errors.ts';
+import type { Query } from '../query/index.ts';
 import {
-  createPlan,
-  createStatement,
-  deletedReply,
-  deletePlan,
-  deleteStatement,
+  type Action,
+  allows,
   execute,
-  executeWrite,
-  type Input,
-  json,
-  listPlan,
-  listReply,
-  listStatement,
+  type OperationRequest,
   type Principal,
-  type Query,
   readBody,
-  readPlan,
-  readStatement,
-  recordReply,
-  replacePlan,
-  replaceStatement,
-} from '../request/index.ts';
+  routed,
+} from '../records/index.ts';
 import { refuseOtherMethods } from './methods.ts';
+import { json } from './reply.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -35,48 +24,31 @@ declare module 'fastify' {
   }
 }
 
-type ById = { Params: { id: string } };
-
-/** The five operations of a resource (contract section 4.1). */
+/** The routes of a resource: every operation, and 405 for all other methods. */
 export async function crud(
   app: FastifyInstance,
   { resource, database, path }: { resource: Resource; database: Database; path: string },
 ): Promise<void> {
-  const one = `${path}/:id`;
-  const guard = (action: Action) => ({ onRequest: authorize(app, resource.name, action) });
-
-  app.get(path, guard('list'), async (request, reply) => {
-    const plan = listPlan(resource, input(request, reply));
-    const statement = listStatement(plan);
-    return listReply(plan, statement === undefined ? [] : await execute(database, statement));
-  });
-
-  app.post(path, guard('create'), async (request, reply) => {
-    const body = readBody(request.headers['content-type'], request.body);
-    const plan = createPlan(resource, body, input(request, reply));
-    const rows = await executeWrite(database, plan, createStatement(plan));
-    reply.code(201).header('location', `${path}/${rows[0]?.[1]}`);
-    return recordReply(rows);
-  });
-
-  app.get<ById>(one, guard('read'), async (request, reply) => {
-    const plan = readPlan(resource, request.params.id, input(request, reply));
-    return recordReply(await execute(database, readStatement(plan)));
-  });
-
-  app.put<ById>(one, guard('update'), async (request, reply) => {
-    const body = readBody(request.headers['content-type'], request.body);
-    const plan = replacePlan(resource, request.params.id, body, input(request, reply));
-    return recordReply(await executeWrite(database, plan, replaceStatement(plan)));
-  });
-
-  app.delete<ById>(one, guard('delete'), async (request, reply) => {
-    const plan = deletePlan(resource, request.params.id, input(request, reply));
-    return deletedReply(await execute(database, deleteStatement(plan)));
-  });
-
-  refuseOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
-  refuseOtherMethods(app, one, ['GET', 'HEAD', 'PUT', 'DELETE']);
+  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE')[]>();
+  for (const { operation, compiled } of routed(resource.operations)) {
+    const url = `${path}${operation.path}`;
+    const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
+    allowed.set(url, [...(allowed.get(url) ?? []), ...methods]);
+    app.route({
+      method: operation.method,
+      url,
+      onRequest: authorize(app, resource.name, operation.action),
+      handler: async (request, reply) => {
+        const plan = compiled.plan(operationRequest(request, reply));
+        const rows = await execute(database, compiled, plan);
+        const body = compiled.respond(plan, rows);
+        if (operation.status !== 200) reply.code(operation.status);
+        if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
+        return body;
+      },
+    });
+  }
+  for (const [url, methods] of allowed) refuseOtherMethods(app, url, methods);
 }
 
 /** 401, then 403, before the body is read and before any record is looked up. */
@@ -100,8 +72,8 @@ function authorize(app: FastifyInstance, object: string, action: Action): onRequ
 /** The preference `handling`; of one that is given twice the first counts (RFC 7240, section 2). */
 const handling = /(?:^|,)\s*handling\s*=\s*"?(\w+)"?\s*(?:$|[,;])/i;
 
-/** What plans need of a request; sets the headers that every answer has. */
-function input(request: FastifyRequest, reply: FastifyReply): Input {
+/** What operations need of a request; sets the headers that every response has. */
+function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');
@@ -109,5 +81,11 @@ function input(request: FastifyRequest, reply: FastifyReply): Input {
   const strict =
     prefer !== undefined && handling.exec([prefer].flat().join(','))?.[1]?.toLowerCase() === 'strict';
   if (strict) reply.header('preference-applied', 'handling=strict');
-  return { principal, requestId: request.id, query: request.query as Query, strict };
+  return {
+    caller: { principal, requestId: request.id },
+    query: request.query as Query,
+    strict,
+    id: (request.params as { id?: string }).id,
+    body: () => readBody(headers['content-type'], request.body),
+  };
 }

@@ -3,9 +3,9 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { Fragment } from '../compile/index.ts';
-import { json } from '../request/index.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { openApiDocument } from './openapi.ts';
+import { json } from './reply.ts';
 
 const documentPath = '/docs/openapi.json';
 const scriptPath = '/docs/js/scalar.js';
@@ -15,7 +15,8 @@ export async function documentation(
   app: FastifyInstance,
   { fragments, version }: { fragments: readonly Fragment[]; version: string },
 ): Promise<void> {
-  const document = JSON.stringify(openApiDocument(fragments, version));
+  // Buffers, so that all readers share one.
+  const document = Buffer.from(JSON.stringify(openApiDocument(fragments, version)));
   app.get(documentPath, async (_request, reply) => {
     reply.header('content-type', json).header('cache-control', 'no-cache');
     return document;
@@ -23,28 +24,28 @@ export async function documentation(
 
   const { page, script } = await renderExplorer();
   const policy = contentSecurityPolicy(page);
+  const pageBytes = Buffer.from(page);
   const sendPage = async (_request: unknown, reply: FastifyReply) => {
     reply.header('content-type', 'text/html; charset=utf-8').header('cache-control', 'no-store');
     reply.header('content-security-policy', policy).header('referrer-policy', 'no-referrer');
-    reply.header('x-content-type-options', 'nosniff').header('cross-origin-opener-policy', 'same-origin');
-    return page;
+    reply.header('cross-origin-opener-policy', 'same-origin');
+    return pageBytes;
   };
   app.get('/docs', sendPage);
   app.get('/docs/', sendPage);
 
+  const scriptBytes = Buffer.from(script);
   const etag = `"${createHash('sha256').update(script).digest('base64url')}"`;
   let compressed: Promise<Buffer> | undefined;
   app.get(scriptPath, async (request, reply) => {
-    reply
-      .header('content-type', 'text/javascript; charset=utf-8')
-      .header('x-content-type-options', 'nosniff');
+    reply.header('content-type', 'text/javascript; charset=utf-8');
     reply
       .header('cache-control', 'public, max-age=86400')
       .header('etag', etag)
       .header('vary', 'accept-encoding');
     if (request.headers['if-none-match'] === etag) return reply.code(304).send();
-    if (!/\bgzip\b/.test(String(request.headers['accept-encoding']))) return script;
-    compressed ??= promisify(gzip)(script);
+    if (!/\bgzip\b/.test(String(request.headers['accept-encoding']))) return scriptBytes;
+    compressed ??= promisify(gzip)(scriptBytes);
     reply.header('content-encoding', 'gzip');
     return compressed;
   });

@@ -18,6 +18,11 @@ const errorSchema = {
         properties: { field: { type: 'string' }, message: { type: 'string' } },
       },
     },
+    code: {
+      type: 'string',
+      description: 'What is wrong, for a program.',
+      examples: ['overloaded', 'too_slow'],
+    },
     request_id: { type: 'string', description: 'With 5xx: what to look for in the log.' },
   },
 };
@@ -46,7 +51,10 @@ const responses = {
   Failure: failure('The server or its database failed.', retryAfter),
   NotConfigured: failure('The endpoint has no secret on this instance.'),
   SendFailed: failure('The sender refused the message or did not answer; it is kept with the reason.'),
-  Draining: failure('The server is shutting down; try again.', retryAfter),
+  Unavailable: failure(
+    'Try again: the server is shutting down, too many requests wait already (`code` is `overloaded`), or the statement took or waited too long and was ended (`too_slow`).',
+    retryAfter,
+  ),
 };
 
 const parameters = {

@@ -1,14 +1,14 @@
 // Schema: migrations from the difference between the compiled model and the one they were last made for.
-// May import errors, config, compile, database, platform's tables.
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+// May import errors, config, definition, fields, compile, database, the platform's entities.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EntitySchema } from '@mikro-orm/core';
-import type { Pool } from 'pg';
 import type { Resource } from '../compile/index.ts';
 import type { Config } from '../config.ts';
-import { type Database, openDatabase, openModel } from '../database/index.ts';
+import { type Database, exclusively, makeFolder, openDatabase, openModel } from '../database/index.ts';
 import { UserError } from '../errors.ts';
-import { platformEntities } from '../platform/tables.ts';
+import { platformEntities } from '../platform/entities.ts';
+import { assertNothingReplaced, assertReferencesKept, type Snapshot } from './changes.ts';
 
 /** Every table of the instance: the platform's own and one for each resource. */
 export const model = (resources: readonly Resource[]): readonly EntitySchema[] => [
@@ -20,8 +20,14 @@ export const model = (resources: readonly Resource[]): readonly EntitySchema[] =
 const snapshotFile = (config: Config) => join(config.migrations, 'snapshot.json');
 const emptySnapshot = { namespaces: ['public'], name: 'public', tables: [], views: [], nativeEnums: {} };
 
+const readSnapshot = (config: Config): Snapshot =>
+  existsSync(snapshotFile(config))
+    ? (JSON.parse(readFileSync(snapshotFile(config), 'utf8')) as Snapshot)
+    : emptySnapshot;
+const definitionsOf = (resources: readonly Resource[]) => resources.map(({ definition }) => definition);
+
 /** Any number that no other program on the same database is likely to use. */
-const migrationLock = 7_263_140_559;
+const migrationLock = 7_263_140_559n;
 
 /**
  * Applies the migrations that the database lacks. Nodes that start together wait for one another, and each
@@ -29,7 +35,6 @@ const migrationLock = 7_263_140_559;
  * @returns the names of those applied
  */
 export async function migrate(config: Config, resources: readonly Resource[]): Promise<string[]> {
-  // A migration may take as long as it takes; its locks may not be waited for long (see lock_timeout).
   const database = await openDatabase({ ...config, statementTimeoutMs: 0, pool: 2 }, model(resources));
   try {
     return await applyPending(database);
@@ -40,18 +45,18 @@ export async function migrate(config: Config, resources: readonly Resource[]): P
 
 /** As {@link migrate}, on a database that is open already. */
 export async function applyPending({ kind, orm }: Database): Promise<string[]> {
-  const up = async () => (await orm.migrator.up()).map((migration) => migration.name);
-  if (kind === 'embedded') return up();
-  const pool = (await orm.em.getConnection().getNativeClient()) as Pool;
-  const client = await pool.connect();
-  try {
-    await client.query('set lock_timeout = 0');
-    await client.query('select pg_advisory_lock($1)', [migrationLock]);
-    return await up();
-  } finally {
-    // Ending the connection releases the lock, also where the query above has failed.
-    client.release(true);
-  }
+  const names = (migrations: readonly { name: string }[]) => migrations.map(({ name }) => name);
+  if (kind === 'embedded') return names(await orm.migrator.up());
+  return exclusively(orm, migrationLock, async (em) => {
+    const transaction = em.getTransactionContext();
+    const set = (setting: string) =>
+      em.getConnection().execute(`set local ${setting}`, [], 'run', transaction);
+    // A migration may take as long as it takes, but not wait long for a lock: everybody else would queue behind it.
+    await set('statement_timeout = 0');
+    await set('idle_in_transaction_session_timeout = 0');
+    await set('lock_timeout = 3000');
+    return names(await orm.migrator.up({ transaction }));
+  });
 }
 
 /**
@@ -69,13 +74,14 @@ export async function assertUpToDate({ orm }: Database): Promise<void> {
 }
 
 /**
- * Whether every change of the definitions is in a migration. Needs no database.
- * @throws UserError saying what to run
+ * Whether every change of the definitions is in a migration, and can be. Needs no database.
+ * @throws UserError saying what to run, or which change no migration can carry
  */
 export async function assertMigrationsComplete(
   config: Config,
   resources: readonly Resource[],
 ): Promise<void> {
+  assertReferencesKept(readSnapshot(config), definitionsOf(resources));
   const { migrator } = await openModel(config, model(resources));
   if (!existsSync(snapshotFile(config)) || (await migrator.checkSchema())) {
     throw new UserError(
@@ -94,7 +100,7 @@ export interface NewMigration {
 /**
  * Writes a migration with the changes of the definitions since the last one. Needs no database; applies nothing.
  * @param allowDataLoss write it also where it drops or converts stored values
- * @throws UserError listing the statements that would lose data
+ * @throws UserError listing what would lose data, or a reference that would point to other records
  */
 export async function createMigration(
   config: Config,
@@ -105,9 +111,12 @@ export async function createMigration(
   if (!/^[a-z0-9][a-z0-9_-]{0,60}$/i.test(name)) {
     throw new UserError(`"${name}" is no migration name: use letters, digits, "-" and "_"`);
   }
+  const snapshot = readSnapshot(config);
+  assertReferencesKept(snapshot, definitionsOf(resources));
+  if (!allowDataLoss) assertNothingReplaced(snapshot, definitionsOf(resources));
   const { migrator } = await openModel(config, model(resources), allowDataLoss);
   if (!existsSync(snapshotFile(config))) {
-    mkdirSync(config.migrations, { recursive: true });
+    makeFolder(config.migrations);
     writeFileSync(snapshotFile(config), JSON.stringify(emptySnapshot));
   }
   const { fileName, diff } = await migrator.create(undefined, false, false, name);

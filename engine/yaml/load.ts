@@ -19,8 +19,10 @@ export interface Problem {
 
 /** All mistakes found in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
-  constructor(readonly problems: readonly Problem[]) {
+  readonly problems: readonly Problem[];
+  constructor(problems: readonly Problem[]) {
     super(problems.map((p) => `${p.file}:${p.line}:${p.column}  ${p.message}`).join('\n'));
+    this.problems = problems;
   }
 }
 

@@ -8,7 +8,7 @@ const pageLength = 50;
 
 /** Who did what, newest first. */
 export function activityPage(app: FastifyInstance, { config, database }: Setup): void {
-  section(app, {
+  section(app, database, {
     name: 'activity',
     title: 'Activity',
     load: async ({ membership: { organization } }, request) => {

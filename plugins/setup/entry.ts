@@ -1,15 +1,25 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError, UserError } from '../../engine/errors.ts';
-import { acceptInvite, transaction } from '../../engine/platform/index.ts';
+import {
+  acceptInvite,
+  type OpenInvite,
+  openInvite,
+  platform,
+  transaction,
+} from '../../engine/platform/index.ts';
+import type { Candidate } from '../login.ts';
+import { pickBy } from '../login.ts';
 import type { Setup } from './index.ts';
 import { administrated, type Form, field, personOf, render, type Shown, safeNext, signedIn } from './page.ts';
 
 /** Login, logout, invitations, and the way in. */
-export function entryPages(app: FastifyInstance, { config, database }: Setup): void {
+export function entryPages(app: FastifyInstance, { config, database, mailer }: Setup): void {
   const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
     render(request, reply, 'login', {
       title: 'Log in',
+      canReset: mailer.isOn(),
       next: safeNext((request.query as { next?: unknown }).next),
+      organization: (request.query as { organization?: unknown }).organization,
       ...more,
     });
 
@@ -23,18 +33,34 @@ export function entryPages(app: FastifyInstance, { config, database }: Setup): v
   app.post('/login', { preHandler: app.csrfProtection }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
     const next = safeNext(field(form, 'next'));
+    const email = field(form, 'email');
+    const organization = field(form, 'organization') || undefined;
+    let several: readonly Candidate[] = [];
     try {
-      await app.logIn(request, reply, field(form, 'email'), field(form, 'password'));
+      await app.logIn(request, reply, { email, password: field(form, 'password') }, (users) => {
+        if (users.length < 2 || organization !== undefined) return pickBy(organization)(users);
+        several = users;
+        return undefined;
+      });
       return await reply.redirect(next, 303);
     } catch (error) {
       if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
+      const organizations = several.flatMap(({ memberships }) => [...memberships.values()]);
       const problem =
-        error.status === 401
-          ? 'The e-mail address or the password is wrong.'
-          : 'Too many attempts. Wait a quarter of an hour and try again.';
+        error.status === 429
+          ? 'Too many attempts. Wait a quarter of an hour and try again.'
+          : several.length > 0
+            ? 'You have several users with this address. Choose the organization and enter the password again.'
+            : 'The e-mail address or the password is wrong.';
       reply.code(error.status);
       if (error.status === 429) reply.headers(error.extra.headers ?? {});
-      return showLogin(request, reply, { next, problem, email: field(form, 'email').slice(0, 254) });
+      return showLogin(request, reply, {
+        next,
+        problem,
+        organization,
+        organizations,
+        email: email.slice(0, 254),
+      });
     }
   });
 
@@ -52,27 +78,32 @@ export function entryPages(app: FastifyInstance, { config, database }: Setup): v
 
   app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
 
+  // First the code alone; what is to be done, and whether there is a user, is for its holder only.
   app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
-    const password = field(form, 'password');
+    const { id: publicId } = request.params as { id: string };
+    const code = field(form, 'code');
+    let invite: OpenInvite | undefined;
+    const show = (more: Shown = {}) => showInvite(request, reply, { code, invite, ...more });
     try {
+      invite = await openInvite(platform(database), { publicId, code });
+      if (form.password === undefined) return await show();
+      const { user } = invite;
+      const password = field(form, 'password');
+      const proven =
+        user?.verified === true && (await app.verify(request, user, password)) ? user.id : undefined;
       await transaction(database, (tables) =>
         acceptInvite(
           tables,
           { requestId: request.id, noted: config.audit },
-          {
-            publicId: (request.params as { id: string }).id,
-            code: field(form, 'code'),
-            password,
-            verify: async (email) => (await app.verify(request, email, password, tables)) !== undefined,
-          },
+          { publicId, code, password, proven },
         ),
       );
-      return await reply.redirect('/setup/login?done=invite-accepted', 303);
+      return await reply.redirect(`/setup/login?done=invite-accepted&organization=${invite.slug}`, 303);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return showInvite(request, reply, { problem: error.message });
+      return show({ problem: error.message });
     }
   });
 }

@@ -19,6 +19,9 @@ export const doneTexts: Readonly<Record<string, string>> = {
   'session-ended': 'That session is ended.',
   'password-changed': 'The password is changed, and every other session is ended.',
   'logged-out': 'You are logged out.',
+  'reset-mailed':
+    'If there is a user with that address, a mail with a link and a code is on its way. It works for an hour.',
+  'password-reset': 'The password is changed, and every session is ended. Log in with the new one.',
   'invite-accepted': 'Welcome. Log in with your e-mail address and password.',
 };
 

@@ -14,7 +14,7 @@ import type { Config } from '../../engine/config.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { instanceSecret } from '../../engine/platform/index.ts';
-import { isSameOrigin } from '../origin.ts';
+import type { Mailer } from '../mail.ts';
 import { activityPage } from './activity.ts';
 import { entryPages } from './entry.ts';
 import { withHelpers } from './helpers.ts';
@@ -23,19 +23,21 @@ import { myPages } from './me.ts';
 import { memberPages } from './members.ts';
 import { type Form, field, sendFailure } from './page.ts';
 import { profilePages } from './profiles.ts';
+import { resetPages } from './reset.ts';
 
 /** What every page needs of the instance. */
 export interface Setup {
   readonly config: Config;
   readonly database: Database;
   readonly resources: readonly Resource[];
+  readonly mailer: Mailer;
 }
 
 /** Registers further pages of organizations; their views are beside the others. */
 export type MorePages = (app: FastifyInstance) => void;
 
-/** No form on these pages is larger. */
-const formLimit = 256 * 1024;
+/** No form on these pages is larger, in bytes: the largest is a profile's, with every action on hundreds of objects. */
+const formLimit = 64 * 1024;
 
 /** Everything under /setup. */
 export async function setupScreens(
@@ -62,7 +64,10 @@ export async function setupScreens(
         referrerPolicy: { policy: 'no-referrer' },
         strictTransportSecurity: false,
       });
-      await app.register(formbody, { bodyLimit: formLimit });
+      app.addHook('onRoute', (route) => {
+        route.bodyLimit ??= formLimit;
+      });
+      await app.register(formbody);
       await app.register(csrf, {
         cookieKey: 'crm_csrf',
         // Not strict: a link from elsewhere would come without it, get another, and void the forms in open tabs.
@@ -89,10 +94,11 @@ export async function setupScreens(
         if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store');
       });
       app.addHook('preValidation', async (request) => {
-        if (request.method === 'POST' && !isSameOrigin(request)) throw errors.crossSite();
+        if (request.method === 'POST' && !app.site.isSameOrigin(request)) throw errors.crossSite();
       });
       assets(app);
       entryPages(app, setup);
+      resetPages(app, setup);
       myPages(app, setup);
       keyPages(app, setup);
       memberPages(app, setup);

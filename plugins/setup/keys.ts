@@ -7,7 +7,6 @@ import {
   platform,
   revokeKey,
   rotateKey,
-  transaction,
 } from '../../engine/platform/index.ts';
 import type { Setup } from './index.ts';
 import { field, idField, section } from './page.ts';
@@ -29,7 +28,7 @@ const overlaps: ReadonlyMap<string, number> = new Map([
 
 /** API keys: made, rotated and revoked here; the plaintext is in one answer and nowhere else. */
 export function keyPages(app: FastifyInstance, { config, database }: Setup): void {
-  section(app, {
+  section(app, database, {
     name: 'keys',
     title: 'API keys',
     load: async ({ membership: { organization } }) => {
@@ -52,12 +51,12 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
     },
     once: ['create', 'rotate'],
     actions: {
-      create: async ({ membership: { organization }, person, by }, form) => {
+      create: async ({ membership: { organization }, person, by, transact }, form) => {
         const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new UserError('choose when the key expires');
         const name = field(form, 'name');
         const profile = idField(form, 'profile');
-        const key = await transaction(database, async (tables) => {
+        const key = await transact(async (tables) => {
           const known = await listProfiles(tables, organization);
           if (!known.some((each) => each.id === profile)) throw new UserError('there is no such profile');
           return createKey(tables, by, config.keyPrefix, {
@@ -70,18 +69,18 @@ export function keyPages(app: FastifyInstance, { config, database }: Setup): voi
         });
         return { shown: { newKey: key.plaintext } };
       },
-      rotate: async ({ membership: { organization }, by }, form) => {
+      rotate: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
         const overlapMs = overlaps.get(field(form, 'overlap'));
         if (overlapMs === undefined) throw new UserError('choose how long the old key works on');
-        const key = await transaction(database, (tables) => {
+        const key = await transact((tables) => {
           return rotateKey(tables, by, config.keyPrefix, { organization, id, overlapMs });
         });
         return { shown: { newKey: key.plaintext } };
       },
-      revoke: async ({ membership: { organization }, by }, form) => {
+      revoke: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
-        await transaction(database, (tables) => revokeKey(tables, by, organization, id));
+        await transact((tables) => revokeKey(tables, by, organization, id));
         return { done: 'key-revoked' };
       },
     },

@@ -53,7 +53,7 @@ export function myPages(app: FastifyInstance, { database }: Setup): void {
     const { session } = personOf(request);
     try {
       if (field(form, 'new') !== field(form, 'again')) throw new UserError('the new passwords differ');
-      if ((await app.verify(request, session.user.email, field(form, 'current'))) === undefined) {
+      if (!(await app.verify(request, session.user, field(form, 'current')))) {
         throw new UserError('the current password is wrong');
       }
       await transaction(database, async (tables) => {
@@ -69,7 +69,9 @@ export function myPages(app: FastifyInstance, { database }: Setup): void {
       return show(request, reply, { problem: error.message });
     }
     // The sessions that somebody else may have are gone; this one begins anew.
-    await app.logIn(request, reply, session.user.email, field(form, 'new'));
+    await app.logIn(request, reply, { email: session.user.email, password: field(form, 'new') }, (users) =>
+      users.find(({ user }) => user.id === session.user.id),
+    );
     return reply.redirect('/setup/me?done=password-changed', 303);
   });
 

@@ -7,16 +7,19 @@ import {
   listInvites,
   listMembers,
   listProfiles,
+  memberReset,
   type Platform,
   platform,
   removeMember,
   transaction,
+  unmailInvite,
 } from '../../engine/platform/index.ts';
 import type { Setup } from './index.ts';
+import { inviteMail } from './mails.ts';
 import { type Form, field, idField, section } from './page.ts';
 
 /** Members and invitations. */
-export function memberPages(app: FastifyInstance, { database }: Setup): void {
+export function memberPages(app: FastifyInstance, { database, mailer }: Setup): void {
   const profileOf = async (tables: Platform, organization: string, form: Form): Promise<string> => {
     const id = idField(form, 'profile');
     const known = await listProfiles(tables, organization);
@@ -24,7 +27,7 @@ export function memberPages(app: FastifyInstance, { database }: Setup): void {
     return id;
   };
 
-  section(app, {
+  section(app, database, {
     name: 'members',
     title: 'Members',
     load: async ({ membership: { organization } }) => {
@@ -34,37 +37,54 @@ export function memberPages(app: FastifyInstance, { database }: Setup): void {
         listInvites(tables, organization),
         listProfiles(tables, organization),
       ]);
-      return { members, invites, profiles };
+      return { members, invites, profiles, offersResetLinks: !mailer.isOn() };
     },
-    once: ['invite'],
+    once: ['invite', 'reset'],
     actions: {
-      invite: async ({ membership: { organization }, by }, form, request) => {
-        const made = await transaction(database, async (tables) =>
+      invite: async ({ membership: { organization, name }, by, transact }, form, request) => {
+        const mailed = mailer.isOn();
+        const { id, email, ...made } = await transact(async (tables) =>
           invite(tables, by, {
             organization,
             email: field(form, 'email'),
             profile: await profileOf(tables, organization, form),
+            mailed,
           }),
         );
-        const link = `${request.protocol}://${request.host}/setup/invite/${made.publicId}`;
-        return { shown: { invitation: { link, code: made.code, email: field(form, 'email').trim() } } };
+        const link = `${app.site.origin(request)}/setup/invite/${made.publicId}`;
+        if (mailed) {
+          const mail = inviteMail(email, { organization: name, link, code: made.code });
+          if (await mailer.send(mail)) return { shown: { note: `The invitation is mailed to ${email}.` } };
+        }
+        // What could not be mailed may have arrived nevertheless: its code proves nothing any more.
+        const code = mailed
+          ? await transaction(database, (tables) => unmailInvite(tables, organization, id))
+          : made.code;
+        const problem = mailed ? 'The mail could not be sent. Pass link and code on yourself.' : undefined;
+        return { shown: { problem, invitation: { link, code, email } } };
       },
-      cancel: async ({ membership: { organization }, by }, form) => {
+      reset: async ({ membership: { organization }, by, transact }, form, request) => {
         const id = idField(form, 'id');
-        await transaction(database, (tables) => cancelInvite(tables, by, organization, id));
+        const { publicId, ...made } = await transact((tables) => memberReset(tables, by, organization, id));
+        const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
+        return { shown: { reset: { link, ...made } } };
+      },
+      cancel: async ({ membership: { organization }, by, transact }, form) => {
+        const id = idField(form, 'id');
+        await transact((tables) => cancelInvite(tables, by, organization, id));
         return { done: 'invite-cancelled' };
       },
-      change: async ({ membership: { organization }, by }, form) => {
+      change: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
-        await transaction(database, async (tables) => {
+        await transact(async (tables) => {
           const profile = await profileOf(tables, organization, form);
           await changeMember(tables, by, organization, id, profile);
         });
         return { done: 'member-changed' };
       },
-      remove: async ({ membership: { organization }, by }, form) => {
+      remove: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
-        await transaction(database, (tables) => removeMember(tables, by, organization, id));
+        await transact((tables) => removeMember(tables, by, organization, id));
         return { done: 'member-removed' };
       },
     },

@@ -1,12 +1,18 @@
 import { STATUS_CODES } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { LRUCache } from 'lru-cache';
+import type { Database } from '../../engine/database/index.ts';
 import { HttpError, UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
-import { type Actor, administrator, type Membership } from '../../engine/platform/index.ts';
+import {
+  type Actor,
+  administrator,
+  claimForm,
+  type Membership,
+  type Platform,
+  transaction,
+} from '../../engine/platform/index.ts';
 import type { Person } from '../authentication.ts';
 import { failureOf, sendError } from '../errors.ts';
-import { isLoopback } from '../origin.ts';
 import { doneTexts } from './helpers.ts';
 
 /** A form as it was sent. */
@@ -17,6 +23,12 @@ export interface Admin {
   readonly person: Person;
   readonly membership: Membership;
   readonly by: Actor;
+}
+
+/** An administrator who has sent a form. */
+export interface Sender extends Admin {
+  /** Does what the form is for, all or nothing; where that must happen once, it claims the form first. */
+  readonly transact: <T>(work: (tables: Platform) => Promise<T>) => Promise<T>;
 }
 
 /** What a view shows, by name. */
@@ -30,10 +42,10 @@ export interface Section {
   readonly name: string;
   readonly title: string;
   readonly load: (admin: Admin, request: FastifyRequest) => Promise<Shown>;
-  /** Actions whose answer shows a secret: reloading it sends the form again, which must not make another. */
+  /** Actions that make something: a form sent twice, by a reload, a double click or to two nodes, makes one thing. */
   readonly once?: readonly string[];
   readonly actions: Readonly<
-    Record<string, (admin: Admin, form: Form, request: FastifyRequest) => Promise<Outcome>>
+    Record<string, (sender: Sender, form: Form, request: FastifyRequest) => Promise<Outcome>>
   >;
 }
 
@@ -121,7 +133,7 @@ export async function render(
   // A failure before login has no form; a cookie set for it would void the forms in other tabs.
   const hasForm = view !== 'failure' || request.person !== null;
   const csrf = hasForm
-    ? reply.generateCsrf({ userInfo: request.formOwner, secure: !isLoopback(request) })
+    ? reply.generateCsrf({ userInfo: request.formOwner, secure: request.server.site.isSecure(request) })
     : undefined;
   const organizations = request.person === null ? [] : administrated(request.person);
   const org = data.org as Membership | undefined;
@@ -137,33 +149,14 @@ export async function render(
   });
 }
 
-const dayMs = 86_400_000;
-
-/** Remembers forms by their tokens, each of which was given to one page. Bounded; this node's only. */
-function sentForms(): (form: Form, work: () => Promise<Outcome>) => Promise<Outcome> {
-  const sent = new LRUCache<string, true>({ max: 10_000, ttl: dayMs });
-  return async (form, work) => {
-    const token = field(form, '_csrf');
-    if (sent.has(token)) {
-      throw new UserError(
-        'this form was sent already, and what it made was shown then; take that back if it is lost',
-      );
-    }
-    sent.set(token, true);
-    try {
-      return await work();
-    } catch (error) {
-      sent.delete(token);
-      throw error;
-    }
-  };
-}
-
 /** Registers a section: its page, and its forms, each with a token that belongs to the session. */
-export function section(app: FastifyInstance, { name, title, load, once = [], actions }: Section): void {
+export function section(
+  app: FastifyInstance,
+  database: Database,
+  { name, title, load, once = [], actions }: Section,
+): void {
   app.setupSections.push({ name, title });
   const base = `/o/:org/${name}`;
-  const sendOnce = sentForms();
   const show = async (admin: Admin, request: FastifyRequest, reply: FastifyReply, more: Shown) =>
     render(request, reply, name, {
       title,
@@ -183,8 +176,14 @@ export function section(app: FastifyInstance, { name, title, load, once = [], ac
       const admin = adminOf(app, request);
       const form = (request.body ?? {}) as Form;
       try {
-        const work = () => act(admin, form, request);
-        const outcome = once.includes(action) ? await sendOnce(form, work) : await work();
+        // A page has one token for all of its forms: the form is told by what it does, and to what.
+        const shown = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
+        const transact: Sender['transact'] = (work) =>
+          transaction(database, async (tables) => {
+            if (once.includes(action)) await claimForm(tables, shown);
+            return work(tables);
+          });
+        const outcome = await act({ ...admin, transact }, form, request);
         if ('shown' in outcome) return await show(admin, request, reply, outcome.shown);
         return await reply.redirect(`/setup/o/${admin.membership.slug}/${name}?done=${outcome.done}`, 303);
       } catch (error) {

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import { actionNames, everything } from '../../engine/compile/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import {
   changeProfile,
@@ -8,8 +7,8 @@ import {
   listProfiles,
   parseGrant,
   platform,
-  transaction,
 } from '../../engine/platform/index.ts';
+import { actionNames, everything } from '../../engine/records/index.ts';
 import type { Setup } from './index.ts';
 import { field, fields, idField, section } from './page.ts';
 
@@ -20,7 +19,7 @@ export function profilePages(app: FastifyInstance, { database, resources }: Setu
     objects.map((object) => ({ object, label: object })),
   );
 
-  section(app, {
+  section(app, database, {
     name: 'profiles',
     title: 'Profiles',
     load: async ({ membership: { organization } }) => {
@@ -42,23 +41,24 @@ export function profilePages(app: FastifyInstance, { database, resources }: Setu
         })),
       };
     },
+    once: ['create'],
     actions: {
-      create: async ({ membership: { organization }, by }, form) => {
+      create: async ({ membership: { organization }, by, transact }, form) => {
         const name = field(form, 'name');
-        await transaction(database, (tables) => createProfile(tables, by, organization, name, []));
+        await transact((tables) => createProfile(tables, by, organization, name, []));
         return { done: 'profile-created' };
       },
-      change: async ({ membership: { organization }, by }, form) => {
+      change: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
         const given = fields(form, 'grant');
         if (given.length > 1000) throw new UserError('that is no set of grants');
         const grants = given.map((text) => parseGrant(text, objects));
-        await transaction(database, (tables) => changeProfile(tables, by, organization, id, grants));
+        await transact((tables) => changeProfile(tables, by, organization, id, grants));
         return { done: 'profile-changed' };
       },
-      delete: async ({ membership: { organization }, by }, form) => {
+      delete: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
-        await transaction(database, (tables) => deleteProfile(tables, by, organization, id));
+        await transact((tables) => deleteProfile(tables, by, organization, id));
         return { done: 'profile-deleted' };
       },
     },

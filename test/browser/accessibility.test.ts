@@ -1,34 +1,11 @@
 // axe finds nothing serious or critical on any page, light or dark, wide or narrow.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import type { Page } from 'playwright-core';
+import { objections } from '../support/axe.ts';
 import { inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import { fresh } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-interface Violation {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
-}
-
-/** What axe objects to on a page, as lines. */
-async function objections(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  const { violations, passes } = (await page.evaluate('axe.run(document)')) as {
-    violations: Violation[];
-    passes: unknown[];
-  };
-  assert.ok(passes.length > 5, 'axe looked');
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
-}
 
 inBrowser('accessibility', (world) => {
   const { addIntegration, fillWebhooks } = steps(world);

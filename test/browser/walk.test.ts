@@ -70,12 +70,13 @@ inBrowser('the setup screens in a browser', (world) => {
 
     await guest.goto(link);
     await guest.getByLabel('Code').fill('WRONG');
-    await guest.getByLabel('Password').fill('one of their own');
-    await guest.getByRole('button', { name: 'Accept' }).click();
+    await guest.getByRole('button', { name: 'Continue' }).click();
     await guest.getByRole('alert').getByText('cannot be used').waitFor();
     await guest.getByLabel('Code').fill(code.toLowerCase());
-    await guest.getByLabel('Password').fill('one of their own');
-    await guest.getByRole('button', { name: 'Accept' }).click();
+    await guest.getByRole('button', { name: 'Continue' }).click();
+    assert.equal(await guest.getByLabel('E-mail address').inputValue(), email);
+    await guest.getByLabel('New password').fill('one of their own');
+    await guest.getByRole('button', { name: 'Accept invitation' }).click();
     await guest.getByRole('status').getByText('Welcome.').waitFor();
 
     await logIn(guest, email, 'one of their own');

@@ -2,7 +2,16 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { crm, crmJson, emptyStorage, project, type Storage, start, until } from '../support/process.ts';
+import {
+  crm,
+  crmJson,
+  crmTable,
+  emptyStorage,
+  project,
+  type Storage,
+  start,
+  until,
+} from '../support/process.ts';
 
 /** Every command, with what its help must tell. */
 const commands: Readonly<Record<string, readonly string[]>> = {
@@ -32,17 +41,18 @@ const commands: Readonly<Record<string, readonly string[]>> = {
 const resources = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
 const launcher = { program: [join(project, 'bin/crm.js')] };
 
-describe('--help', { concurrency: 2 }, () => {
+describe('--help', () => {
   // A database that does not answer: help must not ask for one.
   const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
-  for (const [command, told] of Object.entries(commands)) {
-    test(`crm ${command}`.trim(), async () => {
-      const { code, stdout, stderr } = await crm([...command.split(' ').filter(Boolean), '--help'], nowhere);
+  crmTable(
+    Object.entries(commands).map(([command, told]) => [`crm ${command}`.trim(), { command, told }] as const),
+    ({ command }) => [[...command.split(' ').filter(Boolean), '--help'], nowhere],
+    ({ code, stdout, stderr }, { command, told }) => {
       assert.deepEqual([code, stderr], [0, '']);
       assert.ok(stdout.startsWith(`Usage: crm ${command}`.trim()), stdout);
       for (const text of told) assert.ok(stdout.includes(text), `${text} in ${stdout}`);
-    });
-  }
+    },
+  );
 });
 
 describe('commands about the model', () => {

@@ -14,8 +14,10 @@ import {
   assertRefused,
   crm,
   crmJson,
+  crmTable,
   type Environment,
-  emptyStorage,
+  jsonOf,
+  migratedStorage,
   type Storage,
   serve,
 } from '../support/process.ts';
@@ -43,7 +45,7 @@ const file = settingsFile(
     },
     messaging: { acme: { sender: 'log' } },
   },
-  { NEW: 'the-new-secret', OLD: 'the-old-secret', BLANK: ' ', AUTH_SECRETS: 'x'.repeat(40) },
+  { NEW: 'the-new-secret-of-all', OLD: 'the-old-secret-of-all', BLANK: ' ', AUTH_SECRETS: 'x'.repeat(40) },
 );
 
 interface Endpoint {
@@ -53,8 +55,8 @@ interface Endpoint {
   readonly secrets: readonly { place: number; last_used_at: string | null }[];
 }
 /** What `crm partners` says, by endpoint; no secret is in it. */
-async function partners(environment: Environment): Promise<Record<string, Endpoint>> {
-  const json = await crmJson(['partners'], environment);
+const partners = async (environment: Environment) => endpoints(await crmJson(['partners'], environment));
+function endpoints(json: Record<string, unknown>): Record<string, Endpoint> {
   assert.doesNotMatch(JSON.stringify(json), /the-(new|old)-secret|token-of-acme/);
   return Object.fromEntries((json.partners as Endpoint[]).map((each) => [each.name, each]));
 }
@@ -65,9 +67,8 @@ for (const driver of drivers) {
     let environment: Environment;
     const items = { done: '', dead: '', waiting: '', beta: '' };
     before(async () => {
-      storage = await emptyStorage(driver);
+      storage = await migratedStorage(driver);
       environment = { ...storage.environment, ...file.environment, LOG_LEVEL: 'fatal' };
-      await crmJson(['migrate'], environment);
       const acme = String((await crmJson(['org', 'create', 'acme'], environment)).id);
       const beta = String((await crmJson(['org', 'create', 'beta'], environment)).id);
       await onStored(environment, async (instance) => {
@@ -134,16 +135,20 @@ for (const driver of drivers) {
         '',
       ],
     ];
-    for (const [name, messaging, problem, organization = 'acme'] of senders) {
-      test(`partners: messages with ${name}`, async () => {
+    crmTable(
+      senders.map((sender) => [`partners: messages with ${sender[0]}`, sender] as const),
+      ([, messaging, , organization = 'acme']) => {
         const booking = { secrets: ['${NEW}'], organization };
         const own = settingsFile({ partners: { booking_forms_whatsapp: booking }, messaging });
-        const all = await partners({ ...environment, ...own.environment });
+        return [['partners', '--json'], { ...environment, ...own.environment }];
+      },
+      (outcome, [, , problem]) => {
+        const all = endpoints(jsonOf(outcome));
         const { state, problem: told } = all.booking_forms_whatsapp ?? assert.fail();
         assert.deepEqual([state, told], [problem === '' ? 'on' : 'misconfigured', problem]);
         assert.deepEqual(all.inbound_leads?.state, 'off', 'has no secret unless one is named');
-      });
-    }
+      },
+    );
 
     test('partners: when each secret was last used, of signatures too; wrong ones do not count', async () => {
       const start = new Date().toISOString();
@@ -152,11 +157,17 @@ for (const driver of drivers) {
       const post = async (path: string, headers: Record<string, string>) =>
         (await service.call(`POST /webhooks/${path}`, { body, headers })).status;
       const lead = { 'x-org-slug': 'acme' };
-      assert.equal(await post('inbound-leads', { ...lead, 'x-inbound-secret': 'the-old-secret' }), 201);
+      assert.equal(
+        await post('inbound-leads', { ...lead, 'x-inbound-secret': 'the-old-secret-of-all' }),
+        201,
+      );
       assert.equal(await post('inbound-leads', { ...lead, 'x-inbound-secret': 'the-wrong-secret' }), 401);
-      assert.equal(await post('signed-payment', { 'x-signature': hmacHex('the-new-secret', body) }), 200);
+      assert.equal(
+        await post('signed-payment', { 'x-signature': hmacHex('the-new-secret-of-all', body) }),
+        200,
+      );
       assert.equal(await post('signed-payment', { 'x-signature': hmacHex('wrong', body) }), 401);
-      const signature = stripeSignature(['the-old-secret'], body);
+      const signature = stripeSignature(['the-old-secret-of-all'], body);
       assert.equal(await post('stripe-payment', { 'stripe-signature': signature }), 200);
       assert.equal(await post('lost-payment', { 'x-key': 'wrong' }), 401);
       service.signal('SIGTERM');
@@ -253,14 +264,16 @@ for (const driver of drivers) {
         ]),
       ),
     };
-    describe('mistakes about the inbox', { concurrency: driver === 'postgresql' ? 2 : 1 }, () => {
+    describe('mistakes about the inbox', () => {
       // What is judged before the database is the same on both.
       const some = Object.entries(mistakes).filter(
         ([name]) => driver === 'postgresql' || /other|unk/.test(name),
       );
-      for (const [name, [args, message]] of some) {
-        test(name, async () => assertRefused(await crm(['inbox', ...args()], environment), message));
-      }
+      crmTable(
+        some,
+        ([args]) => [['inbox', ...args()], environment],
+        (outcome, [, message]) => assertRefused(outcome, message),
+      );
     });
 
     test('nothing is another organization’s: it has just its own, and an empty one says so', async () => {

@@ -1,21 +1,13 @@
 // Every statement that the compiler can make is bound to one organization, and nothing of a request is in its text.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile, type Prepared, pageSize, type Resource } from '../../engine/compile/index.ts';
-import { columnsOf } from '../../engine/compile/sql.ts';
-import { checkSources, type Field } from '../../engine/definition/index.ts';
-import {
-  createPlan,
-  createStatement,
-  deletePlan,
-  deleteStatement,
-  listPlan,
-  listStatement,
-  readPlan,
-  readStatement,
-  replacePlan,
-  replaceStatement,
-} from '../../engine/request/index.ts';
+import { compile, type Resource } from '../../engine/compile/index.ts';
+import { checkSources } from '../../engine/definition/index.ts';
+import { effects } from '../../engine/effects/index.ts';
+import { columnsOf } from '../../engine/fields/index.ts';
+import { type Asked, pageSize } from '../../engine/query/index.ts';
+import type { OperationRequest } from '../../engine/records/index.ts';
+import type { Statement } from '../../engine/sql/index.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/instance.ts';
 
@@ -34,12 +26,8 @@ filters: [a]
 `,
 };
 const definitions = checkSources(await sourcesWith(...everyType, hostile));
-const [silent, noting] = [false, true].map((noted) => compile(definitions, '/api', noted)) as [
-  readonly Resource[],
-  readonly Resource[],
-];
-const resources = [...silent, ...noting];
-const noteColumns = [
+const resources = [[], [effects.audit]].flatMap((chosen) => compile(definitions, '/api', chosen));
+const auditColumns = [
   'crm_activity',
   'organization_id',
   'actor_kind',
@@ -51,39 +39,72 @@ const noteColumns = [
 ];
 const tables = new Set(resources.map(({ name }) => name));
 
-/** Every subset of a list, each member once or as "any of them". The list is kept short: 3^n. */
-function subsets(fields: readonly Field[]): { field: Field; many: boolean }[][] {
-  const [first, ...rest] = fields;
+type Conditions = Asked['filters'];
+
+/** Every subset of a resource's filters, each with one value or several. The list is kept short: 3^n. */
+function subsets(filters: Resource['definition']['filters']): Conditions[] {
+  const [first, ...rest] = filters;
   if (first === undefined) return [[]];
   return subsets(rest).flatMap((tail) => [
     tail,
-    [{ field: first, many: false }, ...tail],
-    [{ field: first, many: true }, ...tail],
+    ...[['1'], ['1', '2']].flatMap((values) =>
+      first.operators.map((operator) => [{ field: first.field, operator, values }, ...tail]),
+    ),
   ]);
 }
 
+const principal = { kind: 'key', actor: '3', organization: '1', user: null, grants: {} } as const;
+const plan = { organization: '1', caller: { principal, requestId: 'r' } };
+
 /** Every list that can be asked for. Where there are many filters, each alone and all together. */
-function* lists({ definition, statements, sortable }: Resource): Generator<Prepared> {
+function* lists({ definition, operations }: Resource): Generator<Statement> {
   const { sort, filters } = definition;
   const some =
     filters.length <= 3
       ? subsets(filters)
       : [
-          ...filters.flatMap((field) => subsets([field])),
-          ...[false, true].map((many) => filters.map((field) => ({ field, many }))),
+          ...filters.flatMap((filter) => subsets([filter])),
+          ...[['1'], ['1', '2']].map((values) =>
+            filters.map(({ field }) => ({ field, operator: 'eq' as const, values })),
+          ),
         ];
-  for (const by of sortable.size === 0 ? [sort.by] : sortable.values()) {
+  for (const field of sort.choices.size === 0 ? [sort.field] : sort.choices.values()) {
     for (const direction of ['asc', 'desc'] as const) {
-      for (const depth of ['first', 'shallow', 'deep'] as const) {
-        for (const chosen of some) yield statements.list({ sort: by, direction, depth, filters: chosen });
+      for (const [page, depth] of [
+        ['1', 'first'],
+        ['2', 'shallow'],
+        ['6', 'deep'],
+      ] as const) {
+        for (const conditions of some) {
+          const asked = {
+            page: { page, offset: (Number(page) - 1) * pageSize, depth },
+            sort: { field, direction },
+            filters: conditions,
+          };
+          const statement = operations.list.statement({ ...plan, asked });
+          assert.ok(statement);
+          yield statement;
+        }
       }
     }
   }
 }
 
-function* all(resource: Resource): Generator<Prepared> {
-  const { read, create, replace, delete: remove, missingReferences } = resource.statements;
-  yield* [read, create, replace, remove, ...(missingReferences ? [missingReferences] : [])];
+function* all(resource: Resource): Generator<Statement> {
+  const { read, create, replace, remove } = resource.operations;
+  const body = {};
+  const id = '1';
+  const missing = create.missingReferences?.statement({ ...plan, body });
+  for (const statement of [
+    read.statement({ ...plan, id }),
+    create.statement({ ...plan, body }),
+    replace.statement({ ...plan, id, body }),
+    remove.statement({ ...plan, id }),
+  ]) {
+    assert.ok(statement);
+    yield statement;
+  }
+  if (missing !== undefined) yield missing;
   yield* lists(resource);
 }
 
@@ -92,7 +113,7 @@ const mention =
   /\b(from|join|update|insert into|delete from)\s+"(\w+)"(?:\s+(?!where\b|on\b|set\b|values\b)("\w+"|\w+))?/g;
 
 /** What of a statement is not bound to the organization of its first parameter. */
-function unbound({ text }: Prepared): string[] {
+function unbound({ text }: Pick<Statement, 'text'>): string[] {
   const wrong: string[] = [];
   const needed = new Map<string, number>();
   for (const [whole, verb, name = '', alias] of text.matchAll(mention)) {
@@ -124,6 +145,9 @@ function unbound({ text }: Prepared): string[] {
   return wrong;
 }
 
+const replaceText = ({ operations }: Resource) =>
+  operations.replace.statement({ ...plan, id: '1', body: {} })?.text ?? '';
+
 describe('the check sees what is not bound', () => {
   for (const [text, what] of [
     ['select 1 from "leads" t where t."id" = $2::bigint', 'no condition'],
@@ -152,12 +176,12 @@ describe('the check sees what is not bound', () => {
     ],
     ['select 1 from "crm_keys" t where t."organization_id" = $1::bigint', 'a table of the platform'],
   ] as const) {
-    test(what, () => assert.notDeepEqual(unbound({ name: '', text }), []));
+    test(what, () => assert.notDeepEqual(unbound({ text }), []));
   }
 });
 
 for (const resource of resources) {
-  describe(`the statements of ${resource.name}${resource.noted ? ', noting activity' : ''}`, () => {
+  describe(`the statements of ${resource.name}${resource.context.effects.length > 0 ? ', with audit' : ''}`, () => {
     const prepared = [...all(resource)];
     const { fields } = resource.definition;
 
@@ -169,7 +193,7 @@ for (const resource of resources) {
     test('identifiers come from the definitions, literals from the compiler', () => {
       const known = new Set([
         ...tables,
-        ...noteColumns,
+        ...auditColumns,
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),
@@ -219,7 +243,7 @@ for (const resource of resources) {
     });
 
     test('what a write takes is what it may change', () => {
-      const replaced = /update "\w+" t set (.*) where /.exec(resource.statements.replace.text)?.[1] ?? '';
+      const replaced = /update "\w+" t set (.*) where /.exec(replaceText(resource))?.[1] ?? '';
       const kept = fields.filter(
         (field) => field.readOnly && field.set !== 'updated' && field.set !== 'editor',
       );
@@ -236,22 +260,31 @@ for (const resource of resources) {
     });
 
     test('every placeholder has a value and every value a placeholder', () => {
-      const principal = { kind: 'key', actor: '3', organization: '1', user: null, grants: {} } as const;
-      const input = { principal, requestId: 'r', query: {}, strict: false };
+      const { list, create, read, replace, remove } = resource.operations;
       const body = Object.fromEntries(
         fields.filter((field) => field.required).map((field) => [field.name, field.type.examples[0]]),
       );
       const filtered = Object.fromEntries(
-        resource.definition.filters.map(({ name, type }) => [name, String(type.examples.find(Boolean) ?? 1)]),
+        resource.definition.filters.map(({ field: { name, type } }) => [
+          name,
+          String(type.examples.find(Boolean) ?? 1),
+        ]),
       );
+      const input: OperationRequest = {
+        caller: plan.caller,
+        query: {},
+        strict: false,
+        id: '1',
+        body: () => body,
+      };
       const requests = [
-        readStatement(readPlan(resource, '1', input)),
-        deleteStatement(deletePlan(resource, '1', input)),
-        createStatement(createPlan(resource, body, input)),
-        replaceStatement(replacePlan(resource, '1', body, input)),
+        read.statement(read.plan(input)),
+        remove.statement(remove.plan(input)),
+        create.statement(create.plan(input)),
+        replace.statement(replace.plan(input)),
         ...['1', '2', '6'].flatMap((page) =>
           [{}, filtered].map((filters) =>
-            listStatement(listPlan(resource, { ...input, query: { ...filters, page } })),
+            list.statement(list.plan({ ...input, query: { ...filters, page } })),
           ),
         ),
       ];

@@ -7,6 +7,7 @@ import { readConfig } from '../../engine/config.ts';
 import { checkSources, readSources } from '../../engine/definition/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { type Problem, YamlError } from '../../engine/yaml/index.ts';
+import { takes } from '../support/clock.ts';
 import { temporaryFolder } from '../support/instance.ts';
 
 const head = [
@@ -17,17 +18,16 @@ const head = [
 const things = (...lines: string[]) => [...head, ...lines, ''].join('\n');
 
 /** The problems of a text, which must be found within a second. */
-function problemsOf(text: string): readonly Problem[] {
-  const start = performance.now();
-  try {
-    checkSources([{ file: 'things.yaml', text }]);
-    return [];
-  } catch (error) {
-    assert.ok(error instanceof YamlError, String(error));
-    assert.ok(performance.now() - start < 1000, 'found within a second');
-    return error.problems;
-  }
-}
+const problemsOf = (text: string): readonly Problem[] =>
+  takes(1000, () => {
+    try {
+      checkSources([{ file: 'things.yaml', text }]);
+      return [];
+    } catch (error) {
+      assert.ok(error instanceof YamlError, String(error));
+      return error.problems;
+    }
+  });
 
 /** Nine lists, each of ten aliases of the one before. */
 const bomb = [...'abcdefghi']
@@ -134,9 +134,9 @@ describe('hostile YAML', () => {
 
   test('10,000 fields are checked within seconds', () => {
     const fields = Array.from({ length: 10_000 }, (_, index) => `  f${index}: { type: string }`);
-    const start = performance.now();
-    assert.equal(checkSources([{ file: 'things.yaml', text: things(...fields) }])[0]?.fields.length, 10_002);
-    assert.ok(performance.now() - start < 10_000);
+    const text = things(...fields);
+    const [resource] = takes(10_000, () => checkSources([{ file: 'things.yaml', text }]));
+    assert.equal(resource?.fields.length, 10_002);
   });
 });
 

@@ -38,7 +38,7 @@ describe('the pages are complete', () => {
   mentions('docs/partners.md', Object.keys(channels));
 
   const help = (...command: string[]) =>
-    execFileSync(process.execPath, ['--import', 'tsx', 'engine/cli/index.ts', ...command, '--help'], {
+    execFileSync(process.execPath, ['engine/cli/index.ts', ...command, '--help'], {
       cwd: root,
       encoding: 'utf8',
     });
@@ -71,9 +71,17 @@ describe('the pages are true', () => {
     });
   }
 
+  for (const page of pages) {
+    test(`every test that ${page} names exists`, () => {
+      for (const [path] of read(page).matchAll(/test\/[\w./-]+\.ts/g)) {
+        assert.ok(existsSync(join(root, path)), path);
+      }
+    });
+  }
+
   test('the README names scripts that exist', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-    for (const [, script = ''] of read('README.md').matchAll(/npm run (?:-s )?([a-z]+)/g)) {
+    for (const [, script = ''] of read('README.md').matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
       assert.ok(scripts[script], script);
     }
   });

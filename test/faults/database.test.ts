@@ -54,6 +54,13 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     assert.doesNotMatch(answer.text, /ECONN|postgres|127\.0\.0\.1|timeout|timed out|terminat/i);
   }
 
+  /** A 503 that says to try again, and why in a word. */
+  function assertShed(answer: Answer, code: 'overloaded' | 'too_slow'): void {
+    assert.deepEqual([answer.status, answer.json.code], [503, code], answer.text);
+    assertErrorShape(answer);
+    assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+  }
+
   /** Does some work that may not take longer than the limits. */
   async function bounded<T>(work: Promise<T>): Promise<T> {
     const began = performance.now();
@@ -108,7 +115,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     assert.ok(await isServed());
     await holdingLeads(async () => {
       const began = performance.now();
-      assertFailed(await bounded(service.call('GET /api/v1/leads', { key })));
+      assertShed(await bounded(service.call('GET /api/v1/leads', { key })), 'too_slow');
       const took = performance.now() - began;
       assert.ok(took >= Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) - 100, `${took} ms`);
       // The server has ended it too: nothing still waits.
@@ -122,12 +129,10 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     assert.ok(await isServed());
   });
 
-  test('no connection left in the pool: a bounded wait, an error, then fine', async () => {
+  test('no connection left for lists: a bounded wait, 503, then fine; all else is served meanwhile', async () => {
     assert.ok(await isServed());
     await holdingLeads(async () => {
-      const locked = Array.from({ length: Number(limits.DATABASE_POOL) }, () =>
-        service.call('GET /api/v1/leads', { key }),
-      );
+      const locked = service.call('GET /api/v1/leads', { key });
       await until(
         async () => {
           const { rows } = await connected(url, (client) =>
@@ -135,17 +140,19 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
               `select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`,
             ),
           );
-          return rows[0]?.count === locked.length;
+          return rows[0]?.count === 1;
         },
-        'both connections to wait',
+        'the connection for lists to wait',
         1_400,
       );
       const others = Array.from({ length: 20 }, () => service.call('GET /api/v1/accounts', { key }));
+      const made = await service.call('POST /api/v1/accounts', { key, body: { name: 'meanwhile' } });
+      assert.equal(made.status, 201, 'what is not a list has connections of its own');
       const answers = await bounded(Promise.all(others));
       const failed = answers.filter(({ status }) => status !== 200);
       assert.ok(failed.length > 0, 'there was no connection for them');
-      for (const answer of failed) assertFailed(answer);
-      for (const answer of await bounded(Promise.all(locked))) assertFailed(answer);
+      for (const answer of failed) assertShed(answer, 'overloaded');
+      assertShed(await bounded(locked), 'too_slow');
     });
     await until(isServed, 'serve again', boundMs);
     for (const answer of await Promise.all(

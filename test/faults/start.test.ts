@@ -14,9 +14,11 @@ import {
   contents,
   crm,
   crmJson,
+  crmTable,
   type Environment,
   emptyStorage,
   listening,
+  migratedStorage,
   rows,
   type Storage,
   serve,
@@ -28,12 +30,12 @@ import { opened } from '../support/wire.ts';
 const names = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
 const migrations = readdirSync(readConfig({}).migrations).filter((file) => /^Migration.*\.ts$/.test(file));
 
-/** Gives each test of a suite an empty database. */
-function withStorage(driver: Driver, more: Environment = {}) {
+/** Gives each test of a suite a database: an empty one, or one that has its tables already. */
+function withStorage(driver: Driver, more: Environment = {}, make = emptyStorage) {
   const made: Storage[] = [];
   after(() => Promise.all(made.map((storage) => storage.remove())));
   return async () => {
-    const storage = await emptyStorage(driver);
+    const storage = await make(driver);
     made.push(storage);
     return { ...storage, environment: { ...storage.environment, ...more } };
   };
@@ -50,6 +52,7 @@ for (const driver of drivers) {
   describe(`first and later starts (${driver})`, { concurrency: 1 }, () => {
     const migrating: Environment = driver === 'postgresql' ? { MIGRATE_ON_START: 'true' } : {};
     const storageOf = withStorage(driver, migrating);
+    const withTables = withStorage(driver, {}, migratedStorage);
 
     test('--json: login and key once, five resources of more than one page; later starts keep all', async () => {
       const { environment } = await storageOf();
@@ -86,7 +89,7 @@ for (const driver of drivers) {
     });
 
     test('text: address, login, key and a curl line that works; later starts print the address alone', async () => {
-      const { environment } = await storageOf();
+      const { environment } = await withTables();
       const run = async () => {
         const service = start(['serve'], { ...environment, PORT: '0' });
         // The curl line comes last, in one write with the rest.
@@ -120,7 +123,7 @@ for (const driver of drivers) {
     });
 
     test('SIGTERM: a request in flight is answered, new ones are not taken, exit code 0', async () => {
-      const { environment } = await storageOf();
+      const { environment } = await withTables();
       const service = await serve(environment);
       const key = String(service.printed.key);
       const body = JSON.stringify({ last_name: 'in flight' });
@@ -150,6 +153,7 @@ for (const driver of drivers) {
 
 describe('refused starts', { concurrency: 2 }, () => {
   const embedded = withStorage('embedded');
+  const withTables = withStorage('embedded', {}, migratedStorage);
   const postgres = withStorage('postgresql');
   const silent: Server = createServer();
   before(() => new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve)));
@@ -157,7 +161,7 @@ describe('refused starts', { concurrency: 2 }, () => {
   const portOf = (server: Server) => String((server.address() as { port: number }).port);
 
   test('a taken port: one line; the free one after it is a first start', async () => {
-    const { environment } = await embedded();
+    const { environment } = await withTables();
     const port = portOf(silent);
     const refused = await crm(['serve', '--json'], { ...environment, PORT: port });
     assertRefused(refused, `port ${port} on 127.0.0.1 is taken; choose another with PORT`);
@@ -168,7 +172,7 @@ describe('refused starts', { concurrency: 2 }, () => {
   });
 
   test('a data folder in use: one line, also for other commands', async () => {
-    const { environment, folder } = await embedded();
+    const { environment, folder } = await withTables();
     const service = await serve(environment);
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
     assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }), message);
@@ -179,7 +183,7 @@ describe('refused starts', { concurrency: 2 }, () => {
   });
 
   test('migrations may lie in any folder', async () => {
-    const { environment } = await embedded();
+    const { environment } = await withTables();
     const elsewhere = temporaryFolder();
     try {
       cpSync(join(import.meta.dirname, '../../migrations'), elsewhere.path, { recursive: true });
@@ -196,7 +200,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     ['no YAML', 'records: [\n'],
   ] as const) {
     test(`a sample that is ${what} is told with its place, and nothing is made`, async () => {
-      const { environment } = await embedded();
+      const { environment } = await withTables();
       const samples = temporaryFolder();
       try {
         writeFileSync(join(samples.path, 'accounts.yaml'), text);
@@ -245,26 +249,31 @@ describe('refused starts', { concurrency: 2 }, () => {
     });
   }
 
-  for (const [name, values] of Object.entries({
-    PORT: ['http', '-1', '65536', '3000.5'],
-    DATABASE_URL: ['mysql://127.0.0.1/crm', '127.0.0.1:5432'],
-    MIGRATE_ON_START: ['yes'],
-    KEY_PREFIX: ['CRM_', 'crm'],
-    DATABASE_POOL: ['0'],
-    DATABASE_STATEMENT_TIMEOUT_MS: ['5s'],
-    AUTH_SECRETS: ['short'],
-    LOG_LEVEL: ['loud'],
-  })) {
-    test(`${name} of a value that it cannot have`, async () => {
-      const { expected } = settings[name as keyof typeof settings];
-      for (const value of values) {
-        const { folder } = await embedded();
-        const refused = await crm(['serve', '--json'], { PORT: '0', DATA_DIR: folder, [name]: value });
-        assertRefused(refused, `${name} must be ${expected}`);
-        assert.ok(!existsSync(folder), 'nothing is made');
-      }
-    });
-  }
+  describe('values that a setting cannot have', () => {
+    const temporary = temporaryFolder();
+    const folder = join(temporary.path, 'data');
+    after(temporary.remove);
+    const wrong = {
+      PORT: ['http', '-1', '65536', '3000.5'],
+      DATABASE_URL: ['mysql://127.0.0.1/crm', '127.0.0.1:5432'],
+      MIGRATE_ON_START: ['yes'],
+      KEY_PREFIX: ['CRM_', 'crm'],
+      DATABASE_POOL: ['0'],
+      DATABASE_STATEMENT_TIMEOUT_MS: ['5s'],
+      AUTH_SECRETS: ['short'],
+      LOG_LEVEL: ['loud'],
+    };
+    crmTable(
+      Object.entries(wrong).flatMap(([name, values]) =>
+        values.map((value) => [`${name}=${value}: refused, and nothing is made`, { name, value }] as const),
+      ),
+      ({ name, value }) => [['serve', '--json'], { PORT: '0', DATA_DIR: folder, [name]: value }],
+      (outcome, { name }) => {
+        assertRefused(outcome, `${name} must be ${settings[name as keyof typeof settings].expected}`);
+        assert.ok(!existsSync(folder));
+      },
+    );
+  });
 
   test('broken YAML: file, line and column; nothing is made', async () => {
     const { folder } = await embedded();

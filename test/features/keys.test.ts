@@ -22,6 +22,7 @@ import {
   soonerThan,
   told,
 } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import {
   definitions,
   hasBody,
@@ -179,10 +180,16 @@ onBothDrivers('API keys', (instance) => {
       );
     });
     test('expiring', async () => {
-      const expiresAt = new Date(Date.now() + 1500);
-      const { key } = await organization.makeKey({ expiresAt });
+      const { key, id } = await organization.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
       await becomes(key, 200, 401, async () => {
-        await soonerThan(3000, async () => Date.now() >= expiresAt.getTime());
+        // Sooner than anybody could ask, and later than what is remembered of the key is asked for again.
+        const expiresAt = new Date(Date.now() + 1500);
+        await platform(instance().database)
+          .updateTable('crm_api_keys')
+          .set({ expires_at: expiresAt })
+          .where('id', '=', id)
+          .execute();
+        await until(() => Date.now() >= expiresAt.getTime(), 'the end');
       });
     });
     for (const [name, from, to, before, status] of [
@@ -268,7 +275,7 @@ onBothDrivers('API keys', (instance) => {
           assert.equal(await status(nothing), 403);
           if (hasBody(operation)) assert.equal(await status(organization.key), 400);
           else if (operation.one) assert.equal(await status(organization.key), 404);
-          else if (definition.sort.selectable) assert.equal(await status(organization.key), 400);
+          else if (definition.sort.choices.size > 0) assert.equal(await status(organization.key), 400);
         }
       }
       const reference = definition.fields.find(({ to, readOnly }) => to !== undefined && !readOnly);

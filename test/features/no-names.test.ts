@@ -31,6 +31,7 @@ const allowed: Readonly<Record<string, string>> = {
   state: 'an English word',
   address: 'a network address, an e-mail address of a user',
   email: "a column of the platform's users",
+  subject: 'of a mail',
 };
 
 /** `case` is a keyword of JavaScript and, before "when", of SQL, and letters have one; all else is the resource. */

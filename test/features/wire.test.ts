@@ -64,7 +64,9 @@ describe('The wire', { concurrency: 1 }, () => {
     const late = setTimeout(socket.close, 20_000);
     await socket.ended;
     clearTimeout(late);
-    return replies(socket.text(), isHead);
+    const all = replies(socket.text(), isHead);
+    for (const { headers } of all) assert.equal(headers['x-content-type-options'], 'nosniff');
+    return all;
   }
 
   function assertError({ status, headers, body }: Reply, expected: number): void {
@@ -100,6 +102,9 @@ describe('The wire', { concurrency: 1 }, () => {
       `${head(post, json, 'Transfer-Encoding: chunked, gzip')}${chunk(lead)}0${crlf}${crlf}`,
     'a chunk size of letters': () => `${head(post, json, 'Transfer-Encoding: chunked')}zz${crlf}${lead}`,
     'no Host': () => [list, `Authorization: Bearer ${organization.key}`, '', ''].join(crlf),
+    'two Host headers': () => head(list, 'Host: elsewhere', close),
+    'two equal Host headers': () => head(list, 'host: crm', close),
+    'two Host headers of HTTP/1.0': () => head('GET /api/v1/leads HTTP/1.0', 'HOST: crm'),
     garbage: () => Uint8Array.from({ length: 500 }, (_, index) => (index * 73) % 256),
     'TLS to a plain port': () => Buffer.from('16030100c8010000c40303', 'hex'),
     'a line of blanks': () => `   ${crlf}${crlf}`,
@@ -267,6 +272,22 @@ describe('The wire', { concurrency: 1 }, () => {
     await first.ended;
     assert.equal(replies(first.text())[0]?.status, 200);
     for (const socket of slow) socket.close();
+  });
+
+  test('a head that stops half-way → 408 within the time that heads have', async () => {
+    const { server } = instance.app;
+    const { headersTimeout } = server;
+    server.headersTimeout = 500;
+    try {
+      const start = performance.now();
+      const [answer] = await exchanged(`${list}${crlf}Host: cr`);
+      assert.ok(answer);
+      assertError(answer, 408);
+      // Node's own default looks every 30 s only.
+      assert.ok(performance.now() - start < 10_000);
+    } finally {
+      server.headersTimeout = headersTimeout;
+    }
   });
 
   test('many requests in one packet are answered in order', async () => {

@@ -6,7 +6,7 @@ import { checkSources } from '../../engine/definition/index.ts';
 import { everyType, line, looseFields, needs, referring, textual, types } from '../support/every-type.ts';
 
 describe('field types by themselves', () => {
-  const resources = compile(checkSources(everyType), '/api', false);
+  const resources = compile(checkSources(everyType), '/api', []);
   const loose = resources.find((resource) => resource.name === 'loose');
 
   for (const [name, type] of types) {
@@ -30,13 +30,14 @@ describe('field types by themselves', () => {
 
     test(`${name}: the body rules accept its examples`, () => {
       for (const field of [`n_${name}`, `p_${name}`, `c_${name}`]) {
-        for (const example of type.examples) assert.deepEqual(loose?.body.judge({ [field]: example }), []);
+        for (const example of type.examples)
+          assert.deepEqual(loose?.context.body.validate({ [field]: example }), []);
       }
     });
 
     test(`${name}: is offered by sort exactly if it can be sorted by`, () => {
       const field = type.columns === undefined ? `c_${name}` : `n_${name}`;
-      assert.equal(loose?.sortable.has(field), type.order !== undefined);
+      assert.equal(loose?.definition.sort.choices.has(field), type.order !== undefined);
     });
 
     test(`${name}: YAML may ask for the abilities that it has, and for no other`, () => {

@@ -3,8 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
-import { pageSize, type Resource } from '../../engine/compile/index.ts';
-import type { Field } from '../../engine/definition/index.ts';
+import type { Resource } from '../../engine/compile/index.ts';
+import type { ResourceDefinition } from '../../engine/definition/index.ts';
+import type { Field } from '../../engine/fields/index.ts';
+import { pageSize } from '../../engine/query/index.ts';
 import { everyType, valuesOf } from '../support/every-type.ts';
 import { type Instance, onBothDrivers, sourcesWith } from '../support/instance.ts';
 import {
@@ -43,6 +45,10 @@ const rowsOf = ({ definition }: Resource) =>
     { requiredKeys: [] },
   );
 
+/** What `?sort=` may name; any field where it is ignored. */
+const choicesOf = ({ sort }: ResourceDefinition) =>
+  sort.choices.size === 0 ? ['id'] : [...sort.choices.keys()];
+
 /** What may be asked of a list. */
 interface Ask {
   readonly sort: string | undefined;
@@ -51,15 +57,15 @@ interface Ask {
   readonly filters: readonly { readonly field: string; readonly places: readonly number[] }[];
 }
 
-const asks = ({ definition, sortable }: Resource): Arbitrary<Ask> =>
+const asks = ({ definition }: Resource): Arbitrary<Ask> =>
   fc.record({
-    sort: fc.option(fc.constantFrom(...sortable.keys(), ...(sortable.size === 0 ? ['id'] : [])), {
+    sort: fc.option(fc.constantFrom(...choicesOf(definition)), {
       nil: undefined,
     }),
     dir: fc.constantFrom('asc', 'desc', undefined),
     filters: fc.array(
       fc.record({
-        field: fc.constantFrom('none', ...definition.filters.map(({ name }) => name)),
+        field: fc.constantFrom('none', ...definition.filters.map(({ field }) => field.name)),
         places: fc.array(fc.nat(), { minLength: 1, maxLength: 4 }),
       }),
       { maxLength: 2 },
@@ -68,16 +74,16 @@ const asks = ({ definition, sortable }: Resource): Arbitrary<Ask> =>
 
 /** The records that the list must have, in its order, and the query that asks for them. */
 function expected({ definition }: Resource, all: readonly ExactRecord[], ask: Ask) {
-  const selectable = definition.sort.selectable;
-  const by = definition.fields.find(({ name }) => selectable && name === ask.sort) ?? definition.sort.by;
+  const selectable = definition.sort.choices.size > 0;
+  const by = definition.fields.find(({ name }) => selectable && name === ask.sort) ?? definition.sort.field;
   const direction =
-    (selectable ? ask.dir : undefined) ?? (by === definition.sort.by ? definition.sort.direction : 'asc');
+    (selectable ? ask.dir : undefined) ?? (by === definition.sort.field ? definition.sort.direction : 'asc');
   const query = new URLSearchParams();
   if (ask.sort !== undefined) query.set('sort', ask.sort);
   if (ask.dir !== undefined) query.set('dir', ask.dir);
   const wanted = new Map<Field, Exact[]>();
   for (const { field: name, places } of ask.filters) {
-    const field = definition.filters.find((one) => one.name === name);
+    const field = definition.filters.find((one) => one.field.name === name)?.field;
     for (const place of places) {
       const value = all[place % Math.max(all.length, 1)]?.[name] ?? null;
       // Null cannot be filtered by, and an empty value is no filter.

@@ -31,7 +31,7 @@ describe('forms of the setup screens', () => {
     for (const page of ['profiles', 'integrations', 'deliveries']) {
       for (const { action } of formsOf(await admin.get(`/setup/o/acme/${page}`))) seen.add(action);
     }
-    const known = formNames.filter((form) => !/login|invite\/$|end-session/.test(form));
+    const known = formNames.filter((form) => !/login|(invite|reset)\/$|end-session/.test(form));
     assert.deepEqual([...seen].filter((each) => !each.includes('end-session')).sort(), known.sort());
   });
 

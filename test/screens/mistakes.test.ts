@@ -20,7 +20,7 @@ const unusable = 'this invitation cannot be used: the code is wrong, it has expi
 const badName = 'the name must have 1 to 200 characters';
 const lastOne = 'this is the last administrator: make another member one first';
 const gone = 'that does not exist any more';
-const shortPassword = 'a password has 8 to 1,000 characters';
+const shortPassword = 'a password has 8 to 256 characters';
 
 /** What is sent where, and by whom; acme's administrator where nobody is named. */
 interface Attempt {
@@ -160,7 +160,7 @@ describe('mistakes on the setup screens', () => {
     'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
     'invitation: a known person without their password': [
       () => accept(({ email }) => makePerson(instance, [], { email })),
-      '{email} is known here already: give the password that goes with it',
+      '{email} is known here already: enter its password',
     ],
     'invitation: a member by now': [
       () =>
@@ -211,7 +211,7 @@ describe('mistakes on the setup screens', () => {
       ['', 'nobody', 'a b@c.example', 'a@b@c', '@', `${long}@c.example`, 'a\0@c.example'].map(
         (email): [string, [() => Attempt, string]] => [
           `member: invited as ${JSON.stringify(email.slice(0, 20))}`,
-          [() => at('members', 'invite', { email, profile: readOnly }), 'that is no e-mail address'],
+          [() => at('members', 'invite', { email, profile: readOnly }), 'that is not an e-mail address'],
         ],
       ),
     ),

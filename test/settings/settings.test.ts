@@ -8,7 +8,7 @@ import { YamlError } from '../../engine/yaml/index.ts';
 import { defaults, parseSettings, readSettings, type Settings } from '../../webhooks/settings/index.ts';
 import { type SettingsFile, settingsFile } from '../support/partners.ts';
 import {
-  emptyStorage,
+  migratedStorage,
   project,
   type Service,
   type Storage,
@@ -20,15 +20,17 @@ import {
 const parse = (text: string, environment: Record<string, string> = {}): Settings =>
   parseSettings({ file: 'config.yaml', text }, environment);
 const set = {
-  INBOUND_SECRET: 'inbound',
-  BOOKING_FORMS_WHATSAPP_TOKEN: 'booking',
+  INBOUND_SECRET: 'the-secret-of-inbound',
+  BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking',
   PUBLIC_URL: 'https://crm.example',
+  MAIL_FROM: 'CRM <crm@people.example>',
+  SMTP_URL: 'smtps://crm:secret@mail.example',
 };
 
 /** The lines told of a file; none where it is right. */
-function told(text: string): string[] {
+function told(text: string, environment: Record<string, string> = {}): string[] {
   try {
-    parse(text);
+    parse(text, environment);
     return [];
   } catch (error) {
     assert.ok(error instanceof YamlError, String(error));
@@ -55,17 +57,23 @@ describe('what the file says', () => {
   });
 
   const single: readonly [string, (settings: Settings) => unknown, unknown][] = [
-    ['inbox: { attempts: 3 }', ({ inbox }) => inbox, { attempts: 3 }],
+    ['inbox: { attempts: 3 }', ({ inbox }) => inbox, { ...defaults.inbox, attempts: 3 }],
+    ['inbox: { max_waiting: 9 }', ({ inbox }) => inbox, { ...defaults.inbox, max_waiting: 9 }],
+    [
+      'retention: { inbox_dead_days: 8 }',
+      ({ retention }) => retention,
+      { ...defaults.retention, inbox_dead_days: 8 },
+    ],
     ['graph: { version: v1.0 }', ({ graph }) => graph, { ...defaults.graph, version: 'v1.0' }],
     [
       'partners: { booking_forms_whatsapp: { organization: clinic } }',
       ({ partners }) => partners.booking_forms_whatsapp,
-      { secrets: ['booking'], organization: 'clinic' },
+      { secrets: ['the-token-of-booking'], organization: 'clinic' },
     ],
     [
-      'partners: { inbound_leads: { secrets: [a, "${INBOUND_SECRET}"] } }',
+      'partners: { inbound_leads: { secrets: [written-in-the-file, "${INBOUND_SECRET}"] } }',
       ({ partners }) => partners.inbound_leads.secrets,
-      ['a', 'inbound'],
+      ['written-in-the-file', 'the-secret-of-inbound'],
     ],
     ['messaging: {}', ({ messaging }) => messaging, {}],
     ['public_url: "https://other.example/"', ({ public_url }) => public_url, 'https://other.example/'],
@@ -83,8 +91,11 @@ describe('what the file says', () => {
   test('variables: unset and blank secrets are none, several are joined, names of prototypes are none', () => {
     const secrets = ['${A}', '${UNSET}', '${BLANK}', '', ' ', 'x${A}${B}', '${toString}', '${__proto__}'];
     const text = JSON.stringify({ partners: { inbound_leads: { secrets } } });
-    const settings = parse(text, { A: 'one', B: '${A}', BLANK: ' \t' });
-    assert.deepEqual(settings.partners.inbound_leads.secrets, ['one', 'xone${A}']);
+    const settings = parse(text, { A: 'one and some more', B: '${A}', BLANK: ' \t' });
+    assert.deepEqual(settings.partners.inbound_leads.secrets, [
+      'one and some more',
+      'xone and some more${A}',
+    ]);
     assert.ok(Object.isFrozen(settings.partners.inbound_leads.secrets));
   });
 });
@@ -95,7 +106,7 @@ const customer = (...lines: string[]): string =>
     '  payments:',
     '    acme:',
     '      organization: demo',
-    '      verify: { header: X-Key, secrets: [a] }',
+    '      verify: { header: X-Key, secrets: [long-enough-to-be-one] }',
     ...lines.map((line) => `      ${line}`),
   ].join('\n');
 const lead = 'lead: { email: "{{email}}" }';
@@ -117,6 +128,19 @@ describe('every mistake with its place', () => {
     ['partners:\n  inbound_leads: { secret: [a] }', '2:20  unknown key "secret". Did you mean "secrets"?'],
     ['partners:\n  inbound_leads: { secrets: a }', '2:29  secrets must be array'],
     ['partners:\n  inbound_leads: { secrets: [1] }', '2:30  item 1 of secrets must be string'],
+    [
+      'partners:\n  inbound_leads: { secrets: ["", short, just-sixteen-chr, fifteen-letters] }',
+      '2:34  item 2 of secrets must have at least 16 characters',
+      '2:59  item 4 of secrets must have at least 16 characters',
+    ],
+    [
+      'partners:\n  booking_forms_whatsapp: { secrets: ["  blanks do not count  ", "   short        "] }',
+      '2:66  item 2 of secrets must have at least 16 characters',
+    ],
+    [
+      customer(lead).replace('long-enough-to-be-one', 'short'),
+      '5:42  item 1 of secrets must have at least 16 characters',
+    ],
     [
       'partners:\n  inbound_leads: { secrets: ["${}", "${A B}", "${OK}"] }',
       '2:30  "${}" names no environment variable',
@@ -140,8 +164,8 @@ describe('every mistake with its place', () => {
     [customer(), '3:5  give at least one of lead.id, lead.email and lead.phone, or no lead can be found'],
     [customer(lead, 'opportunty: {}'), '7:7  unknown key "opportunty". Did you mean "opportunity"?'],
     [
-      customer(lead).replace('[a]', '[a], scheme: strip'),
-      '5:54  scheme must be one of key, hmac-sha256-hex, hmac-sha256-base64, stripe. Did you mean "stripe"?',
+      customer(lead).replace('-one]', '-one], scheme: strip'),
+      '5:74  scheme must be one of key, hmac-sha256-hex, hmac-sha256-base64, stripe. Did you mean "stripe"?',
     ],
     [customer(lead).replace('X-Key', 'X Key'), '5:25  header must be the name of a header'],
     [customer(lead).replace('acme', 'Acme'), '3:5  "Acme" must be lower-case letters, digits and "-"'],
@@ -175,6 +199,16 @@ describe('every mistake with its place', () => {
     );
   });
 
+  test('a secret from the environment that is too short is named, also where the file says nothing of it', () => {
+    const short = { INBOUND_SECRET: 'hunter2', BOOKING_FORMS_WHATSAPP_TOKEN: 'hunter2', KEY: 'hunter2' };
+    const file = 'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET}", "${KEY}${KEY}"] }';
+    assert.deepEqual(told(file, short), [
+      'config.yaml:2:3  ${BOOKING_FORMS_WHATSAPP_TOKEN} must have at least 16 characters',
+      'config.yaml:2:30  ${INBOUND_SECRET} must have at least 16 characters',
+      'config.yaml:2:51  item 2 of secrets must have at least 16 characters',
+    ]);
+  });
+
   for (const text of [
     '['.repeat(20_000),
     'a: {'.repeat(20_000),
@@ -196,13 +230,13 @@ describe('a running service follows its file', () => {
   let file: SettingsFile;
   let service: Service;
   before(async () => {
-    storage = await emptyStorage('embedded');
-    file = settingsFile(withSecret('zero-secret'));
+    storage = await migratedStorage('embedded');
+    file = settingsFile(withSecret('zero-partner-secret'));
     service = await serve({
       ...storage.environment,
       ...file.environment,
       LOG_LEVEL: 'info',
-      FROM_ENV: 'env-secret',
+      FROM_ENV: 'env-partner-secret',
     });
   });
   after(async () => {
@@ -221,8 +255,8 @@ describe('a running service follows its file', () => {
     until(async () => (await status(secret)) === expected, `answer ${expected} to ${secret}`);
   const times = (text: string) => service.stderr().split(text).length - 1;
   beforeEach(async () => {
-    file.write(withSecret('zero-secret'));
-    await becomes('zero-secret', 400);
+    file.write(withSecret('zero-partner-secret'));
+    await becomes('zero-partner-secret', 400);
   });
   // Whatever happened, nothing of it is in the log.
   afterEach(() => assert.doesNotMatch(service.stderr(), /[a-z]+-secret/));
@@ -233,33 +267,33 @@ describe('a running service follows its file', () => {
   ];
   for (const [name, change] of ways) {
     test(`${name}: noticed; a broken one refused with its place while the old stays; then a right one`, async () => {
-      change(withSecret('one-secret', 'zero-secret'));
-      await becomes('one-secret', 400);
-      assert.equal(await status('zero-secret'), 400, 'both for a while');
-      change(withSecret('one-secret'));
-      await becomes('zero-secret', 401);
+      change(withSecret('one-partner-secret', 'zero-partner-secret'));
+      await becomes('one-partner-secret', 400);
+      assert.equal(await status('zero-partner-secret'), 400, 'both for a while');
+      change(withSecret('one-partner-secret'));
+      await becomes('zero-partner-secret', 401);
 
       const refused = times('refused a change');
-      change('partners:\n  inbound_leads: { secret: [broken-secret] }');
+      change('partners:\n  inbound_leads: { secret: [broken-partner-secret] }');
       await until(() => times('refused a change') > refused, 'refuse the broken file');
       assert.match(
         service.stderr(),
         /config\.yaml:2:20 {2}unknown key \\"secret\\"\. Did you mean \\"secrets\\"\?/,
       );
-      assert.equal(await status('one-secret'), 400);
-      assert.equal(await status('broken-secret'), 401);
+      assert.equal(await status('one-partner-secret'), 400);
+      assert.equal(await status('broken-partner-secret'), 401);
 
-      change(withSecret('two-secret'));
-      await becomes('two-secret', 400);
-      assert.equal(await status('one-secret'), 401);
+      change(withSecret('two-partner-secret'));
+      await becomes('two-partner-secret', 400);
+      assert.equal(await status('one-partner-secret'), 401);
     });
   }
 
   test('switched off and on, with a secret from the environment', async () => {
     file.write(withSecret('${NOT_SET}'));
-    await becomes('zero-secret', 501);
+    await becomes('zero-partner-secret', 501);
     file.write(withSecret('${FROM_ENV}'));
-    await becomes('env-secret', 400);
+    await becomes('env-partner-secret', 400);
   });
 
   test('removed: what was in force stays, and a new file is taken', async () => {
@@ -267,31 +301,34 @@ describe('a running service follows its file', () => {
     renameSync(file.path, `${file.path}.old`);
     await until(() => times('refused a change') > refused, 'log that it is gone');
     assert.match(service.stderr(), /cannot read .*config\.yaml: ENOENT/);
-    assert.equal(await status('zero-secret'), 400);
-    file.replace(withSecret('three-secret'));
-    await becomes('three-secret', 400);
+    assert.equal(await status('zero-partner-secret'), 400);
+    file.replace(withSecret('three-partner-secret'));
+    await becomes('three-partner-secret', 400);
   });
 
   test('a hundred quick writes: the last one counts', async () => {
     for (let index = 0; index < 100; index++)
-      file.write(index % 2 === 0 ? 'x: [' : withSecret(`s${index}-secret`));
-    await becomes('s99-secret', 400);
+      file.write(index % 2 === 0 ? 'x: [' : withSecret(`s${index}-partner-secret`));
+    await becomes('s99-partner-secret', 400);
   });
 
   test('SIGHUP reads it, also where nothing tells of changes', async () => {
     const taken = times('took over');
     service.signal('SIGHUP');
     await until(() => times('took over') > taken, 'read it again');
-    assert.equal(await status('zero-secret'), 400);
+    assert.equal(await status('zero-partner-secret'), 400);
   });
 });
 
+const secretOf = (name: string) => `the-secret-that-is-${name}`;
+
 test('a link that is turned elsewhere, as Kubernetes does it, is noticed', async () => {
-  const storage = await emptyStorage('embedded');
+  const storage = await migratedStorage('embedded');
   const file = settingsFile('');
   const folder = join(dirname(file.path), 'mounted');
   for (const name of ['a', 'b']) mkdirSync(join(folder, name), { recursive: true });
-  const inside = (name: string) => settingsFile({ partners: { inbound_leads: { secrets: [name] } } }).path;
+  const inside = (name: string) =>
+    settingsFile({ partners: { inbound_leads: { secrets: [secretOf(name)] } } }).path;
   symlinkSync(inside('first'), join(folder, 'a/config.yaml'));
   symlinkSync(inside('second'), join(folder, 'b/config.yaml'));
   symlinkSync('a', join(folder, '..data'));
@@ -299,7 +336,7 @@ test('a link that is turned elsewhere, as Kubernetes does it, is noticed', async
   const service = await serve({ ...storage.environment, CRM_CONFIG: join(folder, 'config.yaml') });
   try {
     const opens = async (secret: string) => {
-      const headers = { 'x-inbound-secret': secret };
+      const headers = { 'x-inbound-secret': secretOf(secret) };
       return (await service.call('POST /webhooks/inbound-leads', { body: {}, headers })).status === 400;
     };
     assert.ok(await opens('first'));
@@ -313,7 +350,7 @@ test('a link that is turned elsewhere, as Kubernetes does it, is noticed', async
 });
 
 test('a service with a broken file does not start and says why', async () => {
-  const storage = await emptyStorage('embedded');
+  const storage = await migratedStorage('embedded');
   const file = settingsFile('inbox: { attempts: many }');
   const { code, stdout, stderr } = await start(['serve'], { ...storage.environment, ...file.environment })
     .ended;

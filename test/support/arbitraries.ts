@@ -1,7 +1,7 @@
 // Generators for property tests (fast-check). JSON is made as text, so that it holds numbers that JavaScript cannot.
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/index.ts';
-import type { Field } from '../../engine/definition/index.ts';
+import type { Field } from '../../engine/fields/index.ts';
 import { valuesOf, wrongValues } from './every-type.ts';
 import { objectText } from './reading.ts';
 

@@ -8,6 +8,8 @@ export const publicUrl = 'https://crm.example';
 export interface Sends {
   readonly provider: string;
   readonly type: string;
+  /** Bytes of a delivery that is taken, and of one that is not. */
+  readonly sizes: readonly [taken: number, refused: number];
   readonly handshake: boolean;
   /** A delivery of one event; a message where the provider has messages. */
   readonly body: (id: string, said?: string) => string;
@@ -22,13 +24,14 @@ export interface Sends {
 const json = 'application/json';
 const meta = {
   type: json,
+  sizes: [3_000_000, 4 * 1024 * 1024],
   handshake: true,
   headers: ({ secret }: Pick<Added, 'secret'>, raw: string) => ({
     'x-hub-signature-256': metaSignature(secret, raw),
   }),
   reply: { type: /^text\/plain/, body: 'EVENT_RECEIVED' },
   eventId: (id: string) => id,
-};
+} as const;
 const messaging = (object: string, id: string, said: string) =>
   JSON.stringify({
     object,
@@ -105,6 +108,7 @@ export const providers: readonly Sends[] = [
   {
     provider: 'telegram',
     type: json,
+    sizes: [1_000_000, 1024 * 1024],
     handshake: false,
     body: (id, said = 'Hello') =>
       `{"update_id":${id},"message":{"message_id":5,"from":{"id":7001,"first_name":"Ann"},"chat":{"id":7001},"date":1767225600,"text":${JSON.stringify(said)}}}`,
@@ -116,6 +120,7 @@ export const providers: readonly Sends[] = [
   {
     provider: 'twilio',
     type: 'application/x-www-form-urlencoded',
+    sizes: [250_000, 256 * 1024],
     handshake: false,
     body: (id, said = 'Hello') => new URLSearchParams(twilioForm(id, said)).toString(),
     headers: ({ secret, path }, raw) => ({

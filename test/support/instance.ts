@@ -8,6 +8,7 @@ import { compile, type Resource } from '../../engine/compile/index.ts';
 import { type Config, readConfig } from '../../engine/config.ts';
 import { type Database, openDatabase } from '../../engine/database/index.ts';
 import { checkSources, readSources } from '../../engine/definition/index.ts';
+import { effects } from '../../engine/effects/index.ts';
 import {
   commandLine,
   createKey,
@@ -22,9 +23,14 @@ import { apiPrefix } from '../../engine/routes/openapi.ts';
 import { model } from '../../engine/schema/index.ts';
 import type { Source } from '../../engine/yaml/index.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
+import { type Content, copyFolder } from './templates.ts';
 
-export const drivers = ['embedded', 'postgresql'] as const;
-export type Driver = (typeof drivers)[number];
+export type Driver = 'embedded' | 'postgresql';
+
+/** Those that this run is about: both, or the one that the fast run names. */
+export const drivers = (['embedded', 'postgresql'] as const satisfies Driver[]).filter(
+  (driver) => (process.env.TEST_DRIVERS ?? driver) === driver,
+);
 
 /** An answer as a client sees it. */
 export interface Answer {
@@ -93,20 +99,30 @@ export async function startInstance(
   options: { sources?: readonly Source[]; environment?: Record<string, string> } = {},
 ): Promise<Instance> {
   const folder = temporaryFolder();
-  const { url: databaseUrl, drop } =
-    driver === 'postgresql'
-      ? await makeDatabase(await postgresServer())
-      : { url: undefined, drop: undefined };
-  const config = readConfig({
+  const environment = {
     PORT: '0',
-    DATA_DIR: folder.path,
+    DATA_DIR: join(folder.path, 'data'),
     LOG_LEVEL: 'fatal',
-    ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
     ...options.environment,
-  });
-  const resources = compile(checkSources(options.sources ?? (await sourcesWith())), apiPrefix, config.audit);
+  };
+  const sources = options.sources ?? (await sourcesWith());
+  const resources = compile(
+    checkSources(sources),
+    apiPrefix,
+    readConfig(environment).audit ? [effects.audit] : [],
+  );
+  const tables: Content = {
+    key: `tables of ${JSON.stringify(sources)}`,
+    fill: async (place) => {
+      const empty = await openDatabase(readConfig(place), model(resources));
+      await empty.orm.schema.create();
+      await empty.close();
+    },
+  };
+  const made = driver === 'postgresql' ? await makeDatabase(await postgresServer(), tables) : undefined;
+  if (driver === 'embedded') await copyFolder(tables, join(folder.path, 'data'));
+  const config = readConfig({ ...(made && { DATABASE_URL: made.url }), ...environment });
   const database = await openDatabase(config, model(resources));
-  await database.orm.schema.create();
   const app = await build(config, resources, database);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
@@ -121,7 +137,7 @@ export async function startInstance(
     close: async () => {
       await app.close();
       await database.close();
-      await drop?.();
+      await made?.drop();
       folder.remove();
     },
   };
@@ -157,7 +173,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
   const made = await transaction(database, async (tables) => {
     const id = await createOrganization(tables, by, slug, slug);
     const profile = await profileId(tables, id, 'administrator');
-    const { id: user } = await createUser(tables, by, {
+    const user = await createUser(tables, by, {
       email: `admin@${slug}.example`,
       organization: id,
       profile,

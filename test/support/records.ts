@@ -1,6 +1,7 @@
 // Records and requests made from the definitions, so that a test covers every field and resource that there is.
 import assert from 'node:assert/strict';
-import { checkSources, type Field, type ResourceDefinition } from '../../engine/definition/index.ts';
+import { checkSources, type ResourceDefinition } from '../../engine/definition/index.ts';
+import type { Field } from '../../engine/fields/index.ts';
 import { apiPrefix } from '../../engine/routes/openapi.ts';
 import { type Answer, type Instance, type Organization, sourcesWith } from './instance.ts';
 import { type ExactRecord, exactRecord, numberText, objectText } from './reading.ts';

@@ -61,9 +61,10 @@ async function check(scenario: Scenario, answer: Answer): Promise<void> {
 /** Every error is JSON with a text, and shows nothing of the inside. */
 export function assertErrorShape(answer: Answer): void {
   assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-  const { error, fields, request_id, ...more } = answer.json;
+  const { error, code, fields, request_id, ...more } = answer.json;
   assert.equal(typeof error, 'string');
   assert.deepEqual(Object.keys(more), []);
+  assert.ok(code === undefined || /^[a-z]+(_[a-z]+)*$/.test(String(code)));
   assert.ok(fields === undefined || Array.isArray(fields));
   assert.ok(request_id === undefined || answer.status >= 500);
   assert.doesNotMatch(answer.text, /select |insert |update "|\bat .*\.ts:|constraint|relation "/);

@@ -87,6 +87,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/login': async () => ({ ...administratorOf(acme) }),
     '/setup/logout': async () => ({}),
     '/setup/invite/': async () => ({}),
+    '/setup/reset/': async () => ({}),
     '/setup/me/end-session': async (own) => ({ id: (await logIn(instance, own)).session }),
     '/setup/me/logout-everywhere': async () => ({}),
     '/setup/me/password': async ({ password }) => ({
@@ -111,6 +112,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       profile: await optionOf(admin, members, 'read-only'),
     }),
     '/setup/o/acme/members/remove': async () => ({ id: await newMember() }),
+    '/setup/o/acme/members/reset': async () => ({ id: await newMember() }),
     '/setup/o/acme/profiles/create': async () => ({ name: fresh('profile') }),
     '/setup/o/acme/profiles/change': async () => ({ id: await newProfile(), grant: 'leads:list' }),
     '/setup/o/acme/profiles/delete': async () => ({ id: await newProfile() }),
@@ -128,6 +130,12 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/o/acme/deliveries/replay': async () => ({ id: (await newDelivery()).item }),
   };
   const ready: Screens['ready'] = async (form, own) => {
+    if (form === '/setup/reset/') {
+      const answer = await admin.submit(members, `${members}/reset`, { id: await newMember() });
+      const path = new URL(shownIn(answer, 'reset-link')).pathname;
+      const password = { new: 'one of their own', again: 'one of their own' };
+      return { page: path, action: path, fields: { code: shownIn(answer, 'reset-code'), ...password } };
+    }
     if (form === '/setup/invite/') {
       const { path, code } = await invitation();
       return { page: path, action: path, fields: { code, password: 'one of their own' } };
@@ -144,6 +152,7 @@ export const formNames = [
   '/setup/login',
   '/setup/logout',
   '/setup/invite/',
+  '/setup/reset/',
   '/setup/me/end-session',
   '/setup/me/logout-everywhere',
   '/setup/me/password',
@@ -154,6 +163,7 @@ export const formNames = [
   '/setup/o/acme/members/cancel',
   '/setup/o/acme/members/change',
   '/setup/o/acme/members/remove',
+  '/setup/o/acme/members/reset',
   '/setup/o/acme/profiles/create',
   '/setup/o/acme/profiles/change',
   '/setup/o/acme/profiles/delete',
@@ -165,4 +175,4 @@ export const formNames = [
 ] as const;
 export type FormName = (typeof formNames)[number];
 /** Whether a form is for people who are not logged in. */
-export const isOpen = (form: FormName): boolean => form === '/setup/login' || form === '/setup/invite/';
+export const isOpen = (form: FormName): boolean => /^\/setup\/(login$|invite\/|reset\/)/.test(form);

@@ -1,13 +1,12 @@
 // Watches what reaches the database, without a change of the engine.
-import type { Statement } from '../../engine/compile/index.ts';
-import type { Database } from '../../engine/database/index.ts';
+import type { Database, Runnable } from '../../engine/database/index.ts';
 
 /** Statements for records that a request makes, in their order. */
 export async function recordStatements(
   database: Database,
   work: () => Promise<unknown>,
-): Promise<readonly Statement[]> {
-  const made: Statement[] = [];
+): Promise<readonly Runnable[]> {
+  const made: Runnable[] = [];
   await replacingRun(
     database,
     (run) => (statement) => {
@@ -31,26 +30,5 @@ export async function replacingRun(
     await work();
   } finally {
     Object.assign(database, { run });
-  }
-}
-
-type Method = (...parameters: unknown[]) => unknown;
-
-/** How many times the database is used by whatever part of the service: connections taken, or messages sent. */
-export async function countUses(database: Database, work: () => Promise<unknown>): Promise<number> {
-  const client = (await database.orm.em.getConnection().getNativeClient()) as Record<string, Method>;
-  // Every query of a pg Pool takes a connection; every message to PGlite goes through this method.
-  const name = database.kind === 'postgresql' ? 'connect' : 'execProtocolRaw';
-  const original = client[name] as Method;
-  let uses = 0;
-  client[name] = function (...parameters) {
-    uses++;
-    return original.apply(this, parameters);
-  };
-  try {
-    await work();
-    return uses;
-  } finally {
-    client[name] = original;
   }
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { platform } from '../../engine/platform/index.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { settingsFile } from '../support/partners.ts';
 import { type Node, secondNode } from '../support/people.ts';
 import { type Behaviour, startProvider } from '../support/providers.ts';
@@ -10,7 +11,7 @@ import { assertErrorShape } from '../support/scenario.ts';
 
 const request = 'POST /api/booking-forms/whatsapp';
 const token = 'the-booking-token';
-const older = 'the-older-token';
+const older = 'the-older-booking-token';
 const accessToken = 'the-access-token';
 const timeoutMs = 1000;
 const provider = await startProvider();
@@ -38,11 +39,12 @@ onBothDrivers(
     let clinic: Organization;
     const nodes: Node[] = [];
     /** A node with other settings. */
-    const node = async (changed: object, change: Record<string, string> = {}) => {
+    const node = async (changed: object, change: Record<string, string> = {}, logLevel = 'fatal') => {
       const file = settingsFile({ ...settings, ...changed });
       const made = await secondNode(instance(), {
         settingsFile: file.path,
         environment: { ...variables, ...change },
+        logLevel,
       });
       nodes.push(made);
       return made;
@@ -293,6 +295,32 @@ onBothDrivers(
       assert.deepEqual(provider.asked, []);
       assert.equal((await messages())[0]?.provider_id, answer.json.message_id);
     });
+
+    const ways: Readonly<
+      Record<string, [sender: object, behaviour: Behaviour, status: number, lines: number]>
+    > = {
+      'the log sender': [{ sender: 'log' }, 'fine', 200, 2],
+      'a sender that sends': [settings.messaging.clinic, 'fine', 200, 0],
+      'a sender that is refused': [settings.messaging.clinic, 'failing', 502, 2],
+      'a sender that nobody answers': [settings.messaging.clinic, 'slow', 502, 2],
+    };
+    for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(ways)) {
+      test(`${name}: the log tells neither to whom, nor what, nor with which secret`, async () => {
+        const logging = await node({ messaging: { clinic: clinicSender } }, {}, 'trace');
+        provider.behave(behaviour);
+        const body = { to: '+4915550100777', message: 'a private text', name: 'Ann Private' };
+        const lines = await logged(async () => {
+          for (const more of [{}, { template: 'confirmation' }]) {
+            assert.equal((await post({ ...body, ...more }, token, logging)).status, status);
+          }
+        });
+        assert.equal(lines.length, count);
+        const text = JSON.stringify(lines);
+        for (const hidden of ['15550100777', 'private', 'Private', token, accessToken]) {
+          assert.ok(!text.includes(hidden), `${hidden} in ${text}`);
+        }
+      });
+    }
 
     test('other methods → 405', async () => {
       const answer = await instance().call('GET /api/booking-forms/whatsapp', { key: token });

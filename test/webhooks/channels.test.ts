@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { platform, sealing } from '../../engine/platform/index.ts';
 import { openIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
-import { providers, publicUrl, type Sends, twilioForm, whatsappBody } from '../support/channels.ts';
+import {
+  leadgenBody,
+  providers,
+  publicUrl,
+  type Sends,
+  twilioForm,
+  whatsappBody,
+} from '../support/channels.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   type Added,
@@ -60,7 +67,7 @@ onBothDrivers(
         .execute();
 
     for (const sends of providers) {
-      const { provider, handshake, type, body, headers, reply, from } = sends;
+      const { provider, handshake, type, sizes, body, headers, reply, from } = sends;
       describe(provider, () => {
         const ask = (query: Record<string, string>) =>
           instance().call(`GET ${of(provider).path}?${new URLSearchParams(query)}`);
@@ -171,11 +178,11 @@ onBothDrivers(
           assert.deepEqual(await stored(sends, id), []);
         });
 
-        test('3 MB are taken, more than 4 MiB are not', async () => {
+        test(`${sizes[0]} bytes are taken, more than ${sizes[1]} are not`, async () => {
           const id = freshId();
-          assert.equal((await right(sends, body(id, 'x'.repeat(3_000_000)))).status, 200);
+          assert.equal((await right(sends, body(id, 'x'.repeat(sizes[0])))).status, 200);
           assert.equal((await stored(sends, id)).length, 1);
-          const large = await right(sends, body(freshId(), 'x'.repeat(4 * 1024 * 1024)));
+          const large = await right(sends, body(freshId(), 'x'.repeat(sizes[1])));
           assert.equal(large.status, 413);
           assertErrorShape(large);
         });
@@ -404,6 +411,76 @@ onBothDrivers(
         );
         await node.close();
       }
+    });
+
+    describe('Twilio: a delivery needs all of its proofs', () => {
+      const json = '{"MessageSid":"SMjson"}';
+      const raw = () => new URLSearchParams(twilioForm(`SM${freshId()}`, 'x')).toString();
+      const bodies = {
+        'application/json': () => json,
+        'application/x-www-form-urlencoded': raw,
+      };
+      const digests = {
+        right: sha256,
+        'in capitals': (body: string) => sha256(body).toUpperCase(),
+        'of another body': () => sha256('another'),
+        empty: () => '',
+        absent: () => undefined,
+      };
+      const signatures = {
+        right: (url: string, secret: string) => twilioSignature(secret, url),
+        'by another secret': (url: string) => twilioSignature('another secret', url),
+        'of another address': (url: string, secret: string) => twilioSignature(secret, `${url}x`),
+        'of the address without the digest': (url: string, secret: string) =>
+          twilioSignature(secret, url.replace(/\?.*/, '')),
+        empty: () => '',
+        absent: () => undefined,
+      };
+      for (const [type, body] of Object.entries(bodies)) {
+        for (const [digest, digestOf] of Object.entries(digests)) {
+          for (const [signature, sign] of Object.entries(signatures)) {
+            const accepted = ['right', 'in capitals'].includes(digest) && signature === 'right';
+            test(`${type}: digest ${digest}, signature ${signature} → ${accepted ? 200 : 401}`, async () => {
+              const { path, secret, id } = of('twilio');
+              const bytes = body();
+              const sum = digestOf(bytes);
+              const url = sum === undefined ? path : `${path}?bodySHA256=${sum}`;
+              const given = sign(`${publicUrl}${url}`, secret);
+              const count = async () => (await inboxOf(instance(), { id })).length;
+              const before = await count();
+              const headers = given === undefined ? {} : { 'x-twilio-signature': given };
+              const call = { body: bytes, headers: { 'content-type': type, ...headers } };
+              const answer = await instance().call(`POST ${url}`, call);
+              assert.equal(answer.status, accepted ? 200 : 401, answer.text);
+              if (!accepted) assert.equal(await count(), before);
+            });
+          }
+        }
+      }
+
+      test('more parameters than Twilio sends are not even sorted', async () => {
+        const { path, secret } = of('twilio');
+        for (const [count, status] of [
+          [500, 200],
+          [501, 401],
+        ] as const) {
+          const form = Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, '1']));
+          const headers = {
+            'content-type': 'application/x-www-form-urlencoded',
+            'x-twilio-signature': twilioSignature(secret, `${publicUrl}${path}`, form),
+          };
+          const body = new URLSearchParams(form).toString();
+          assert.equal((await instance().call(`POST ${path}`, { body, headers })).status, status);
+        }
+      });
+    });
+
+    test('more events than a provider sends at once → 400, and none is stored', async () => {
+      const page = of('meta-lead-ads');
+      const before = (await inboxOf(instance(), page)).length;
+      const many = Array.from({ length: 2001 }, () => ({ leadgen: `"${freshId()}"` }));
+      assert.equal((await deliver(instance(), page, leadgenBody(...many))).status, 400);
+      assert.equal((await inboxOf(instance(), page)).length, before);
     });
 
     test('a signature in capitals is the same; another algorithm is none', async () => {

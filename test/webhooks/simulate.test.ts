@@ -13,7 +13,7 @@ import {
   crm,
   crmJson,
   type Environment,
-  emptyStorage,
+  migratedStorage,
   rowsApart,
   type Storage,
   serve,
@@ -30,14 +30,14 @@ const file = settingsFile(
   {
     partners: {
       inbound_leads: { secrets: ['${INBOUND_SECRET}'] },
-      booking_forms_whatsapp: { secrets: ['booking-secret'], organization },
+      booking_forms_whatsapp: { secrets: ['the-booking-secret'], organization },
       payments: { ...entries, off },
     },
     messaging: { [organization]: { sender: 'log' } },
     graph: { base_url: graph.url },
     public_url: publicUrl,
   },
-  { ...variables, INBOUND_SECRET: 'inbound secret', AUTH_SECRETS: 'x'.repeat(40), LOG_LEVEL: 'fatal' },
+  { ...variables, INBOUND_SECRET: 'the inbound secret', AUTH_SECRETS: 'x'.repeat(40), LOG_LEVEL: 'fatal' },
 );
 
 const channels = ['whatsapp', 'meta-lead-ads', 'messenger', 'instagram', 'telegram', 'twilio'];
@@ -93,9 +93,8 @@ for (const driver of drivers) {
       count(`select count(*)::text from crm_inbox where integration_id = ${added.get(provider)?.id}`);
 
     before(async () => {
-      storage = await emptyStorage(driver);
+      storage = await migratedStorage(driver);
       environment = { ...storage.environment, ...file.environment };
-      await crmJson(['migrate'], environment);
       const shop = String((await crmJson(['org', 'create', organization], environment)).id);
       const empty = String((await crmJson(['org', 'create', 'empty'], environment)).id);
       await onStored(environment, async (instance) => {
@@ -193,7 +192,12 @@ for (const driver of drivers) {
       assert.deepEqual([lead.answers, lead.arrived], [partner, known ? { leads: 1 } : null]);
       // A secret that only the service has.
       const { INBOUND_SECRET: _, ...without } = environment;
-      const given = await simulated('inbound-leads', without, [...url, '--secret-stdin'], 'inbound secret\n');
+      const given = await simulated(
+        'inbound-leads',
+        without,
+        [...url, '--secret-stdin'],
+        'the inbound secret\n',
+      );
       assert.deepEqual(given.answers, partner);
       if (!known) {
         const needs = 'the embedded database belongs to the server: give --endpoint and --secret-stdin';

@@ -33,8 +33,8 @@ export interface Work {
   readonly webhooks: Webhooks;
   readonly integration: Integration;
   readonly requestId: string;
-  /** When the event arrived. */
-  readonly receivedAt: Date;
+  /** Milliseconds since the event arrived, by the database's clock. */
+  readonly ageMs: number;
   /** Runs work that is all done or not at all. */
   readonly transaction: <T>(work: (tables: Platform) => Promise<T>) => Promise<T>;
   /** Replaces the event's data, so that the next attempt knows how far this one came. */
@@ -52,9 +52,11 @@ export interface Channel {
   readonly handshake: boolean;
   /** Content types that the provider sends. */
   readonly accepts: RegExp;
+  /** Bytes of the largest delivery that the provider sends. */
+  readonly bodyLimit: number;
   /** Whether the delivery was made with the secret. `publicUrl` is the instance's own address; constant time. */
   readonly verify: (delivery: Delivery, secret: string, publicUrl: string) => boolean;
-  /** The events of a delivery; none for what is of no interest. @throws SyntaxError for a body that is none */
+  /** The events of a delivery; none for what is of no interest. @throws HttpError 400 for a body that is none */
   readonly events: (delivery: Delivery) => readonly ChannelEvent[];
   /** What the provider wants to hear. */
   readonly reply: { readonly type: string; readonly body: string };
@@ -64,3 +66,6 @@ export interface Channel {
 
 /** The channel could not finish and wants to be tried again later. The text goes to an administrator; no secrets. */
 export class TryAgain extends Error {}
+
+/** The event can never be processed, however often it is tried. The text goes to an administrator; no secrets. */
+export class GiveUp extends Error {}

@@ -1,3 +1,4 @@
+import { indexable } from '../event-id.ts';
 import { TryAgain, type Work } from './channel.ts';
 
 /** A message that somebody sent to the organization. */
@@ -19,7 +20,7 @@ export const keepMessage = (
       .values({
         organization_id: integration.organization,
         integration_id: integration.id,
-        provider_id: id,
+        provider_id: indexable(id),
         sender: from,
         body: text,
       })
@@ -37,7 +38,7 @@ const patienceMs = 60_000;
  * @throws TryAgain where the message is not known yet; one of another sender is never known, and forgotten
  */
 export const followMessage = (
-  { integration, transaction, receivedAt }: Work,
+  { integration, transaction, ageMs }: Work,
   { id, status }: { readonly id: string; readonly status: string },
 ): Promise<void> =>
   transaction(async (tables) => {
@@ -49,7 +50,7 @@ export const followMessage = (
       .forUpdate()
       .executeTakeFirst();
     if (message === undefined) {
-      if (Date.now() - receivedAt.getTime() < patienceMs) throw new TryAgain('the message is not known yet');
+      if (ageMs < patienceMs) throw new TryAgain('the message is not known yet');
       return;
     }
     // Statuses may come in any order; a message that was read is not unread by a late "sent".

@@ -1,4 +1,4 @@
-import { parseExactJson } from '../../engine/fields/index.ts';
+import { readJson } from '../../engine/records/index.ts';
 import type { Channel } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { messagingEvents, meta, object, text } from './meta.ts';
@@ -7,7 +7,7 @@ import { messagingEvents, meta, object, text } from './meta.ts';
 const messagingChannel = (label: string, kind: string): Channel => ({
   ...meta,
   label,
-  events: ({ raw }) => messagingEvents(object(parseExactJson(raw.toString('utf8'))), kind),
+  events: ({ raw }) => messagingEvents(object(readJson(raw)), kind),
   process: ({ id, data }, work) => {
     const { sender, message } = object(data);
     const from = text(object(sender).id);

@@ -1,10 +1,13 @@
 import { sql } from 'kysely';
-import { parseExactJson } from '../../engine/fields/index.ts';
+import type { Needs } from '../../engine/definition/index.ts';
 import type { Platform } from '../../engine/platform/index.ts';
+import { readJson } from '../../engine/records/index.ts';
 import { fetchJson, Unreachable } from '../outbound.ts';
-import { createRecord, fillRecord, findRecord } from '../records.ts';
-import { type Channel, TryAgain, type Work } from './channel.ts';
+import { partnerRecords } from '../records.ts';
+import { type Channel, GiveUp, TryAgain, type Work } from './channel.ts';
 import { type Json, list, meta, object, text } from './meta.ts';
+
+const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
 /** What a lead form's answers become. */
 const answers: Readonly<Record<string, string>> = {
@@ -13,6 +16,21 @@ const answers: Readonly<Record<string, string>> = {
   email: 'email',
   phone_number: 'phone',
   company_name: 'company',
+};
+
+/** What it writes into a lead, and looks for. */
+export const leadAdsNeeds: Needs = {
+  file: 'webhooks/channels/meta-lead-ads.ts',
+  resource: 'leads',
+  fields: {
+    ...Object.fromEntries(
+      [...Object.values(answers), 'last_name', 'meta_ad_id', 'meta_form_id', 'meta_campaign_id'].map(
+        (name) => [name, { types: ['string', 'text'] }],
+      ),
+    ),
+    source: { types: ['string', 'text'], writable: true },
+    meta_leadgen_id: { types: ['string'], lookup: 'exact' },
+  },
 };
 
 /**
@@ -24,7 +42,7 @@ export const metaLeadAds: Channel = {
   label: 'Meta Lead Ads',
   tokenLabel: 'Page access token',
   events: ({ raw }) => {
-    const payload = object(parseExactJson(raw.toString('utf8')));
+    const payload = object(readJson(raw));
     if (payload.object !== 'page') return [];
     return list(payload.entry)
       .flatMap((entry) => list(entry.changes))
@@ -34,10 +52,11 @@ export const metaLeadAds: Channel = {
         id: text(value.leadgen_id),
         data: { leadgen: text(value.leadgen_id), form: text(value.form_id), ad: text(value.ad_id) },
       }))
-      .filter((event) => /^\d{1,40}$/.test(event.id));
+      .filter((event) => isLeadgenId(event.id));
   },
   process: async ({ data }, work) => {
     const { leadgen = '', form = '', ad = '', made } = data as Readonly<Record<string, string | undefined>>;
+    if (!isLeadgenId(leadgen)) throw new GiveUp('the event names no lead');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
     const id = await work.transaction(async (tables) => {
       if (made === undefined) {
@@ -50,19 +69,15 @@ export const metaLeadAds: Channel = {
     if (id === undefined) return;
     const fetched = await fetchLead(work, leadgen);
     const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
-    await work.transaction((tables) =>
-      fillRecord(tables, work.webhooks.resources, by(work), 'leads', id, fields),
-    );
+    await work.transaction((tables) => recordsOf(tables, work).patch('leads', id, fields));
   },
 };
 
-const by = ({ integration, requestId }: Work) => ({
-  organization: integration.organization,
-  requestId,
-});
+const recordsOf = (tables: Platform, { webhooks, integration, requestId }: Work) =>
+  partnerRecords(tables, webhooks.resources, { organization: integration.organization, requestId });
 
-const findLead = (tables: Platform, { integration, webhooks }: Work, leadgen: string) =>
-  findRecord(tables, webhooks.resources, integration.organization, 'leads', ['meta_leadgen_id', leadgen]);
+const findLead = (tables: Platform, work: Work, leadgen: string) =>
+  recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
 
 /** Makes the lead with its ids; nothing where it is there. Two nodes at once make one. */
 async function stub(tables: Platform, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
@@ -70,9 +85,9 @@ async function stub(tables: Platform, work: Work, ids: Readonly<Record<string, s
   const name = `${organization} ${ids.meta_leadgen_id}`;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
   if ((await findLead(tables, work, ids.meta_leadgen_id ?? '')) !== undefined) return;
-  const { resources } = work.webhooks;
-  const id = await createRecord(tables, resources, by(work), 'leads', { source: 'Meta Lead Ads' });
-  await fillRecord(tables, resources, by(work), 'leads', id, ids, true);
+  const records = recordsOf(tables, work);
+  const id = await records.create('leads', { source: 'Meta Lead Ads' });
+  await records.patch('leads', id, ids, true);
 }
 
 /** @throws TryAgain when the Graph API does not give the lead */

@@ -11,6 +11,8 @@ export const meta = {
   secretLabel: 'App secret',
   handshake: true,
   accepts: /^application\/json\b/i,
+  // "Up to 3 MB", up to a thousand events at once.
+  bodyLimit: 4 * 1024 * 1024,
   reply: { type: 'text/plain; charset=utf-8', body: 'EVENT_RECEIVED' },
   verify: ({ headers, raw }: Delivery, secret: string): boolean => {
     const given = headers['x-hub-signature-256'];

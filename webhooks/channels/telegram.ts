@@ -1,4 +1,4 @@
-import { parseExactJson } from '../../engine/fields/index.ts';
+import { readJson } from '../../engine/records/index.ts';
 import { isOneOf } from '../secrets.ts';
 import type { Channel } from './channel.ts';
 import { keepMessage } from './messages.ts';
@@ -10,13 +10,14 @@ export const telegram: Channel = {
   secretLabel: 'Secret token given to setWebhook',
   handshake: false,
   accepts: /^application\/json\b/i,
+  bodyLimit: 1024 * 1024,
   reply: { type: 'application/json; charset=utf-8', body: '{"ok":true}' },
   verify: ({ headers }, secret) => {
     const given = headers['x-telegram-bot-api-secret-token'];
     return typeof given === 'string' && isOneOf(given, [secret]);
   },
   events: ({ raw }) => {
-    const update = object(parseExactJson(raw.toString('utf8')));
+    const update = object(readJson(raw));
     const id = text(update.update_id);
     return id === '' ? [] : [{ id, data: update }];
   },

@@ -1,18 +1,29 @@
 import { createHmac, hash } from 'node:crypto';
-import { parseExactJson } from '../../engine/fields/index.ts';
+import { readJson } from '../../engine/records/index.ts';
 import { isOneOf } from '../secrets.ts';
 import { withoutSlash } from '../settings/index.ts';
 import type { Channel, Delivery } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { type Json, object, text } from './meta.ts';
 
-const form = (raw: Buffer) => new URLSearchParams(raw.toString('utf8'));
+/** Parameters of a form; Twilio sends about thirty, and ten for each file that came with a message. */
+const maxParameters = 500;
+
+/** A delivery's form; undefined where it has more parameters than Twilio sends, for they must be sorted. */
+function formOf({ raw }: Delivery): URLSearchParams | undefined {
+  const text = raw.toString('utf8');
+  let parameters = 1;
+  for (let at = text.indexOf('&'); at !== -1; at = text.indexOf('&', at + 1)) {
+    if (++parameters > maxParameters) return undefined;
+  }
+  return new URLSearchParams(text);
+}
 
 /** What a delivery says, by name: a form, or JSON whose digest is in the signed address. */
 const fieldsOf = (delivery: Delivery): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
-    ? object(parseExactJson(delivery.raw.toString('utf8')))
-    : Object.fromEntries(form(delivery.raw));
+    ? object(readJson(delivery.raw))
+    : Object.fromEntries(formOf(delivery) ?? []);
 
 /** Names and values as they are signed: by name, then by value, each pair once. */
 function signedFields(fields: URLSearchParams): string {
@@ -35,17 +46,20 @@ export const twilio: Channel = {
   secretLabel: 'Auth token',
   handshake: false,
   accepts: /^application\/(x-www-form-urlencoded|json)\b/i,
+  bodyLimit: 256 * 1024,
   reply: { type: 'text/xml; charset=utf-8', body: '<Response/>' },
   verify: (delivery, secret, publicUrl) => {
     const given = delivery.headers['x-twilio-signature'];
     if (typeof given !== 'string' || publicUrl === '') return false;
     const url = `${withoutSlash(publicUrl)}${delivery.url}`;
     if (!URL.canParse(url)) return false;
-    const bodySha = new URL(url).searchParams.get('bodySHA256');
-    if (bodySha !== null && !isOneOf(bodySha.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]))
-      return false;
-    const fields = bodySha === null ? form(delivery.raw) : undefined;
-    return isOneOf(given, [twilioSignature(secret, url, fields)]);
+    const digest = new URL(url).searchParams.get('bodySHA256');
+    if (digest !== null) {
+      const right = isOneOf(digest.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]);
+      return right && isOneOf(given, [twilioSignature(secret, url)]);
+    }
+    const fields = formOf(delivery);
+    return fields !== undefined && isOneOf(given, [twilioSignature(secret, url, fields)]);
   },
   events: (delivery) => {
     const data = fieldsOf(delivery);

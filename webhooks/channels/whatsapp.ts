@@ -1,5 +1,5 @@
-import { parseExactJson } from '../../engine/fields/index.ts';
-import type { Channel } from './channel.ts';
+import { readJson } from '../../engine/records/index.ts';
+import { type Channel, GiveUp } from './channel.ts';
 import { followMessage, keepMessage } from './messages.ts';
 import { list, meta, object, text } from './meta.ts';
 
@@ -8,7 +8,7 @@ export const whatsapp: Channel = {
   ...meta,
   label: 'WhatsApp Cloud',
   events: ({ raw }) => {
-    const payload = object(parseExactJson(raw.toString('utf8')));
+    const payload = object(readJson(raw));
     if (payload.object !== 'whatsapp_business_account') return [];
     const values = list(payload.entry)
       .flatMap((entry) => list(entry.changes))
@@ -28,6 +28,7 @@ export const whatsapp: Channel = {
     const { message, status } = object(data);
     if (status !== undefined) {
       const { id, status: now } = object(status);
+      if (text(id) === '') throw new GiveUp('the event names no message');
       return followMessage(work, { id: text(id), status: text(now).slice(0, 40) });
     }
     const { id, from, type, text: body } = object(message);

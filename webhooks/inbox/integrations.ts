@@ -189,12 +189,17 @@ export async function removeIntegration(
   await note(tables, by, { organization, action: 'delete', object: 'integration', objectId: id });
 }
 
-/** An integration that is on, by its address, with its secrets in the clear and the hash of its verify token. */
+/** An integration that is on, with its secrets in the clear and the hash of its verify token. */
+export interface OpenIntegration extends Integration {
+  readonly verifyTokenHash: string;
+}
+
+/** An integration that is on, by its address or its id. */
 export async function openIntegration(
   tables: Platform,
   { open }: Sealing,
   by: { readonly endpoint: string } | { readonly organization: string; readonly id: string },
-): Promise<(Integration & { readonly verifyTokenHash: string }) | undefined> {
+): Promise<OpenIntegration | undefined> {
   const base = tables.selectFrom('crm_integrations').selectAll().where('enabled', '=', true);
   const row = await ('endpoint' in by
     ? base.where('endpoint', '=', by.endpoint)

@@ -1,21 +1,42 @@
+import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
+import { sqlState } from '../../engine/database/index.ts';
+import { HttpError, UserError } from '../../engine/errors.ts';
 import { platform, type Sealing, transaction } from '../../engine/platform/index.ts';
-import { TryAgain } from '../channels/channel.ts';
+import { GiveUp, TryAgain } from '../channels/channel.ts';
 import { channelOf } from '../channels/index.ts';
 import type { Webhooks } from '../index.ts';
-import { claim, fail, finish, type InboxItem, remember } from './inbox.ts';
-import { openIntegration } from './integrations.ts';
+import { type Claimed, claim, fail, finish, remember } from './claim.ts';
+import { failureLog } from './failures.ts';
+import { type Slots, slots } from './slots.ts';
 
 /** How often to look for items that other nodes received or whose time has come, in milliseconds. */
 const pollMs = 1000;
 /** Items that a node processes at a time. */
-const hands = 20;
+const concurrency = 20;
+/** After so many items that were processed, a node looks for more: each look is a statement. */
+const batch = 5;
 
 /** How long to wait after the n-th failure, in milliseconds: doubling from 2 s to an hour, a half of it by chance. */
 export function backoff(attempts: number, random: () => number = Math.random): number {
   const longest = Math.min(2000 * 2 ** (attempts - 1), 3_600_000);
   return longest / 2 + (longest / 2) * random();
 }
+
+/** What an administrator is told of a failure: texts of our own, and of anything else only its kind. */
+const reasonOf = (cause: unknown): string =>
+  [TryAgain, GiveUp, UserError, HttpError].some((known) => cause instanceof known)
+    ? (cause as Error).message
+    : `failed: ${(cause as Error).name}`;
+
+/**
+ * Whether trying again would come to the same: what the event holds is not what its channel sends, or more than the
+ * database can hold. It is given up at once, for a person to look at.
+ */
+const isHopeless = (cause: unknown): boolean =>
+  [GiveUp, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
+  (cause instanceof HttpError && cause.status < 500) ||
+  /^(?:22|54)/.test(sqlState(cause) ?? '');
 
 /** Processes what the inbox holds, on whichever node is free. */
 export interface Worker {
@@ -25,50 +46,63 @@ export interface Worker {
 
 export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: Sealing): Worker {
   const { database, settings } = webhooks;
-  let stopping = false;
-  let running: Promise<void> | undefined;
-  let again = false;
+  const failures = failureLog((details, text) => app.log.warn(details, text));
+  const unreadable = (cause: { code?: string } | undefined) =>
+    failures.report('unreadable', { code: cause?.code }, 'the inbox could not be read; trying again');
 
-  const work = async (item: InboxItem): Promise<void> => {
+  const work = async (item: Claimed): Promise<void> => {
+    // The embedded database responds within the same turn of the event loop: without this a full inbox would keep
+    // the process from reading requests.
+    await requestsFirst();
     try {
       await processItem(webhooks, sealing, item);
       await finish(platform(database), item);
     } catch (cause) {
-      const { attempts } = settings.current.inbox;
-      const next = item.attempts < attempts ? new Date(Date.now() + backoff(item.attempts)) : undefined;
-      const reason = cause instanceof TryAgain ? cause.message : `failed: ${(cause as Error).name}`;
-      app.log.warn({ item: item.id, attempts: item.attempts, given_up: next === undefined }, reason);
-      await fail(platform(database), item, reason, next);
+      const reason = reasonOf(cause);
+      const { id, attempts, organization, integration } = item;
+      const givenUp = isHopeless(cause) || attempts >= settings.current.inbox.attempts;
+      const details = { organization, integration: integration.id, item: id, attempts, given_up: givenUp };
+      failures.report(`${integration.id} ${givenUp} ${reason}`, details, reason);
+      await fail(platform(database), item, reason, givenUp ? undefined : backoff(attempts));
     }
   };
-  const busy = new Set<Promise<void>>();
-  /** Whether the last look took all that it could, so that there may be more. */
+  const busy: Slots = slots(concurrency);
+  let stopping = false;
+  /** The organization whose turn was last. */
+  let last = '0';
+  /** Whether the last look may have left something that is due, and how many items it began and have ended since. */
   let more = false;
-  const unreadable = (cause: { code?: string } | undefined) =>
-    app.log.warn({ code: cause?.code }, 'the inbox could not be read; trying again');
-  const begin = (item: InboxItem): void => {
-    const one = work(item)
-      .catch(unreadable)
-      .finally(() => {
-        busy.delete(one);
-        if (more) wake();
-      });
-    busy.add(one);
+  let begun = 0;
+  let ended = 0;
+  const begin = (item: Claimed): void => {
+    last = item.organization;
+    begun += 1;
+    busy.hold(item.organization, work(item).catch(unreadable), () => {
+      ended += 1;
+      if (more && ended >= Math.min(batch, begun)) wake();
+    });
   };
-  /** Takes what is due while hands are free. An item that takes long holds up none of the others. */
+  /** Takes what is due while there are slots. An item that takes long holds up none of another organization. */
   const drain = async (): Promise<void> => {
+    begun = 0;
+    ended = 0;
     do {
-      again = false;
-      const free = hands - busy.size;
-      if (free === 0) return;
-      const items = await claim(platform(database), free);
-      more = items.length === free;
+      const limit = busy.share();
+      const without = busy.full();
+      more = limit === 0 || without.length > 0;
+      if (limit === 0) return;
+      const items = await claim(platform(database), { limit, without, after: last });
       items.forEach(begin);
-    } while ((again || more) && !stopping);
+      if (items.length < limit) return;
+      more = true;
+    } while (!stopping);
   };
+  let running: Promise<void> | undefined;
+  let again = false;
   const wake = () => {
     again = true;
     if (stopping || running !== undefined) return;
+    again = false;
     running = drain()
       .catch(unreadable)
       .finally(() => {
@@ -82,25 +116,25 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
     stopping = true;
     clearInterval(timer);
     await running;
-    await Promise.all(busy);
+    await busy.done();
+    failures.close();
   });
   return { wake };
 }
 
-async function processItem(webhooks: Webhooks, sealing: Sealing, item: InboxItem): Promise<void> {
+async function processItem(webhooks: Webhooks, { open }: Sealing, item: Claimed): Promise<void> {
   const { database } = webhooks;
-  const by = { organization: item.organization, id: item.integration };
-  const integration = await openIntegration(platform(database), sealing, by);
-  if (integration === undefined) throw new TryAgain('the integration is switched off');
+  const { organization, integration } = item;
   const channel = channelOf(integration.provider);
   if (channel === undefined) throw new TryAgain(`there is no channel ${integration.provider}`);
+  const [secret, token] = await Promise.all([open(integration.secret), open(integration.token)]);
   await channel.process(
     { id: item.eventId, data: JSON.parse(item.payload) },
     {
       webhooks,
-      integration,
+      integration: { ...integration, organization, secret, token },
       requestId: `inbox-${item.id}`,
-      receivedAt: item.receivedAt,
+      ageMs: item.ageMs,
       transaction: (work) => transaction(database, work),
       remember: (tables, data) => remember(tables, item, data),
     },

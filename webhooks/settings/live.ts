@@ -15,6 +15,8 @@ export interface Log {
 export interface LiveSettings {
   /** What is in force now: one value, taken whole. */
   readonly current: Settings;
+  /** Why the last change of the file was refused; undefined where what it says is in force. */
+  readonly problem: string | undefined;
   /** Reads the file again. A file with a mistake is refused, logged with its place, and what was in force stays. */
   readonly reload: () => Promise<void>;
   readonly close: () => void;
@@ -29,15 +31,18 @@ const settleMs = 100;
  */
 export async function liveSettings(config: Config, log: Log): Promise<LiveSettings> {
   let current = await readSettings(config);
+  let problem: string | undefined;
   let closed = false;
   const take = async () => {
     try {
       const next = await readSettings(config);
       if (closed) return;
       current = next;
+      problem = undefined;
       log.info(`took over ${config.settingsFile}`);
     } catch (error) {
       const reason = error instanceof UserError ? error.message : `failed: ${(error as Error).name}`;
+      problem = reason;
       log.error(`refused a change of the configuration, what was in force stays: ${reason}`);
     }
   };
@@ -65,6 +70,9 @@ export async function liveSettings(config: Config, log: Log): Promise<LiveSettin
   return {
     get current() {
       return current;
+    },
+    get problem() {
+      return problem;
     },
     reload,
     close: () => {

@@ -40,6 +40,7 @@ export function parseSettings(source: Source, environment: Environment): Setting
   const shaped = hasShape(given, problems);
   checkReferences(given, given.data, problems);
   checkPayments(given, problems);
+  checkSecrets(given, environment, problems);
   checkSenders(given, problems);
   if (!shaped || problems.length > 0) throw new YamlError(inOrder(problems));
   const raw = given.data;
@@ -56,7 +57,9 @@ export function parseSettings(source: Source, environment: Environment): Setting
     messaging: messaging as Settings['messaging'],
     graph: { ...defaults.graph, ...graph },
     public_url: raw.public_url ?? defaults.public_url,
+    mail: { ...defaults.mail, ...raw.mail },
     inbox: { ...defaults.inbox, ...raw.inbox },
+    retention: { ...defaults.retention, ...raw.retention },
   };
   return freeze(resolved(settings, environment)) as Settings;
 }
@@ -104,6 +107,35 @@ function checkReferences(
     for (const [key, each] of Object.entries(value)) {
       const step = Array.isArray(value) ? Number(key) : key;
       checkReferences(parsed, each, problems, [...path, step]);
+    }
+  }
+}
+
+/** Shorter ones can be guessed. */
+const shortestSecret = 16;
+
+/** Every secret that opens an endpoint, as it is with the environment's variables put in; blank ones are none. */
+function checkSecrets(parsed: Parsed, environment: Environment, problems: Problem[]): void {
+  const partners = part(part(parsed.data).partners);
+  const lists = [
+    ...(['inbound_leads', 'booking_forms_whatsapp'] as const).map((name) => ({
+      path: ['partners', name, 'secrets'],
+      secrets: part(partners[name]).secrets ?? defaults.partners[name].secrets,
+    })),
+    ...Object.entries(part(partners.payments)).map(([customer, payment]) => ({
+      path: ['partners', 'payments', customer, 'verify', 'secrets'],
+      secrets: part(part(payment).verify).secrets,
+    })),
+  ];
+  for (const { path, secrets } of lists) {
+    if (!Array.isArray(secrets)) continue;
+    for (const [place, written] of (secrets as unknown[]).entries()) {
+      const secret = String(resolved(written, environment)).trim();
+      if (typeof written !== 'string' || secret === '' || secret.length >= shortestSecret) continue;
+      // A reference may be repeated, a secret may not.
+      const name = /^\$\{\w+\}$/.test(written) ? written : `item ${place + 1} of secrets`;
+      const message = `${name} must have at least ${shortestSecret} characters`;
+      problems.push(parsed.problem({ path: [...path, place] }, message));
     }
   }
 }

@@ -1,3 +1,5 @@
+import type { MailSettings } from '../../plugins/mail.ts';
+
 /** Secrets that open an endpoint; none means that it is not configured. */
 export type Secrets = readonly string[];
 
@@ -38,9 +40,12 @@ export interface Settings {
   };
   readonly messaging: Readonly<Record<string, SenderSettings>>;
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
-  /** Origin at which providers reach the instance; `''` where it is not said. */
+  /** Origin at which people and providers reach the instance; `''` where it is not said. */
   readonly public_url: string;
-  readonly inbox: { readonly attempts: number };
+  readonly mail: MailSettings;
+  readonly inbox: { readonly attempts: number; readonly max_waiting: number };
+  /** How long what is over is kept, in days. */
+  readonly retention: { readonly inbox_done_days: number; readonly inbox_dead_days: number };
 }
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
@@ -61,5 +66,15 @@ export const defaults = {
   messaging: { demo: { sender: 'log' } },
   graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
   public_url: '${PUBLIC_URL}',
-  inbox: { attempts: 12 },
+  mail: {
+    from: '${MAIL_FROM}',
+    url: '${SMTP_URL}',
+    host: '',
+    port: 587,
+    user: '',
+    password: '',
+    allow_plaintext: false,
+  },
+  inbox: { attempts: 12, max_waiting: 50_000 },
+  retention: { inbox_done_days: 30, inbox_dead_days: 90 },
 } as const satisfies Settings;

@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { isRowId } from '../../engine/fields/index.ts';
-import { platform, transaction } from '../../engine/platform/index.ts';
+import { platform } from '../../engine/platform/index.ts';
 import { idField, section } from '../../plugins/setup/page.ts';
-import { type InboxItem, listInbox, replay, states } from '../inbox/inbox.ts';
+import { type InboxItem, listInbox, replay, showInbox, states } from '../inbox/inbox.ts';
 import { listIntegrations } from '../inbox/integrations.ts';
 import type { PageNeeds } from './index.ts';
 
@@ -12,11 +12,11 @@ const shown = 4000;
 
 /** What came in through channels, newest first: what became of it, and a button to process it again. */
 export function deliveryPages(app: FastifyInstance, { database }: PageNeeds): void {
-  section(app, {
+  section(app, database, {
     name: 'deliveries',
     title: 'Deliveries',
     load: async ({ membership: { organization } }, request) => {
-      const { status, before } = request.query as { status?: unknown; before?: unknown };
+      const { status, before, item } = request.query as Readonly<Record<string, unknown>>;
       const wanted = states.find((state) => state === status);
       const from = isRowId(before) ? before : undefined;
       const tables = platform(database);
@@ -27,17 +27,24 @@ export function deliveryPages(app: FastifyInstance, { database }: PageNeeds): vo
       });
       const integrations = await listIntegrations(tables, organization);
       const names = new Map(integrations.map(({ id, name, label }) => [id, `${name} (${label})`]));
+      const chosen = isRowId(item) ? await showInbox(tables, organization, item, shown + 1) : undefined;
       return {
+        chosen: chosen && {
+          ...describe(chosen, names),
+          payload: chosen.payload.slice(0, shown),
+          cut: chosen.payload.length > shown,
+        },
         items: items.map((item) => describe(item, names)),
         states: states.map((state) => ({ state, current: state === wanted })),
         status: wanted,
+        before: from,
         older: items.length === pageLength ? items.at(-1)?.id : undefined,
       };
     },
     actions: {
-      replay: async ({ membership: { organization }, by }, form) => {
+      replay: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
-        await transaction(database, (tables) => replay(tables, by, organization, id));
+        await transact((tables) => replay(tables, by, organization, id));
         return { done: 'replayed' };
       },
     },
@@ -47,7 +54,5 @@ export function deliveryPages(app: FastifyInstance, { database }: PageNeeds): vo
 const describe = (item: InboxItem, names: ReadonlyMap<string, string>) => ({
   ...item,
   from: names.get(item.integration) ?? 'removed',
-  payload: item.payload.slice(0, shown),
-  cut: item.payload.length > shown,
   waiting: item.status === 'waiting',
 });

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { UserError } from '../../engine/errors.ts';
-import { platform, sealing, transaction } from '../../engine/platform/index.ts';
+import { platform, sealing } from '../../engine/platform/index.ts';
 import { field, idField, section } from '../../plugins/setup/page.ts';
 import { channels } from '../channels/index.ts';
 import {
@@ -22,7 +22,7 @@ export function integrationPages(app: FastifyInstance, { config, database, setti
   const origin = (request: FastifyRequest) =>
     withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 
-  section(app, {
+  section(app, database, {
     name: 'integrations',
     title: 'Integrations',
     load: async ({ membership: { organization } }, request) => ({
@@ -41,7 +41,7 @@ export function integrationPages(app: FastifyInstance, { config, database, setti
     }),
     once: ['add'],
     actions: {
-      add: async ({ membership: { organization }, by }, form, request) => {
+      add: async ({ membership: { organization }, by, transact }, form, request) => {
         const given = {
           organization,
           provider: field(form, 'provider'),
@@ -49,7 +49,7 @@ export function integrationPages(app: FastifyInstance, { config, database, setti
           secret: field(form, 'secret'),
           token: field(form, 'token'),
         };
-        const made = await transaction(database, (tables) => addIntegration(tables, by, sealed, given));
+        const made = await transact((tables) => addIntegration(tables, by, sealed, given));
         const handshake = channels[given.provider]?.handshake === true;
         return {
           shown: {
@@ -61,22 +61,22 @@ export function integrationPages(app: FastifyInstance, { config, database, setti
           },
         };
       },
-      switch: async ({ membership: { organization }, by }, form) => {
+      switch: async ({ membership: { organization }, by, transact }, form) => {
         const to = field(form, 'to');
         if (to !== 'on' && to !== 'off') throw new UserError('choose on or off');
         const id = idField(form, 'id');
-        await transaction(database, (tables) => switchIntegration(tables, by, organization, id, to === 'on'));
+        await transact((tables) => switchIntegration(tables, by, organization, id, to === 'on'));
         return { done: `integration-${to}` };
       },
-      secrets: async ({ membership: { organization }, by }, form) => {
+      secrets: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
         const given = { secret: field(form, 'secret'), token: field(form, 'token') };
-        await transaction(database, (tables) => changeSecrets(tables, by, sealed, organization, id, given));
+        await transact((tables) => changeSecrets(tables, by, sealed, organization, id, given));
         return { done: 'integration-secrets' };
       },
-      remove: async ({ membership: { organization }, by }, form) => {
+      remove: async ({ membership: { organization }, by, transact }, form) => {
         const id = idField(form, 'id');
-        await transaction(database, (tables) => removeIntegration(tables, by, organization, id));
+        await transact((tables) => removeIntegration(tables, by, organization, id));
         return { done: 'integration-removed' };
       },
     },

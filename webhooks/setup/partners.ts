@@ -7,7 +7,7 @@ import type { PageNeeds } from './index.ts';
 
 /** Which partner endpoints are on, and what came of payments that had no lead. Nothing is changed here. */
 export function partnerPage(app: FastifyInstance, { database, settings }: PageNeeds): void {
-  section(app, {
+  section(app, database, {
     name: 'partners',
     title: 'Partners',
     load: async ({ membership: { organization, slug } }) => {

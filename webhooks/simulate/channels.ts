@@ -1,9 +1,15 @@
+import type { Channel } from '../channels/channel.ts';
+import { messenger as messengerChannel } from '../channels/messenger.ts';
 import { metaSignature } from '../channels/meta.ts';
-import { twilioSignature } from '../channels/twilio.ts';
+import { metaLeadAds } from '../channels/meta-lead-ads.ts';
+import { telegram } from '../channels/telegram.ts';
+import { twilio, twilioSignature } from '../channels/twilio.ts';
+import { whatsapp } from '../channels/whatsapp.ts';
 import type { Script } from './script.ts';
 
 const json = 'application/json';
-const limit = 4 * 1024 * 1024;
+/** As much text as fits into a delivery, with what stands around it. */
+const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), taken: true });
 const seconds = () => Math.floor(Date.now() / 1000);
 const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });
 /** Numbers that are too long for JavaScript go into JSON as they are. */
@@ -12,7 +18,7 @@ const withBare = (value: object) => JSON.stringify(value).replace(/"\{\\"bare\\"
 
 const messenger = (object: string): Script => ({
   contentType: json,
-  limit,
+  large: large(messengerChannel),
   eventId: ({ id }) => `m_SIMULATED${id}`,
   body: ({ id, text }) =>
     JSON.stringify({
@@ -39,7 +45,7 @@ const messenger = (object: string): Script => ({
 export const channelScripts: Readonly<Record<string, Script>> = {
   whatsapp: {
     contentType: json,
-    limit,
+    large: large(whatsapp),
     eventId: ({ id }) => `wamid.SIMULATED${id}`,
     body: ({ id, text }) =>
       JSON.stringify({
@@ -73,7 +79,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   },
   'meta-lead-ads': {
     contentType: json,
-    limit,
+    large: large(metaLeadAds),
     eventId: ({ id }) => id,
     body: ({ id, text }) =>
       withBare({
@@ -106,7 +112,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   instagram: messenger('instagram'),
   telegram: {
     contentType: json,
-    limit,
+    large: large(telegram),
     eventId: ({ id }) => id,
     body: (event) =>
       withBare({
@@ -123,7 +129,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
   },
   twilio: {
     contentType: 'application/x-www-form-urlencoded',
-    limit,
+    large: large(twilio),
     eventId: ({ id }) => `SM${id.padStart(32, '0')}`,
     body: (event) =>
       new URLSearchParams({

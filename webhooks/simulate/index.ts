@@ -6,7 +6,7 @@ import { inboundLeadsPath } from '../inbound-leads.ts';
 import { endpointPath, listIntegrations, openIntegration } from '../inbox/integrations.ts';
 import { own } from '../own.ts';
 import { customerOf, hookOf, paymentPath } from '../payments.ts';
-import { findRecord } from '../records.ts';
+import { partnerRecords } from '../records.ts';
 import type { Settings } from '../settings/index.ts';
 import { channelScripts } from './channels.ts';
 import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
@@ -170,8 +170,9 @@ const leadsArrived =
   (slug: string): Play['arrived'] =>
   async ({ tables, resources }, emails) => {
     const organization = await organizationId(tables, slug);
+    const records = partnerRecords(tables, resources, { organization, requestId: '' });
     return countEach(emails, ['leads'], async (email) => {
-      const found = await findRecord(tables, resources, organization, 'leads', ['email', email]);
+      const found = await records.find('leads', ['email', email]);
       return found === undefined ? undefined : 'leads';
     });
   };

@@ -4,7 +4,8 @@ import type { Payment } from '../settings/index.ts';
 import type { Script, SimulatedEvent } from './script.ts';
 
 const json = 'application/json';
-const limit = 1024 * 1024;
+/** More than a partner may send. */
+const large = { bytes: 3_000_000, taken: false };
 const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
 
 /** An e-mail address that is an event's own and nobody's. */
@@ -13,7 +14,7 @@ const simulatedEmail = (id: string): string => `simulated-${id}@partner.example`
 /** POST /webhooks/inbound-leads. */
 export const inboundLeadScript = (slug: string): Script => ({
   contentType: json,
-  limit,
+  large,
   eventId: ({ id }) => simulatedEmail(id),
   body: ({ id, text }) =>
     JSON.stringify({
@@ -31,7 +32,7 @@ export const inboundLeadScript = (slug: string): Script => ({
 /** POST /api/booking-forms/whatsapp. */
 export const bookingFormScript: Script = {
   contentType: json,
-  limit,
+  large,
   eventId: ({ id }) => `simulated ${id}`,
   body: ({ id, text }) =>
     JSON.stringify({ to: '+15550100002', message: `simulated ${id} ${text}`.trim(), name: 'Sam' }),
@@ -58,7 +59,7 @@ export function paymentScript(entry: Payment): Script {
   const named = event_id !== undefined || entry.event_id_header !== undefined;
   return {
     contentType: json,
-    limit,
+    large,
     eventId: (event) => (named ? event.id : hash('sha256', body(event), 'hex')),
     body,
     sign: (raw, secret) => {

@@ -21,7 +21,6 @@ export interface Outcome {
   readonly eventIds: readonly string[];
 }
 
-const largeBytes = 3_000_000;
 const atOnce = 20;
 const timeoutMs = 30_000;
 
@@ -36,7 +35,7 @@ export async function simulate(
     id: String(run + number),
     text,
   });
-  const large = event(4, 'x'.repeat(largeBytes));
+  const large = event(4, 'x'.repeat(script.large.bytes));
   const wrong = { ...target, secret: `not ${target.secret}` };
   const deliver = (to: Target, one: SimulatedEvent) => () => send(script, to, one);
   const plans: Readonly<Record<StepName, { calls: (() => Promise<Sent>)[]; arrive: SimulatedEvent[] }>> = {
@@ -48,7 +47,7 @@ export async function simulate(
     },
     large: {
       calls: [deliver(target, large)],
-      arrive: largeBytes < script.limit ? [large] : [],
+      arrive: script.large.taken ? [large] : [],
     },
     'bad-signature': { calls: [deliver(wrong, event(5))], arrive: [] },
     burst: {

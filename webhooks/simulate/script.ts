@@ -11,8 +11,8 @@ export interface SimulatedEvent {
 /** How a provider's deliveries look and are signed. */
 export interface Script {
   readonly contentType: string;
-  /** Bytes that the endpoint takes. */
-  readonly limit: number;
+  /** How large the large delivery is, in bytes, and whether the endpoint takes so much. */
+  readonly large: { readonly bytes: number; readonly taken: boolean };
   /** What the service calls the event. */
   readonly eventId: (event: SimulatedEvent) => string;
   readonly body: (event: SimulatedEvent) => string;

@@ -1,7 +1,7 @@
 // Sessions: stored as hashes, listed and ended by their person, ended by time, and gone on every node at once.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { beginSession, platform, transaction, verifyUser } from '../../../engine/platform/index.ts';
+import { beginSession, enabledUsers, platform, transaction } from '../../../engine/platform/index.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import {
   dump,
@@ -68,15 +68,21 @@ onBothDrivers('sessions', (instance) => {
     }
   });
 
-  test('a login never takes over a session that the browser came with', async () => {
+  test('a login never takes over a session that the browser came with: that one ends', async () => {
     const ann = await person();
-    const known = await logIn(instance(), ann);
-    for (const cookie of [known.cookie, 'x'.repeat(43)]) {
-      const next = await logIn(instance(), ann, { headers: { cookie: `crm_session=${cookie}` } });
+    const [known, elsewhere] = [await logIn(instance(), ann), await logIn(instance(), ann)];
+    assert.equal(await status(known, 'byCookie'), 200);
+    for (const cookie of ['x'.repeat(43), known.cookie]) {
+      const other = cookie === known.cookie ? await person() : ann;
+      const next = await logIn(instance(), other, { headers: { cookie: `crm_session=${cookie}` } });
       assert.notEqual(next.cookie, cookie);
       assert.notEqual(next.session, known.session);
+      assert.equal(await status(next, 'byCookie'), 200);
     }
-    assert.equal(await status(known, 'byCookie'), 200, 'the other session is left alone');
+    assert.equal(await status(known, 'byCookie'), 401, 'at once on this node, whoever has logged in');
+    assert.equal(await status(known, 'byToken'), 401);
+    for (const way of ways) await gone(known, way, node);
+    assert.equal(await status(elsewhere, 'byCookie'), 200, 'another browser’s session is left alone');
   });
 
   test('are listed newest first, each as what it is, and only to their person', async () => {
@@ -189,17 +195,26 @@ onBothDrivers('sessions', (instance) => {
   });
 
   describe('end by time', () => {
-    const cases: readonly [name: string, values: Parameters<typeof set>[1], cookie: number, token: number][] =
+    const cases: readonly [
+      name: string,
+      values: () => Parameters<typeof set>[1],
+      cookie: number,
+      token: number,
+    ][] = [
+      ['used 29 minutes ago', () => ({ last_seen_at: new Date(Date.now() - 29 * minute) }), 200, 200],
+      ['not used for 31 minutes', () => ({ last_seen_at: new Date(Date.now() - 31 * minute) }), 401, 200],
+      ['used just now, but expired', () => ({ expires_at: new Date(Date.now() - second) }), 401, 401],
       [
-        ['used 29 minutes ago', { last_seen_at: new Date(Date.now() - 29 * minute) }, 200, 200],
-        ['not used for 31 minutes', { last_seen_at: new Date(Date.now() - 31 * minute) }, 401, 200],
-        ['used just now, but expired', { expires_at: new Date(Date.now() - second) }, 401, 401],
-        ['not used for a year and expired', { last_seen_at: new Date(0), expires_at: new Date(1) }, 401, 401],
-      ];
+        'not used for a year and expired',
+        () => ({ last_seen_at: new Date(0), expires_at: new Date(1) }),
+        401,
+        401,
+      ],
+    ];
     for (const [name, values, cookie, token] of cases) {
       test(`${name}: cookie → ${cookie}, token → ${token}`, async () => {
         const session = await logIn(instance(), await person());
-        await set(session, values);
+        await set(session, values());
         assert.equal(await status(session, 'byCookie'), cookie);
         assert.equal(await status(session, 'byToken'), token);
       });
@@ -207,8 +222,8 @@ onBothDrivers('sessions', (instance) => {
 
     test('a login whose password was judged before every session was ended begins none', async () => {
       const ann = await person();
-      const { tokenVersion = 0 } =
-        (await verifyUser(platform(instance().database), ann.email, ann.password)) ?? {};
+      const [user] = await enabledUsers(platform(instance().database), ann.email);
+      const { tokenVersion = 0 } = user ?? {};
       const own = await logIn(instance(), ann);
       const begin = (version: number) =>
         transaction(instance().database, (tables) =>

@@ -1,12 +1,23 @@
-// Guessing passwords is slow: ten wrong ones for an account or a hundred from an address, then everybody waits.
+// Guessing passwords is slow: twenty wrong ones for a user or a hundred from an address, then strangers wait. A
+// device that has logged in before is slowed down by its own mistakes alone.
 // Attempts are counted in memory, so one driver stands for both.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { attempts } from '../../../plugins/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
-import { fresh, makePerson, type Node, type Person, secondNode, told } from '../../support/people.ts';
+import {
+  deviceOf,
+  fresh,
+  makePerson,
+  type Node,
+  type Person,
+  secondNode,
+  told,
+} from '../../support/people.ts';
 import { assertErrorShape } from '../../support/scenario.ts';
 
-const perAccount = 10;
+const perAccount = 20;
+const perDevice = 10;
 const perAddress = 100;
 const quarterOfAnHour = 900;
 
@@ -38,7 +49,7 @@ describe('throttling', () => {
   const all = (count: number, status: number) => Array<number>(count).fill(status);
   const person = (): Promise<Person> => makePerson(instance, [{ organization: acme }]);
 
-  test('an account: after ten wrong passwords the right one has to wait too', () =>
+  test('a user: after twenty wrong passwords the right one of a stranger has to wait too', () =>
     onNode(async (node) => {
       const ann = await person();
       const statuses = await times(perAccount, () => attempt(node, ann.email, 'wrong'));
@@ -55,7 +66,7 @@ describe('throttling', () => {
       assert.equal((await attempt(node, bea.email, bea.password)).status, 200, 'others do not wait');
     }));
 
-  test('an account is one however it is written', () =>
+  test('a user is one however it is written', () =>
     onNode(async (node) => {
       const ann = await person();
       const ways = [ann.email, ann.email.toUpperCase(), ` ${ann.email}`, `${ann.email}\t`, `\n${ann.email} `];
@@ -66,7 +77,7 @@ describe('throttling', () => {
       for (const way of ways) assert.equal((await attempt(node, way, ann.password)).status, 429);
     }));
 
-  test('an unknown account looks the same', () =>
+  test('an unknown user looks the same', () =>
     onNode(async (node) => {
       const ann = await person();
       const answers: Record<string, ReturnType<typeof told>[]> = {};
@@ -81,37 +92,129 @@ describe('throttling', () => {
       assert.deepEqual(answers[ann.email], answers['nobody@people.example']);
     }));
 
-  test('at once, no more than ten passwords are really compared', () =>
+  test('at once, no more than twenty passwords are really compared', () =>
     onNode(async (node) => {
       const ann = await person();
       const answers = await Promise.all(
-        Array.from({ length: 30 }, (_, index) => attempt(node, ann.email, `wrong ${index}`)),
+        Array.from({ length: 40 }, (_, index) => attempt(node, ann.email, `wrong ${index}`)),
       );
       const statuses = answers.map(({ status }) => status).sort();
       assert.deepEqual(statuses, [...all(perAccount, 401), ...all(20, 429)]);
     }));
 
-  test('at once, right passwords are all let in', () =>
+  test('at once, more right passwords than wrong ones may be are all let in, and lock nobody out', () =>
     onNode(async (node) => {
       const ann = await person();
       const answers = await Promise.all(
-        Array.from({ length: 16 }, () => attempt(node, ann.email, ann.password)),
+        Array.from({ length: perAddress + 20 }, () => attempt(node, ann.email, ann.password)),
       );
       assert.deepEqual(
         answers.map(({ status }) => status),
-        all(16, 200),
+        all(perAddress + 20, 200),
       );
+      assert.equal((await attempt(node, ann.email, 'wrong')).status, 401);
+      assert.equal((await attempt(node, ann.email, ann.password)).status, 200);
     }));
 
-  test('a login takes back what an account had used up', () =>
+  test('a login of a stranger gives back nothing: twenty are compared within the window', () =>
     onNode(async (node) => {
       const ann = await person();
-      for (let round = 0; round < 3; round++) {
-        const statuses = await times(perAccount - 1, () => attempt(node, ann.email, 'wrong'));
-        assert.deepEqual(statuses, all(perAccount - 1, 401));
-        assert.equal((await attempt(node, ann.email, ann.password)).status, 200);
+      for (let round = 0; round < 2; round++) {
+        const statuses = await times(perAccount / 2, () => attempt(node, ann.email, 'wrong'));
+        assert.deepEqual(statuses, all(perAccount / 2, 401));
+        const right = await attempt(node, ann.email, ann.password);
+        assert.equal(right.status, round === 0 ? 200 : 429);
       }
     }));
+
+  describe('a device that has logged in before', () => {
+    const login = async (node: Node, { email, password }: Person, cookie = '') => {
+      const answer = await attempt(node, email, password, { cookie });
+      assert.equal(answer.status, 200, answer.text);
+      return deviceOf(answer);
+    };
+
+    test('is let in while strangers wait: for the user, and for the address', () =>
+      onNode(async (node) => {
+        const [ann, bea] = [await person(), await person()];
+        const cookie = await login(node, ann);
+        await times(perAccount + 1, () => attempt(node, ann.email, 'wrong'));
+        await Promise.all(Array.from({ length: perAddress }, () => attempt(node, fresh('nobody'), 'wrong')));
+        assert.equal((await attempt(node, ann.email, ann.password)).status, 429);
+        assert.equal((await attempt(node, bea.email, bea.password)).status, 429);
+        assert.equal((await attempt(node, ann.email, ann.password, { cookie })).status, 200);
+        assert.equal((await attempt(node, bea.email, bea.password, { cookie })).status, 429, 'not hers');
+      }));
+
+    test('is slowed down by its own mistakes, never refused the right password; strangers are not slowed', () =>
+      onNode(async (node) => {
+        const ann = await person();
+        const cookie = await login(node, ann);
+        const wrong = await times(perDevice, () => attempt(node, ann.email, 'wrong', { cookie }));
+        assert.deepEqual(wrong, all(perDevice, 401));
+        assert.equal((await attempt(node, ann.email, ann.password)).status, 200);
+        const start = performance.now();
+        assert.equal((await attempt(node, ann.email, ann.password, { cookie })).status, 200);
+        assert.ok(performance.now() - start >= 990, 'after a pause');
+        const again = await times(perDevice, () => attempt(node, ann.email, 'wrong', { cookie }));
+        assert.deepEqual(again, all(perDevice, 401), 'a login takes back what a device had used up');
+      }));
+
+    test('may make many right attempts at once', () =>
+      onNode(async (node) => {
+        const ann = await person();
+        const cookie = await login(node, ann);
+        const answers = await Promise.all(
+          Array.from({ length: 60 }, () => attempt(node, ann.email, ann.password, { cookie })),
+        );
+        assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+      }));
+
+    test('is remembered for several users, and on every node', () =>
+      onNode(async (node) => {
+        const [ann, bea] = [await person(), await person()];
+        const cookie = await login(node, bea, await login(node, ann));
+        for (const { email, password } of [ann, bea]) {
+          await onNode(async (other) => {
+            await times(perAccount, () => attempt(other, email, 'wrong'));
+            assert.equal((await attempt(other, email, password)).status, 429);
+            assert.equal((await attempt(other, email, password, { cookie })).status, 200);
+          });
+        }
+      }));
+
+    test('is none where the cookie is made up, altered or another user’s', () =>
+      onNode(async (node) => {
+        const [ann, bea] = [await person(), await person()];
+        const cookie = await login(node, ann);
+        const [user = '', id = '', signature = ''] = cookie.replace('crm_device=', '').split('.');
+        await times(perAccount, () => attempt(node, bea.email, 'wrong'));
+        const forged = [
+          `${bea.id}.${id}.${signature}`,
+          `${user}.x.${signature}~${bea.id}.${id}.`,
+          `${bea.id}.${id}`,
+          '~~~',
+          `${bea.id}.${id}.${'A'.repeat(43)}`,
+          'x'.repeat(5000),
+        ];
+        for (const value of forged) {
+          const headers = { cookie: `crm_device=${value}` };
+          assert.equal((await attempt(node, bea.email, bea.password, headers)).status, 429, value);
+        }
+      }));
+  });
+
+  test('nothing is kept of attempts that are over', async () => {
+    const bounds = attempts({ failures: 3, waiting: 2 });
+    const run = (key: string, result: true | undefined) => bounds.run(key, async () => result);
+    await Promise.allSettled(
+      Array.from({ length: 500 }, (_, index) =>
+        run(`key ${index % 100}`, index % 2 === 0 ? true : undefined),
+      ),
+    );
+    await assert.rejects(bounds.run('fails', () => Promise.reject(new Error('no database'))));
+    assert.equal(bounds.busy(), 0);
+  });
 
   test('what never was an attempt is not counted', () =>
     onNode(async (node) => {
@@ -125,12 +228,10 @@ describe('throttling', () => {
 
   test('an address: after a hundred wrong passwords, whatever X-Forwarded-For says', () =>
     onNode(async (node) => {
-      const answers = await Promise.all(
-        Array.from({ length: perAddress }, (_, index) =>
-          attempt(node, fresh('nobody'), 'wrong', { 'x-forwarded-for': `198.51.100.${index}` }),
-        ),
+      const statuses = await times(perAddress, (index) =>
+        attempt(node, fresh('nobody'), 'wrong', { 'x-forwarded-for': `198.51.100.${index}` }),
       );
-      assert.deepEqual([...new Set(answers.map(({ status }) => status))], [401]);
+      assert.deepEqual(statuses, all(perAddress, 401));
       const ann = await person();
       const refused = await attempt(node, ann.email, ann.password, { 'x-forwarded-for': '203.0.113.9' });
       assert.equal(refused.status, 429);
@@ -140,12 +241,10 @@ describe('throttling', () => {
   test('behind a trusted proxy, the address that the proxy saw; what its client claims is not believed', () =>
     onNode(async (node) => {
       const from = (address: string) => ({ 'x-forwarded-for': address });
-      const answers = await Promise.all(
-        Array.from({ length: perAddress }, (_, index) =>
-          attempt(node, fresh('nobody'), 'wrong', from(`203.0.113.${index}, 2001:db8:1:2::${index + 1}`)),
-        ),
+      const statuses = await times(perAddress, (index) =>
+        attempt(node, fresh('nobody'), 'wrong', from(`203.0.113.${index}, 2001:db8:1:2::${index + 1}`)),
       );
-      assert.deepEqual([...new Set(answers.map(({ status }) => status))], [401]);
+      assert.deepEqual(statuses, all(perAddress, 401));
       const ann = await person();
       const login = (address: string) => attempt(node, ann.email, ann.password, from(address));
       assert.equal((await login('2001:db8:1:2:ffff::1')).status, 429, 'another address of the same /64');

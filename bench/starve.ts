@@ -1,0 +1,193 @@
+// Starve: what one organization notices of another that asks for as much as it can. One real PostgreSQL, one process of
+// the engine with a heap of 512 MB.
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import autocannon from 'autocannon';
+import { loadResources } from '../engine/app.ts';
+import { table } from '../engine/cli/context.ts';
+import { readConfig } from '../engine/config.ts';
+import { openDatabase } from '../engine/database/index.ts';
+import {
+  commandLine,
+  createKey,
+  createOrganization,
+  profileId,
+  transaction,
+} from '../engine/platform/index.ts';
+import { model } from '../engine/schema/index.ts';
+import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
+import { median } from './load.ts';
+
+const { values: options } = parseArgs({ options: { readers: { type: 'boolean', default: false } } });
+const seconds = 5;
+const rounds = options.readers ? 0 : 3;
+const greedyConnections = 64;
+const slowReaders = 500;
+const worst = `sort=description&dir=desc&${Array.from({ length: 50 }, (_, n) => `status=Status+${n}`).join('&')}`;
+
+/** Three organizations: 300,000 leads, 4,000 leads, and two tables of large records. @returns a key of each */
+async function seed(databaseUrl: string): Promise<readonly string[]> {
+  const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
+  const database = await openDatabase(config, model(await loadResources(config)));
+  await database.orm.schema.create();
+  const actor = commandLine({ audit: false });
+  const keys: string[] = [];
+  for (const slug of ['greedy', 'modest', 'slow']) {
+    const key = await transaction(database, async (tables) => {
+      const organization = await createOrganization(tables, actor, slug, slug);
+      const profile = await profileId(tables, organization, 'administrator');
+      const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
+      return createKey(tables, actor, config.keyPrefix, options);
+    });
+    keys.push(key.plaintext);
+  }
+  const em = database.orm.em.fork();
+  const leads = (organization: number, first: number, count: number) =>
+    em.execute(`insert into leads (organization_id, id, created_at, updated_at, last_name, status, description)
+      select ${organization}, n, now() - n * interval '1 minute', now(), 'Last ' || n, 'Status ' || n % 100,
+        md5(n::text) || ' is a description of lead ' || n || ', about as long as people write them.'
+      from generate_series(${first}, ${first + count - 1}) n`);
+  await leads(1, 1, options.readers ? 1000 : 300_000);
+  await leads(2, 400_001, 4000);
+  const large = (name: string, organization: number, bytes: number) =>
+    em.execute(`insert into ${name} (organization_id, created_at, updated_at, description)
+      select ${organization}, now(), now(), repeat('x', ${bytes}) from generate_series(1, 20)`);
+  await large('accounts', 3, 50_000);
+  await large('contacts', 3, 1_000_000);
+  await em.execute('vacuum analyze');
+  await database.close();
+  return keys;
+}
+
+interface Load {
+  readonly p50: number;
+  readonly p99: number;
+  readonly rate: number;
+  /** Responses by status. */
+  readonly statuses: Readonly<Record<string, number>>;
+}
+
+/** GETs by id of the modest organization, 16 connections. */
+async function modestLoad(url: string, key: string): Promise<Load> {
+  return load(url, 16, key, () => `/api/v1/leads/${400_001 + Math.floor(Math.random() * 4000)}`, seconds);
+}
+
+function load(url: string, connections: number, key: string, path: () => string, forSeconds: number) {
+  const statuses: Record<string, number> = {};
+  return new Promise<Load>((resolve, reject) => {
+    const requests = Array.from({ length: 200 }, () => ({
+      method: 'GET' as const,
+      path: path(),
+      headers: { authorization: `Bearer ${key}` },
+      onResponse: (status: number) => {
+        statuses[status] = (statuses[status] ?? 0) + 1;
+      },
+    }));
+    autocannon({ url, connections, duration: forSeconds, requests }, (error, result) =>
+      error
+        ? reject(error)
+        : resolve({
+            p50: result.latency.p50,
+            p99: result.latency.p99,
+            rate: result.requests.average,
+            statuses,
+          }),
+    );
+  });
+}
+
+/** Memory of a process in MB: now, and the most that it had. */
+function memoryOf({ pid }: ChildProcess): { now: number; most: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const of = (name: string) => Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1024);
+  return { now: of('VmRSS'), most: of('VmHWM') };
+}
+
+/** Connections that ask for a list and read a little of it each second; 0 bytes: nothing. */
+async function readSlowly(url: string, key: string, path: string, bytesPerSecond: number) {
+  const { hostname, port } = new URL(url);
+  const sockets: Socket[] = [];
+  for (let count = 0; count < slowReaders; count++) {
+    const socket = new Socket({ highWaterMark: 1024 } as object);
+    socket.on('error', () => {});
+    socket.pause();
+    socket.connect(Number(port), hostname);
+    await once(socket, 'connect');
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+    sockets.push(socket);
+  }
+  const timer = setInterval(() => {
+    if (bytesPerSecond > 0) for (const socket of sockets) socket.read(bytesPerSecond);
+  }, 1000);
+  return () => {
+    clearInterval(timer);
+    for (const socket of sockets) socket.destroy();
+  };
+}
+
+const show = (statuses: Load['statuses']) =>
+  Object.entries(statuses)
+    .map(([status, count]) => `${count} × ${status}`)
+    .join(', ');
+
+const folder = mkdtempSync(join(tmpdir(), 'crm-starve-'));
+const server = await startPostgres({ fsync: 'on', shared_buffers: '512MB', max_connections: '100' });
+let child: ChildProcess | undefined;
+try {
+  const { url: databaseUrl } = await makeDatabase(server.url);
+  process.stderr.write('seeding 304,000 leads …\n');
+  const [greedy = '', modest = '', slow = ''] = await seed(databaseUrl);
+  child = fork(join(import.meta.dirname, 'targets', 'engine.ts'), {
+    execArgv: ['--max-old-space-size=512'],
+    env: { ...process.env, DATABASE_URL: databaseUrl, DATA_DIR: folder, LOG_LEVEL: 'error' },
+  });
+  const target = child;
+  const [message] = await once(target, 'message');
+  const { url } = message as { url: string };
+  const lines: string[][] = [];
+  const report = (name: string, of: Load, more: string) =>
+    lines.push([name, of.rate.toFixed(0), of.p50.toFixed(1), of.p99.toFixed(1), show(of.statuses), more]);
+
+  await modestLoad(url, modest);
+  const ratios: number[] = [];
+  for (let count = 0; count < rounds; count++) {
+    const alone = await modestLoad(url, modest);
+    report('alone', alone, '');
+    const greedyLoad = load(url, greedyConnections, greedy, () => `/api/v1/leads?${worst}`, seconds + 2);
+    await pause(1000);
+    const beside = await modestLoad(url, modest);
+    report(`next to ${greedyConnections} worst lists`, beside, `lists: ${show((await greedyLoad).statuses)}`);
+    ratios.push(beside.p99 / alone.p99);
+  }
+  const many = Array.from({ length: 1200 }, () => 'status=x').join('&');
+  const refused = await fetch(`${url}/api/v1/leads?${many}`, {
+    headers: { authorization: `Bearer ${greedy}` },
+  });
+  for (const [name, path, rate] of [
+    ['pages of 1 MB, 2 KiB/s', '/api/v1/accounts', 2048],
+    ['pages of 20 MB, unread', '/api/v1/contacts', 0],
+  ] as const) {
+    const end = await readSlowly(url, slow, path, rate);
+    // Node accepts one connection at each turn of its loop, so those of the readers come in first.
+    await fetch(`${url}/docs/openapi.json`).then((response) => response.text());
+    const beside = await modestLoad(url, modest);
+    const { now, most } = memoryOf(target);
+    report(`next to ${slowReaders} readers: ${name}`, beside, `RSS ${now} MB, at most ${most} MB`);
+    end();
+  }
+  const titles = ['GET by id of another organization', 'requests/s', 'p50 ms', 'p99 ms', 'responses', ''];
+  process.stdout.write(`${table(titles, lines)}\n\n`);
+  process.stdout.write(`p99 next to the worst lists against alone: ${median(ratios).toFixed(2)}×\n`);
+  process.stdout.write(`1,200 values of one filter: ${refused.status}\n`);
+  process.stdout.write(`the process is ${target.exitCode === null ? 'alive' : 'gone'}\n`);
+} finally {
+  child?.kill();
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,225 @@
+// The address of a PostgreSQL server: a libpq URI -> hosts, credentials and the ways to encrypt, with libpq's meaning.
+// May import errors.
+import { readFileSync } from 'node:fs';
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  createSecureContext,
+  getCACertificates,
+  type SecureContext,
+} from 'node:tls';
+import leven from 'leven';
+import { UserError } from '../errors.ts';
+
+/** One server of an address. */
+export interface Host {
+  /** Name, IP address, or folder of a Unix socket. */
+  readonly host: string;
+  readonly port: number;
+  /** How to connect, in the order of preference: with these TLS options, or without TLS. */
+  readonly encryption: readonly (ConnectionOptions | false)[];
+}
+
+/** Which servers are accepted. */
+export type SessionTarget = 'any' | 'read-write' | 'primary';
+
+/** A parsed connection URI. What is undefined was not given. */
+export interface Address {
+  readonly hosts: readonly Host[];
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly database: string | undefined;
+  readonly applicationName: string | undefined;
+  /** Server settings in the form of a command line: `-c search_path=crm`. */
+  readonly options: string | undefined;
+  readonly connectTimeoutMs: number | undefined;
+  readonly target: SessionTarget;
+}
+
+const uri =
+  /^postgres(?:ql)?:\/\/(?:(?<login>[^/?]*)@)?(?<hosts>[^/?]*)(?:\/(?<database>[^?]*))?(?:\?(?<query>.*))?$/s;
+const hostAndPort = /^(?:\[(?<ipv6>[^\]]*)\]|(?<name>[^:]*))(?::(?<port>.*))?$/s;
+const parameters = [
+  'application_name',
+  'connect_timeout',
+  'dbname',
+  'host',
+  'options',
+  'password',
+  'port',
+  'sslcert',
+  'sslkey',
+  'sslmode',
+  'sslpassword',
+  'sslrootcert',
+  'target_session_attrs',
+  'user',
+] as const;
+type Parameters = Partial<Record<(typeof parameters)[number], string>>;
+const targets: readonly SessionTarget[] = ['any', 'read-write', 'primary'];
+
+/** Whether a text is the URI of a PostgreSQL server at all. */
+export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(text);
+
+/**
+ * Parses a connection URI as libpq does, several hosts included, and reads the certificates that it names.
+ * @throws UserError in one line for what cannot be done; nothing of the URI is ignored
+ */
+export function parseAddress(text: string): Address {
+  const parts = uri.exec(text)?.groups;
+  if (parts === undefined) throw new UserError('it is not a PostgreSQL address');
+  const given = query(parts.query ?? '');
+  const [user, password] = login(parts.login);
+  const hosts = hostList(parts.hosts ?? '', given);
+  const target = (given.target_session_attrs ?? 'any') as SessionTarget;
+  if (!targets.includes(target)) {
+    throw new UserError(`target_session_attrs must be one of ${targets.join(', ')}: this service writes`);
+  }
+  const seconds = given.connect_timeout;
+  if (seconds !== undefined && !/^\d{1,6}$/.test(seconds)) {
+    throw new UserError('connect_timeout must be a number of seconds');
+  }
+  const encryption = tls(given);
+  return {
+    hosts: hosts.map(({ host, port }) => ({
+      host,
+      port,
+      // As in libpq, sslmode has no meaning on a Unix socket.
+      encryption: host.startsWith('/') ? [false] : encryption(host),
+    })),
+    user: given.user ?? user,
+    password: given.password ?? password,
+    database: given.dbname ?? (decode(parts.database ?? '') || undefined),
+    applicationName: given.application_name,
+    options: given.options,
+    connectTimeoutMs: seconds === undefined || +seconds === 0 ? undefined : +seconds * 1000,
+    target,
+  };
+}
+
+/** Hosts and database of an address, without credentials. */
+export const describeAddress = ({ hosts, database }: Address): string =>
+  `${hosts.map(describeHost).join(',')}/${database ?? ''}`;
+
+/** Host and port as in a URI. */
+export const describeHost = ({ host, port }: Pick<Host, 'host' | 'port'>): string =>
+  `${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new UserError('it has a "%" that is not followed by two hexadecimal digits of UTF-8; write %25');
+  }
+}
+
+function login(text: string | undefined): readonly (string | undefined)[] {
+  const [user = '', ...password] = (text ?? '').split(':');
+  return [user, password.join(':')].map((part) => decode(part) || undefined);
+}
+
+function query(text: string): Parameters {
+  const found: Parameters = {};
+  for (const pair of text.split('&').filter((part) => part !== '')) {
+    const [name = '', value = ''] = pair.split(/=(.*)/s).map(decode);
+    const known = parameters.find((parameter) => parameter === name);
+    if (known === undefined) {
+      const near = parameters.find((parameter) => leven(parameter, name) < 3);
+      // A text that cannot be a name may be a part of the password.
+      const shown = /^[a-z_]{1,60}$/i.test(name) ? ` "${name}"` : '';
+      throw new UserError(
+        `unknown parameter${shown}${near === undefined ? '' : `. Did you mean "${near}"?`}`,
+      );
+    }
+    if (known in found) throw new UserError(`"${known}" is given twice`);
+    if (value !== '') found[known] = value;
+  }
+  return found;
+}
+
+/** Splits `h1:5432,[::1]:5433`. The parameter `host` has names only; one `port` is for all. */
+function hostList(authority: string, given: Parameters): readonly { host: string; port: number }[] {
+  const hosts = (given.host ?? authority).split(',');
+  const ports = given.port?.split(',') ?? [];
+  if (ports.length > 1 && ports.length !== hosts.length) {
+    throw new UserError(`${ports.length} ports are given for ${hosts.length} hosts`);
+  }
+  return hosts.map((text, index) => {
+    const {
+      ipv6,
+      name = '',
+      port,
+    } = (given.host === undefined ? hostAndPort.exec(text)?.groups : undefined) ?? ({ name: text } as Names);
+    const digits = port || ports[index] || ports[0] || '5432';
+    if (!/^\d{1,5}$/.test(digits) || +digits < 1 || +digits > 65535) {
+      // What stands there may be a part of the password, so it is not shown.
+      throw new UserError(
+        'a port must be a number from 1 to 65535; "/", "?", "#", "@" and ":" in a password are written as %2F, %3F, %23, %40 and %3A',
+      );
+    }
+    const host = ipv6 ?? (given.host === undefined ? decode(name) : name);
+    return { host: host || 'localhost', port: +digits };
+  });
+}
+
+type Names = Readonly<Partial<Record<'ipv6' | 'name' | 'port', string>>>;
+
+const modes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
+/**
+ * The ways to encrypt the connection to a host, as libpq's sslmode orders them. A root certificate makes every mode
+ * verify the chain; only verify-full compares the name.
+ */
+function tls(given: Parameters): (host: string) => Host['encryption'] {
+  const { sslrootcert: root, sslcert, sslkey } = given;
+  const mode = given.sslmode ?? (root === 'system' ? 'verify-full' : 'prefer');
+  if (!modes.includes(mode)) throw new UserError(`sslmode must be one of ${modes.join(', ')}`);
+  if (root === 'system' && mode !== 'verify-full') {
+    throw new UserError('sslrootcert=system needs sslmode=verify-full');
+  }
+  if (mode.startsWith('verify-') && root === undefined) {
+    throw new UserError(`sslmode=${mode} needs sslrootcert, a file of certificates or "system"`);
+  }
+  if ((sslcert === undefined) !== (sslkey === undefined)) {
+    throw new UserError('sslcert and sslkey are only of use together');
+  }
+  if (mode === 'disable') return () => [false];
+  const secureContext = context(given);
+  return (host) => {
+    const encrypted: ConnectionOptions = {
+      secureContext,
+      rejectUnauthorized: root !== undefined,
+      checkServerIdentity: (_name, certificate) =>
+        mode === 'verify-full' ? checkServerIdentity(host, certificate) : undefined,
+    };
+    if (mode === 'allow') return [false, encrypted];
+    return mode === 'prefer' ? [encrypted, false] : [encrypted];
+  };
+}
+
+function context({ sslrootcert, sslcert, sslkey, sslpassword }: Parameters): SecureContext {
+  const options = {
+    ca: sslrootcert === 'system' ? getCACertificates('system') : read('sslrootcert', sslrootcert),
+    cert: read('sslcert', sslcert),
+    key: read('sslkey', sslkey),
+    passphrase: sslpassword,
+  };
+  try {
+    return createSecureContext(options);
+  } catch (cause) {
+    throw new UserError(`its certificates cannot be used: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function read(parameter: string, file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new UserError(`${parameter} "${file}" cannot be read: ${code}`, { cause });
+  }
+  if (!text.includes('-----BEGIN ')) throw new UserError(`${parameter} "${file}" is not a PEM file`);
+  return text;
+}

@@ -1,0 +1,59 @@
+import type { Config } from '../config.ts';
+import type { Bound, Bounds } from './admission.ts';
+
+/** Requests that wait in one lane. */
+const queue: Bound = { each: 1000, total: 4000 };
+
+/** One organization may have half of the response bytes that all may have. */
+const bytes = ({ responseBytes }: Config): Bound => ({ each: responseBytes / 2, total: responseBytes });
+
+const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
+
+/**
+ * How the connections to PostgreSQL are shared out: some for lists, the others for all else. Never fewer than one and
+ * two, for a transaction of the platform may need a look-up meanwhile.
+ */
+export function connections(pool: number): { readonly lists: number; readonly records: number } {
+  const lists = atLeastOne(pool * 0.4);
+  return { lists, records: Math.max(2, pool - lists) };
+}
+
+/**
+ * The bounds on PostgreSQL. Of the connections that are not for lists, two are left to keys, sessions, the setup
+ * screens and partners; no organization can have all of anything, and writes, which may wait for locks, not all
+ * connections for records. With fewer than five connections there is not enough for that.
+ */
+export function postgresBounds(config: Config): Bounds {
+  const { lists, records } = connections(config.pool);
+  const most = (total: number): Bound => ({ each: atLeastOne(total - 1), total });
+  const one = most(atLeastOne(records - (records > 3 ? 2 : 1)));
+  const writes = atLeastOne(one.total - 1);
+  const list = most(lists);
+  // Scans are paid for in processor time, of which more connections do not give more.
+  const scans = Math.min(4, atLeastOne(lists / 2));
+  return {
+    lanes: {
+      read: [one],
+      write: [one, { each: atLeastOne((writes + 1) / 2), total: writes }],
+      list: [list],
+      scan: [list, { each: atLeastOne(scans / 2), total: scans }],
+    },
+    queue,
+    bytes: bytes(config),
+    waitMs: config.connectTimeoutMs,
+  };
+}
+
+/**
+ * The bounds on the embedded database, which runs one statement at a time on the server's own thread: organizations
+ * take turns, and whatever else needs the database comes after one statement at most.
+ */
+export function embeddedBounds(config: Config): Bounds {
+  const only = [{ each: 1, total: 1 }];
+  return {
+    lanes: { read: only, write: only, list: only, scan: only },
+    queue,
+    bytes: bytes(config),
+    waitMs: config.connectTimeoutMs,
+  };
+}

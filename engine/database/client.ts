@@ -1,0 +1,159 @@
+import pg from 'pg';
+import type { SessionTarget } from './address.ts';
+import { type Route, unfit, unfitError } from './route.ts';
+import { cancel, cut, wire } from './wire.ts';
+
+/** What bounds the connections of a pool. */
+export interface Guard {
+  readonly route: Route;
+  readonly target: SessionTarget;
+  /** How long a statement may take; 0: no limit. */
+  readonly statementTimeoutMs: number;
+  /** Whether the server does not know that limit, and has to be asked to end a statement. */
+  readonly cancels: boolean;
+}
+
+/** How long a server may take to end a statement of which the time is up, and to close a connection. */
+const graceMs = 1000;
+
+/** A server that has become read-only: the connection is of no more use. */
+const readOnly = '25006';
+
+type Connected = (error: Error | null, client?: pg.Client) => void;
+
+/** The connections of one pool. */
+export interface Clients {
+  /** What the pool makes its connections of. */
+  readonly Client: new (
+    options?: pg.ClientConfig,
+  ) => pg.Client;
+  /** Cuts every connection. */
+  readonly cutAll: () => void;
+}
+
+/**
+ * Connections with an end to every wait: to connect, for a statement, and to close. The server's own limits do not
+ * help where the server, or the way to it, has fallen silent.
+ */
+export function guardedClients({ route, target, statementTimeoutMs, cancels }: Guard): Clients {
+  const all = new Set<GuardedClient>();
+
+  class GuardedClient extends pg.Client {
+    #statements = 0;
+    #waiting = false;
+    #timer: NodeJS.Timeout | undefined;
+
+    constructor(options?: pg.ClientConfig) {
+      super(options);
+      // Whoever waits for the connection gets the error too; without a listener it would end the process.
+      this.on('error', route.forget);
+    }
+
+    override connect(): Promise<this>;
+    override connect(callback: Connected): void;
+    override connect(callback?: Connected): Promise<this> | undefined {
+      const connected = this.#connect();
+      if (callback === undefined) return connected;
+      connected.then(() => callback(null, this), callback);
+      return undefined;
+    }
+
+    async #connect(): Promise<this> {
+      all.add(this);
+      try {
+        const { host, port, ssl } = await route.way();
+        // Looking for a way took too long for the pool, or it was closed meanwhile.
+        if (wire(this).connection.stream.destroyed) throw new Error('Connection terminated');
+        Object.assign(wire(this), { host, port, ssl });
+        wire(this).connection.ssl = ssl;
+        await super.connect();
+        if (target !== 'any') await this.#assertFit();
+      } catch (cause) {
+        all.delete(this);
+        route.forget();
+        throw cause;
+      }
+      this.once('end', () => {
+        all.delete(this);
+        clearTimeout(this.#timer);
+      });
+      this.#watch();
+      return this;
+    }
+
+    async #assertFit(): Promise<void> {
+      const { rows } = await super.query<{ unfit: boolean }>(`select ${unfit(target)} as unfit`);
+      if (rows[0]?.unfit !== false) {
+        cut(this);
+        throw unfitError(target);
+      }
+    }
+
+    /** Follows what the server sends: whether a statement is still waited for, and that writes are refused. */
+    #watch(): void {
+      const { connection } = wire(this);
+      connection.on('readyForQuery', () => {
+        this.#waiting = false;
+      });
+      connection.on('errorMessage', ({ code }: { code?: string }) => {
+        // After the statement has its error.
+        if (code === readOnly) setImmediate(() => this.#cut('the server is read-only'));
+      });
+      const { query } = this;
+      this.query = ((...given: unknown[]) => {
+        this.#begin();
+        const result: unknown = Reflect.apply(query, this, given);
+        return given[0] === 'rollback' && result instanceof Promise ? this.#rolledBack(result) : result;
+      }) as typeof this.query;
+    }
+
+    #begin(): void {
+      if (statementTimeoutMs === 0) return;
+      this.#statements++;
+      this.#waiting = true;
+      const limit = cancels ? statementTimeoutMs : statementTimeoutMs + graceMs;
+      this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#late(), limit).unref();
+    }
+
+    /**
+     * The end of a connection is a rollback too. Kysely gives a connection back to the pool only after a rollback that
+     * succeeds, so every transaction with a lost connection would take one from the pool for good.
+     */
+    async #rolledBack(result: Promise<unknown>): Promise<unknown> {
+      try {
+        return await result;
+      } catch (cause) {
+        if (!wire(this).connection.stream.destroyed) throw cause;
+        return { command: 'ROLLBACK', rowCount: null, oid: 0, fields: [], rows: [] };
+      }
+    }
+
+    /** The time of the last statement is up, if it still runs. */
+    #late(): void {
+      const statement = this.#statements;
+      const waits = () => this.#waiting && this.#statements === statement;
+      const silent = () => {
+        if (waits()) this.#cut('no response in time');
+      };
+      // What arrived while this process was busy is read first.
+      setImmediate(() => {
+        if (!waits()) return;
+        if (!cancels) return silent();
+        cancel(this, graceMs);
+        setTimeout(silent, graceMs).unref();
+      });
+    }
+
+    #cut(why: string): void {
+      wire(this).connection.stream.destroy(new Error(`Connection terminated: ${why}`));
+    }
+
+    override end(): Promise<void>;
+    override end(callback: (error: Error) => void): void;
+    override end(callback?: (error: Error) => void): Promise<void> | undefined {
+      setTimeout(() => cut(this), graceMs).unref();
+      return callback === undefined ? super.end() : void super.end(callback);
+    }
+  }
+  return { Client: GuardedClient, cutAll: () => all.forEach(cut) };
+}

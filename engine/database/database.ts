@@ -1,0 +1,28 @@
+import type { MikroORM } from '@mikro-orm/core';
+import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/postgresql';
+import type { Lane, Statement } from '../sql/index.ts';
+import type { Admission } from './admission.ts';
+
+/** Rows as arrays of text; every column that the compiler selects is text. */
+export type Rows = readonly (readonly (string | null)[])[];
+
+/** MikroORM on either driver. */
+export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
+
+/** A statement to run; without a lane it counts as one that touches one record. */
+export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
+
+/** An open database. */
+export interface Database {
+  readonly kind: 'embedded' | 'postgresql';
+  /** MikroORM, for the platform's own tables and for migrations. */
+  readonly orm: Orm;
+  /** Decides when the statements of requests run. */
+  readonly admission: Admission;
+  /** Runs one compiled statement at once, by itself, as prepared statement where the driver has them. */
+  readonly run: (statement: Runnable) => Promise<Rows>;
+  /** Resolves once nothing that is written can be kept any more; never otherwise. The process must end then. */
+  readonly lost?: Promise<Error>;
+  /** Closes every connection and releases the data folder. */
+  readonly close: () => Promise<void>;
+}

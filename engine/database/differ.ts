@@ -1,0 +1,45 @@
+import type { MikroORM } from '@mikro-orm/core';
+import {
+  type Column,
+  type DatabaseSchema,
+  type DatabaseTable,
+  type IndexDef,
+  SchemaComparator,
+  type SqlEntityManager,
+  SqlSchemaGenerator,
+} from '@mikro-orm/postgresql';
+
+/** Compares two models by names alone: what has another name is another thing, however alike it looks. */
+class ExactComparator extends SchemaComparator {
+  // MikroORM takes a removed and an added column (or index) that are alike for a renamed one, and would move values
+  // from one field into another.
+  override diffColumn(from: Column, to: Column, ...rest: [DatabaseTable, boolean?]): Set<string> {
+    return from.name === to.name ? super.diffColumn(from, to, ...rest) : new Set(['name']);
+  }
+
+  override diffIndex(from: IndexDef, to: IndexDef): boolean {
+    if (from.keyName !== to.keyName) return true;
+    // Both are what a definition said, never what a database made of it, so that their texts can be compared.
+    if (from.expression !== undefined || to.expression !== undefined)
+      return from.expression !== to.expression;
+    return super.diffIndex(from, to);
+  }
+}
+
+/** Writes the statements between two models, without a guess. */
+export class ExactSchemaGenerator extends SqlSchemaGenerator {
+  static override register(orm: MikroORM): void {
+    const make = () => new ExactSchemaGenerator(orm.em as SqlEntityManager);
+    orm.config.registerExtension('@mikro-orm/schema-generator', make);
+  }
+
+  /** @param options `fromSchema` is the model of the last migration and must be given */
+  override async getUpdateSchemaMigrationSQL(
+    options: { readonly fromSchema?: DatabaseSchema } = {},
+  ): Promise<{ up: string; down: string }> {
+    const { fromSchema } = options;
+    if (fromSchema === undefined) throw new Error('there is no snapshot to compare with');
+    const difference = new ExactComparator(this.platform).compare(fromSchema, this.getTargetSchema());
+    return { up: this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true }), down: '' };
+  }
+}

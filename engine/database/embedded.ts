@@ -1,0 +1,91 @@
+import { PGlite } from '@electric-sql/pglite';
+import type { EntitySchema } from '@mikro-orm/core';
+import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { Config } from '../config.ts';
+import { UserError } from '../errors.ts';
+import { admission } from './admission.ts';
+import { embeddedBounds } from './bounds.ts';
+import type { Database } from './database.ts';
+import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
+import { lockFolder } from './lock.ts';
+import { ormOptions } from './orm.ts';
+import { keepStatistics } from './statistics.ts';
+
+/**
+ * Opens the embedded database (PGlite) in the data folder.
+ * @throws UserError in one line when the folder is in use or cannot be used
+ */
+export async function openEmbedded(config: Config, entities: readonly EntitySchema[]): Promise<Database> {
+  const release = await lockFolder(config.dataFolder);
+  try {
+    const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({
+      ...ormOptions(entities, config),
+      driver: PgliteDriver,
+      dbName: await prepareCluster(config.dataFolder, initialise),
+    });
+    const client = await orm.em.getConnection().getNativeClient();
+    const watch = watchFolder(config.dataFolder);
+    guard(client, watch);
+    tighten(config.dataFolder);
+    const run: Database['run'] = async ({ text, values }) =>
+      (await client.query<(string | null)[]>(text, [...values], { rowMode: 'array' })).rows;
+    // Analyzing a table stops everything else meanwhile, so the samples are small.
+    await client.exec('set default_statistics_target = 10');
+    const stopStatistics = keepStatistics((text) => run({ name: '', text, values: [] }));
+    return {
+      kind: 'embedded',
+      orm,
+      admission: admission(embeddedBounds(config)),
+      run,
+      lost: watch.lost,
+      close: async () => {
+        await stopStatistics();
+        // Closing writes, and what is in the folder's place now is not ours.
+        if (!watch.isLost()) {
+          await orm.close(true);
+          // MikroORM closes it only where MikroORM itself has run a query.
+          if (!client.closed) await client.close();
+          tighten(config.dataFolder);
+        }
+        watch.close();
+        release();
+      },
+    };
+  } catch (cause) {
+    release();
+    if (cause instanceof UserError) throw cause;
+    throw new UserError(`the data folder ${config.dataFolder} cannot be opened: ${reason(cause)}`, { cause });
+  }
+}
+
+/** Whatever was written into a folder that is gone must not be acknowledged: by statements, or by MikroORM. */
+function guard(client: PGlite, { assertPresent }: FolderWatch): void {
+  const checked =
+    <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
+    async (...given: Given): Promise<Result> => {
+      try {
+        return await work.apply(client, given);
+      } finally {
+        assertPresent();
+      }
+    };
+  Object.assign(client, { query: checked(client.query), transaction: checked(client.transaction) });
+}
+
+/** Creates an empty cluster in a folder of the given name. */
+async function initialise(cluster: string): Promise<void> {
+  const client = await PGlite.create({ dataDir: cluster });
+  await client.close();
+}
+
+/** What an error says in one line; those of the WASM file system have a number and no text. */
+function reason(cause: unknown): string {
+  const { message, errno } = cause as { message?: unknown; errno?: unknown };
+  if (errno === noSpace) return 'no space is left';
+  if (typeof message === 'string' && message !== '') return message.split('\n')[0] ?? message;
+  return `its file system failed (${String(errno ?? cause)})`;
+}
+
+/** ENOSPC as WASI numbers it. */
+const noSpace = 51;

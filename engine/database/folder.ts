@@ -1,0 +1,165 @@
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { UserError } from '../errors.ts';
+
+/** What the service keeps in its data folder. */
+const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret'];
+
+/** In `pgdata.new` as long as the first start is not complete: only a folder with this file is ever replaced. */
+const mark = 'unfinished-first-start';
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+/**
+ * Creates a folder and its parents where they are missing. Node's own recursive mkdir never returns below /proc.
+ * @param mode of the folder itself; its parents get the usual one
+ */
+export function makeFolder(folder: string, mode = 0o777): void {
+  const parent = dirname(folder);
+  if (!existsSync(parent)) makeFolder(parent);
+  try {
+    mkdirSync(folder, { mode });
+  } catch (cause) {
+    if (!isFolder(folder)) throw cause;
+  }
+}
+
+/**
+ * Closes to other users what the service keeps in the folder, and the folder itself where it holds nothing else.
+ * To be called before and after a cluster is in use: PGlite gives some files modes of its own.
+ */
+export function tighten(folder: string): void {
+  const found = readdirSync(folder);
+  for (const name of contents) if (found.includes(name)) tightenTree(join(folder, name));
+  if (found.every((name) => contents.includes(name))) tightenOne(folder);
+}
+
+function tightenTree(path: string): void {
+  const found = lstatSync(path);
+  if (found.isSymbolicLink()) return;
+  if (found.isDirectory()) for (const name of readdirSync(path)) tightenTree(join(path, name));
+  if ((found.mode & 0o077) !== 0) tightenOne(path);
+}
+
+function tightenOne(path: string): void {
+  try {
+    chmodSync(path, statSync(path).mode & 0o700);
+  } catch {
+    // Some volumes have no modes, or belong to somebody else: not a reason to refuse service.
+  }
+}
+
+/**
+ * Makes sure that the data folder holds a complete cluster. A new one is initialised in `pgdata.new` and renamed
+ * when it is complete, so that a first start can be interrupted at any moment.
+ * @param initialise creates a cluster in the folder of the given name and closes it
+ * @returns the cluster's folder
+ * @throws UserError where something else is in its place
+ */
+export async function prepareCluster(
+  folder: string,
+  initialise: (cluster: string) => Promise<void>,
+): Promise<string> {
+  const cluster = join(folder, 'pgdata');
+  const unfinished = join(folder, 'pgdata.new');
+  if (!existsSync(join(cluster, 'PG_VERSION'))) {
+    if (!isEmpty(cluster)) throw new UserError(`${cluster} is not a database: move it away or restore it`);
+    if (!isEmpty(unfinished) && !existsSync(join(unfinished, mark))) {
+      throw new UserError(`${unfinished} was not left by a first start: move it away`);
+    }
+    removeUnfinished(unfinished);
+    makeFolder(unfinished, 0o700);
+    writeFileSync(join(unfinished, mark), 'The next start replaces this folder.\n', { mode: 0o600 });
+    await initialise(join(unfinished, 'cluster'));
+    if (existsSync(cluster)) rmdirSync(cluster);
+    renameSync(join(unfinished, 'cluster'), cluster);
+  }
+  if (existsSync(join(unfinished, mark))) removeUnfinished(unfinished);
+  return cluster;
+}
+
+/** Whether nothing is there that could be lost. A file in place of a folder is something. */
+function isEmpty(path: string): boolean {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  return found === undefined || (isFolder(path) && readdirSync(path).length === 0);
+}
+
+/** The mark goes last: an interrupted removal can be continued. */
+function removeUnfinished(path: string): void {
+  if (!existsSync(path)) return;
+  rmSync(join(path, 'cluster'), { recursive: true, force: true });
+  rmSync(join(path, mark), { force: true });
+  rmdirSync(path);
+}
+
+/** Tells whether a data folder is still the one that was opened. */
+export interface FolderWatch {
+  /** @throws UserError once the folder was removed or replaced */
+  readonly assertPresent: () => void;
+  /** Resolves when the folder was removed or replaced; never otherwise. */
+  readonly lost: Promise<UserError>;
+  readonly isLost: () => boolean;
+  readonly close: () => void;
+}
+
+/** How often the folder is looked at when nothing else asks, in milliseconds. */
+const intervalMs = 250;
+
+/**
+ * Watches files of an open cluster, which PostgreSQL writes in place and never replaces. They are held open: an
+ * inode is not used again as long as that is so, hence the same number is the same file.
+ */
+export function watchFolder(folder: string): FolderWatch {
+  const held = ['lock', 'pgdata/PG_VERSION', 'pgdata/global/pg_control'].map((name) => {
+    const path = join(folder, name);
+    const descriptor = openSync(path, 'r');
+    const { dev, ino } = fstatSync(descriptor);
+    return { path, descriptor, dev, ino };
+  });
+  const isPresent = () =>
+    held.every(({ path, dev, ino }) => {
+      try {
+        const found = statSync(path);
+        return found.ino === ino && found.dev === dev;
+      } catch {
+        return false;
+      }
+    });
+  const { promise: lost, resolve } = Promise.withResolvers<UserError>();
+  let reason: UserError | undefined;
+  const look = () => {
+    if (reason !== undefined || isPresent()) return;
+    reason = new UserError(`the data folder ${folder} was removed or replaced while it was in use`);
+    resolve(reason);
+  };
+  const timer = setInterval(look, intervalMs).unref();
+  return {
+    assertPresent: () => {
+      look();
+      if (reason !== undefined) throw reason;
+    },
+    lost,
+    isLost: () => {
+      look();
+      return reason !== undefined;
+    },
+    close: () => {
+      clearInterval(timer);
+      for (const { descriptor } of held.splice(0)) closeSync(descriptor);
+    },
+  };
+}

@@ -1,0 +1,56 @@
+import { LRUCache } from 'lru-cache';
+import type { Pool, PoolClient } from 'pg';
+import type { Rows, Runnable } from './database.ts';
+import { sqlState } from './failures.ts';
+
+/** Named statements that one connection keeps; the server holds the plan of each (about 80 KB for a list). */
+export const namesPerConnection = 100;
+
+/** What of pg's connection is needed to end a named statement; it has no public way. */
+interface Connection {
+  readonly parsedStatements: Record<string, string>;
+  readonly close: (statement: { readonly type: 'S'; readonly name: string }) => void;
+}
+
+const names = new WeakMap<PoolClient, LRUCache<string, true>>();
+
+/** What leaves a connection unusable: it is ending, the server is, or it has become read-only. */
+const spoils = /^(?:08|57P|25006|XX)/;
+
+/** Runs a statement on a connection of a pool, prepared there under its name; without a name it is not kept. */
+export async function runNamed(pool: Pool, { name, text, values }: Runnable): Promise<Rows> {
+  const client = await pool.connect();
+  try {
+    if (name !== '') keep(client, name);
+    const { rows } = await client.query<(string | null)[]>({
+      name,
+      text,
+      values: [...values],
+      rowMode: 'array',
+    });
+    client.release();
+    return rows;
+  } catch (cause) {
+    const state = sqlState(cause);
+    client.release(state === undefined || spoils.test(state));
+    throw cause;
+  }
+}
+
+/** Notes that a name is used, and ends the one that was not used for the longest where there are too many. */
+function keep(client: PoolClient, name: string): void {
+  let kept = names.get(client);
+  if (kept === undefined) {
+    const { connection } = client as unknown as { readonly connection: Connection };
+    kept = new LRUCache({
+      max: namesPerConnection,
+      dispose: (_, oldest) => {
+        // Sent ahead of the next statement, so that it costs no round trip.
+        connection.close({ type: 'S', name: oldest });
+        delete connection.parsedStatements[oldest];
+      },
+    });
+    names.set(client, kept);
+  }
+  kept.set(name, true);
+}

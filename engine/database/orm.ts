@@ -1,0 +1,56 @@
+import { registerHooks } from 'node:module';
+import type { EntitySchema } from '@mikro-orm/core';
+import { Migrator } from '@mikro-orm/migrations';
+import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
+import type { Config } from '../config.ts';
+import type { Orm } from './database.ts';
+import { ExactSchemaGenerator } from './differ.ts';
+import { ForwardGenerator, LosslessGenerator } from './generator.ts';
+
+// A folder of migrations may lie anywhere (MIGRATIONS_DIR); what its files import is this package's.
+const migrationsPackage = '@mikro-orm/migrations';
+const migrationsUrl = import.meta.resolve(migrationsPackage);
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier === migrationsPackage
+      ? { url: migrationsUrl, format: 'module', shortCircuit: true }
+      : next(specifier, context),
+});
+
+/** How MikroORM is set up in both drivers. */
+export function ormOptions(entities: readonly EntitySchema[], config: Config, generator = LosslessGenerator) {
+  return {
+    entities: [...entities],
+    extensions: [Migrator],
+    discovery: { warnWhenNoEntities: false },
+    // Warnings would come before the answer of a command; failures are thrown.
+    logger: () => {},
+    migrations: {
+      path: config.migrations,
+      pathTs: config.migrations,
+      snapshotName: 'snapshot',
+      // The snapshot is what the YAML was when the last migration was made, not what some database is.
+      snapshotOnMigrate: false,
+      tableName: 'crm_migrations',
+      silent: true,
+      generator,
+    },
+  };
+}
+
+/**
+ * MikroORM that knows the model and the migrations and never connects.
+ * @param allowDataLoss whether it may write migrations that drop or convert stored values
+ */
+export function openModel(
+  config: Config,
+  entities: readonly EntitySchema[],
+  allowDataLoss = false,
+): Promise<Orm> {
+  return PostgresOrm.init<PostgreSqlDriver, SqlEntityManager<PostgreSqlDriver>>({
+    ...ormOptions(entities, config, allowDataLoss ? ForwardGenerator : LosslessGenerator),
+    extensions: [Migrator, ExactSchemaGenerator],
+    driver: PostgreSqlDriver,
+    dbName: 'none',
+  });
+}

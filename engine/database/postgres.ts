@@ -1,0 +1,90 @@
+import type { EntitySchema } from '@mikro-orm/core';
+import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
+import pg, { type Pool } from 'pg';
+import type { Config } from '../config.ts';
+import type { Address } from './address.ts';
+import { admission } from './admission.ts';
+import { connections, postgresBounds } from './bounds.ts';
+import { guardedClients } from './client.ts';
+import type { Database } from './database.ts';
+import { runNamed } from './named.ts';
+import { ormOptions } from './orm.ts';
+import { findServer } from './server.ts';
+import { keepStatistics } from './statistics.ts';
+
+/** How long the connections in use at the end may still take, and how long their end may take. */
+const closeMs = 1000;
+
+/**
+ * Opens two pools of connections to PostgreSQL: one for lists, whose statements end soon, and one for all else.
+ * @throws UserError in one line when it does not respond
+ */
+export async function openPostgres(
+  config: Config,
+  address: Address,
+  entities: readonly EntitySchema[],
+): Promise<Database> {
+  const { statementTimeoutMs, listTimeoutMs } = config;
+  const { target } = address;
+  const max = connections(config.pool);
+  const { route, pooled, login } = await findServer(
+    config,
+    address,
+    address.connectTimeoutMs ?? config.connectTimeoutMs,
+  );
+  const clients = (limitMs: number) =>
+    guardedClients({ route, target, statementTimeoutMs: limitMs, cancels: pooled });
+  const recordClients = clients(statementTimeoutMs);
+  const orm = await PostgresOrm.init<PostgreSqlDriver, SqlEntityManager<PostgreSqlDriver>>({
+    ...ormOptions(entities, config),
+    driver: PostgreSqlDriver,
+    dbName: address.database ?? address.user ?? 'postgres',
+    // A mistyped name must be reported, not created.
+    ensureDatabase: false,
+    pool: { max: max.records, idleTimeoutMillis: 30_000 },
+    driverOptions: { ...login(statementTimeoutMs), Client: recordClients.Client },
+  });
+  const records: Pool = await orm.em.getConnection().getNativeClient();
+  const listLimitMs = Math.min(listTimeoutMs, statementTimeoutMs || listTimeoutMs);
+  const listClients = clients(listLimitMs);
+  const lists = new pg.Pool({
+    ...records.options,
+    ...login(listLimitMs),
+    Client: listClients.Client,
+    max: max.lists,
+  });
+  // What breaks while it is idle is replaced when it is next needed.
+  lists.on('error', () => {});
+  const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
+  return {
+    kind: 'postgresql',
+    orm,
+    admission: admission(postgresBounds(config)),
+    run: (statement) =>
+      runNamed(
+        statement.lane === 'list' || statement.lane === 'scan' ? lists : records,
+        // A pooler runs each statement on any of its connections, so none has a name there.
+        pooled ? { ...statement, name: '' } : statement,
+      ),
+    close: async () => {
+      const closed = Promise.all([stopStatistics(), lists.end(), orm.close(true)]);
+      if (await within(closeMs, closed)) return;
+      recordClients.cutAll();
+      listClients.cutAll();
+      await within(closeMs, closed);
+    },
+  };
+}
+
+/** Waits for work, but not longer than a time. @returns whether it is done */
+async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, limitMs, false);
+  });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

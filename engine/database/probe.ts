@@ -1,0 +1,81 @@
+import type { PGlite } from '@electric-sql/pglite';
+import pg, { type Pool } from 'pg';
+import type { Database } from './database.ts';
+
+/** Asks the database whether it responds, without the connections that requests use. */
+export interface Probe {
+  /**
+   * Reads the names of the migrations that the database has.
+   * @param timeoutMs after which it counts as not responding
+   */
+  readonly migrations: (timeoutMs: number) => Promise<readonly string[]>;
+  readonly close: () => void;
+}
+
+interface Row {
+  readonly name: string;
+}
+const statement = 'select name from crm_migrations';
+const names = ({ rows }: { readonly rows: readonly Row[] }) => rows.map(({ name }) => name);
+
+/** A probe of an open database. On PostgreSQL it has one connection of its own, made when it is first used. */
+export async function openProbe({ kind, orm }: Database): Promise<Probe> {
+  const native: unknown = await orm.em.getConnection().getNativeClient();
+  return kind === 'embedded' ? embeddedProbe(native as PGlite) : postgresProbe(native as Pool);
+}
+
+const embeddedProbe = (client: PGlite): Probe => ({
+  migrations: async (timeoutMs) => names(await within(timeoutMs, client.query<Row>(statement))),
+  close: () => {},
+});
+
+function postgresProbe({ options }: Pool): Probe {
+  // Of the same kind as those of requests: it finds its way, and ends its waits, as they do.
+  const Client = (options.Client ?? pg.Client) as new (options: pg.PoolConfig) => pg.Client;
+  let client: pg.Client | undefined;
+  const drop = () => {
+    // Cuts the connection where a query is under way, says goodbye where none is.
+    client?.end().catch(() => {});
+    client = undefined;
+  };
+  const ask = async () => {
+    if (client === undefined) {
+      client = new Client(options);
+      client.on('error', drop);
+      await client.connect();
+    }
+    return client.query<Row>(statement);
+  };
+  return {
+    migrations: async (timeoutMs) => {
+      const isReused = client !== undefined;
+      // A connection of before may have been lost unnoticed: that says nothing about the database as it is now.
+      const asked = ask().catch((cause) => {
+        drop();
+        if (!isReused) throw cause;
+        return ask();
+      });
+      try {
+        return names(await within(timeoutMs, asked));
+      } catch (cause) {
+        drop();
+        throw cause;
+      }
+    },
+    close: drop,
+  };
+}
+
+/** Waits for a result no longer than the given time. */
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => {});
+  }
+}

@@ -1,0 +1,160 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ConnectionOptions } from 'node:tls';
+import pg from 'pg';
+import { type Address, describeHost, type Host, type SessionTarget } from './address.ts';
+import { sqlState } from './failures.ts';
+import { cut, wire } from './wire.ts';
+
+/** One way to one server. */
+export interface Way {
+  readonly host: string;
+  readonly port: number;
+  readonly ssl: ConnectionOptions | false;
+}
+
+/** What a trial connection found. */
+export interface Found {
+  readonly way: Way;
+  /** Whether a pooler is in between: the process that runs statements is not the one that was connected to. */
+  readonly pooled: boolean;
+}
+
+/** Finds the server to connect to. */
+export interface Route {
+  /**
+   * The way that a new connection takes. With several to choose from, looks for one again after {@link forget}.
+   * @throws Error as {@link find}
+   */
+  readonly way: () => Promise<Way>;
+  /**
+   * Tries the ways with connections of its own, each host with a head start over the next.
+   * @throws Error naming each host and why it was not taken
+   */
+  readonly find: () => Promise<Found>;
+  /** A connection failed, or its server became read-only: the next one looks again. */
+  readonly forget: () => void;
+}
+
+/** How long a host may take before the next is tried too. */
+const headStartMs = 250;
+
+/** A server that does not allow a connection with, or without, encryption. */
+const encryptionRefused = '28000';
+
+const checks: Readonly<Record<SessionTarget, string>> = {
+  any: 'false',
+  'read-write': `current_setting('transaction_read_only') = 'on'`,
+  primary: 'pg_is_in_recovery()',
+};
+const refusals = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
+
+/** Whether a server is none that the address asks for, as the SQL of a boolean. */
+export const unfit = (target: SessionTarget): string => checks[target];
+
+/** The error for a server that {@link unfit} is true of. */
+export const unfitError = (target: SessionTarget): Error =>
+  Object.assign(new Error(`Connection terminated: ${refusals[target]}`), { code: '25006' });
+
+/**
+ * @param login what a connection needs besides the way: user, password, database, settings
+ * @param timeoutMs how long finding may take
+ */
+export function route({ hosts, target }: Address, login: pg.ClientConfig, timeoutMs: number): Route {
+  const [first, second] = hosts.flatMap(waysTo);
+  const only = second === undefined ? first : undefined;
+  let current: Way | undefined;
+  let finding: Promise<Found> | undefined;
+
+  /** Connects and disconnects. @throws Error when the server does not respond or is not one asked for */
+  async function tryWay(way: Way, signal: AbortSignal): Promise<Found> {
+    const client = new pg.Client({ ...login, ...way });
+    const stop = () => cut(client);
+    client.on('error', () => {});
+    signal.addEventListener('abort', stop);
+    try {
+      signal.throwIfAborted();
+      await client.connect();
+      const { rows } = await client.query<{ unfit: boolean; pid: number }>(
+        `select ${unfit(target)} as unfit, pg_backend_pid() as pid`,
+      );
+      if (rows[0]?.unfit !== false) throw unfitError(target);
+      return { way, pooled: rows[0].pid !== wire(client).processID };
+    } catch (cause) {
+      throw signal.aborted ? new Error('timeout exceeded when trying to connect') : cause;
+    } finally {
+      signal.removeEventListener('abort', stop);
+      void client.end().catch(() => {});
+      setTimeout(stop, timeoutMs).unref();
+    }
+  }
+
+  /** The ways to one host, one after the other: one without encryption must not win a race. */
+  async function tryHost(host: Host, signal: AbortSignal): Promise<Found> {
+    let failed: unknown;
+    for (const way of waysTo(host)) {
+      try {
+        return await tryWay(way, signal);
+      } catch (cause) {
+        failed = cause;
+        // Whom the server refuses for anything but the encryption, a wrong password say, it would refuse again.
+        const state = sqlState(cause);
+        if (state !== undefined && state !== encryptionRefused) break;
+      }
+    }
+    throw failed;
+  }
+
+  async function tryHosts(): Promise<Found> {
+    const over = new AbortController();
+    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(timeoutMs)]);
+    const trials: Promise<Found>[] = [];
+    try {
+      for (const host of hosts) {
+        const trial = tryHost(host, signal);
+        trials.push(trial);
+        const found = trial.then(
+          () => true,
+          () => false,
+        );
+        if (await Promise.race([found, delay(headStartMs, false, { ref: false })])) break;
+      }
+      const found = await Promise.any(trials);
+      current = found.way;
+      return found;
+    } catch (cause) {
+      throw failure(hosts, (cause as AggregateError).errors as Error[]);
+    } finally {
+      over.abort();
+    }
+  }
+
+  const find = () => {
+    finding ??= tryHosts().finally(() => {
+      finding = undefined;
+    });
+    return finding;
+  };
+  return {
+    find,
+    way: async () => only ?? current ?? (await find()).way,
+    forget: () => {
+      current = undefined;
+    },
+  };
+}
+
+const waysTo = ({ host, port, encryption }: Host): Way[] => encryption.map((ssl) => ({ host, port, ssl }));
+
+/** One error of all hosts; the driver's own where there is one host. */
+function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
+  const [cause] = causes;
+  if (cause !== undefined && hosts.length === 1) return cause;
+  const reasons = hosts.map((host, index) => `${describeHost(host)}: ${reason(causes[index])}`);
+  return Object.assign(new Error(`Connection terminated: ${reasons.join('; ')}`), { code: '08001' });
+}
+
+/** What a failed connection says, or its code where it says nothing. */
+export function reason(cause: unknown): string {
+  const { code, message } = (cause ?? {}) as { code?: string; message?: string };
+  return message || code || 'no reason given';
+}

@@ -1,0 +1,44 @@
+import type { Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+import pg from 'pg';
+
+/** What pg has and its types do not mention. The version of pg is pinned, and the tests of faults use all of it. */
+export interface Wire {
+  host: string;
+  port: number;
+  ssl: ConnectionOptions | false;
+  readonly processID: number | null;
+  readonly secretKey: number | null;
+  readonly connection: pg.Connection & { readonly stream: Socket; ssl: ConnectionOptions | false };
+}
+
+/** The parts of a client that this folder steers. */
+export const wire = (client: pg.ClientBase): Wire => client as unknown as Wire;
+
+/** Cuts a connection without a word to the server; what waits for it fails. */
+export function cut(client: pg.ClientBase): void {
+  wire(client).connection.stream.destroy();
+}
+
+/** Has the server end the statement that a connection waits for, over a connection of its own. */
+export function cancel(client: pg.ClientBase, timeoutMs: number): void {
+  const { host, port, ssl, processID, secretKey } = wire(client);
+  const connection = new pg.Connection({ ssl }) as unknown as Wire['connection'] & {
+    connect: (port: number | string, host?: string) => void;
+    requestSsl: () => void;
+    cancel: (process: number | null, secret: number | null) => void;
+  };
+  // Whatever happens to it, the statement's own connection is cut next.
+  connection.on('error', () => {});
+  connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
+  connection.once('sslconnect', send);
+  const late = setTimeout(() => connection.stream.destroy(), timeoutMs);
+  connection.once('end', () => clearTimeout(late));
+  if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
+  else connection.connect(port, host);
+
+  // The server closes it then.
+  function send(): void {
+    connection.cancel(processID, secretKey);
+  }
+}

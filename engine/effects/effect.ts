@@ -1,0 +1,34 @@
+import type { Placeholder } from '../sql/index.ts';
+
+/** What a write does with a record. */
+export type WriteAction = 'create' | 'update' | 'delete';
+
+/** What every write's input has that an effect may need. */
+export interface WriteInput {
+  readonly caller: Caller;
+}
+
+/** Who calls, and by which request. */
+export interface Caller {
+  readonly principal: {
+    /** `command` is the command line, `partner` an endpoint with a secret of its own. */
+    readonly kind: 'key' | 'user' | 'command' | 'partner';
+    /** Id of the key or the user, decimal text; null for the others. */
+    readonly actor: string | null;
+  };
+  readonly requestId: string;
+}
+
+/** What else a write does, in its own statement: then neither is there without the other, and it costs no round trip. */
+export interface Effect {
+  readonly on: readonly WriteAction[];
+  /**
+   * A common table expression that reads `_written`: one row with "organization_id" and "id" for each record written.
+   * Its name begins with "_" and is unique among the effects.
+   */
+  readonly expression: (context: {
+    readonly resource: string;
+    readonly action: WriteAction;
+    readonly placeholder: Placeholder<WriteInput>;
+  }) => string;
+}

@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto';
+import { ExactNumber } from './exact.ts';
+
+/** Values of one text, and how deep they may be nested: as many as can be read in a few milliseconds. */
+export const jsonLimits = { values: 40_000, depth: 200 } as const;
+
+/**
+ * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}. Linear, a few
+ * milliseconds for a megabyte, whatever the text.
+ * @throws SyntaxError for invalid JSON; RangeError, whose message completes "it …", past {@link jsonLimits}
+ */
+export function parseExactJson(text: string): unknown {
+  const numbers = inexactNumbers(text);
+  if (numbers.length === 0) return JSON.parse(text);
+  let marked = '';
+  let done = 0;
+  for (const { start, end } of numbers) {
+    // An object, because JSON has a place for a string where it has none for a number: before a colon.
+    marked += `${text.slice(done, start)}{"${marker}":"${text.slice(start, end)}"}`;
+    done = end;
+  }
+  return restored(JSON.parse(marked + text.slice(done)));
+}
+
+/** The key of what stands for a number while JSON.parse runs. A reviver would cost a microsecond for each value. */
+const marker = randomBytes(16).toString('base64url');
+
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+const code = (character: string): number => character.charCodeAt(0);
+const [quote, backslash, comma, minus] = [code('"'), code('\\'), code(','), code('-')];
+const [zero, nine] = [code('0'), code('9')];
+const [openList, closeList, openObject, closeObject] = [code('['), code(']'), code('{'), code('}')];
+
+const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+// Long digit runs and three-digit exponents are all that a double can change.
+const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
+
+/** The numbers that a double would change, in one pass. What is no JSON is left to JSON.parse. */
+function inexactNumbers(text: string): Span[] {
+  const found: Span[] = [];
+  let values = 1;
+  let tokens = 0;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const here = text.charCodeAt(at);
+    if (here === quote) {
+      at = endOfString(text, at);
+      tokens++;
+    } else if (here === comma || here === openList || here === openObject) {
+      values++;
+      if (here !== comma && ++depth > jsonLimits.depth) throw new RangeError('is nested too deeply');
+    } else if (here === closeList || here === closeObject) {
+      depth--;
+    } else if (here === minus || (here >= zero && here <= nine)) {
+      number.lastIndex = at;
+      const source = number.exec(text)?.[0];
+      if (source === undefined) continue;
+      const end = at + source.length;
+      if (risky.test(source) && String(Number(source)) !== source) found.push({ start: at, end });
+      at = end - 1;
+      tokens++;
+    }
+    // Each value has at most a key; what has more tokens is no JSON, and not worth finding out why.
+    if (values > jsonLimits.values || tokens > 2 * jsonLimits.values) {
+      throw new RangeError(`holds more than ${jsonLimits.values} values`);
+    }
+  }
+  return found;
+}
+
+/** Where a string ends that begins at a quote; the end of the text where it does not. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let escapes = 0;
+    while (text.charCodeAt(end - 1 - escapes) === backslash) escapes++;
+    if (escapes % 2 === 0) return end;
+  }
+  return text.length;
+}
+
+/** The value with numbers in the places of their marks. */
+function restored(root: unknown): unknown {
+  const top = { root } as Record<string, unknown>;
+  const left: Record<string, unknown>[] = [top];
+  for (let holder = left.pop(); holder !== undefined; holder = left.pop()) {
+    for (const key of Object.keys(holder)) {
+      const value = holder[key];
+      if (typeof value !== 'object' || value === null) continue;
+      // A key of the text like any other, also `__proto__`, is the object's own: this changes no prototype.
+      if (Object.hasOwn(value, marker)) holder[key] = new ExactNumber(String(Reflect.get(value, marker)));
+      else left.push(value as Record<string, unknown>);
+    }
+  }
+  return top.root;
+}

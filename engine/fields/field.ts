@@ -1,0 +1,35 @@
+import type { FieldTypeName } from './field-types.ts';
+import type { Lookup } from './string.ts';
+import type { Column, FieldType } from './type.ts';
+
+/** What the server writes into a read-only field, and when. */
+export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
+
+/** A checked field of a resource: its type, and what the YAML says of it. */
+export interface Field {
+  readonly name: string;
+  /** Where it is written, as file:line:column. */
+  readonly place: string;
+  readonly typeName: FieldTypeName;
+  readonly type: FieldType;
+  readonly description: string;
+  readonly readOnly: boolean;
+  readonly nullable: boolean;
+  readonly required: boolean;
+  /** The value where a body has none; null for "or null" fields and those without any. */
+  readonly default: string | number | boolean | null;
+  /** Known values; `closed` to say that reports know only these (the API accepts any string all the same). */
+  readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
+  readonly maxLength?: number;
+  readonly pattern?: string;
+  readonly to?: string;
+  readonly through?: string;
+  readonly show?: readonly string[];
+  readonly set?: ServerValue;
+  /** How the instance's own endpoints find records by it; indexed. */
+  readonly lookup?: Lookup;
+}
+
+/** The columns that store a field, with their names; none where it is computed on read. */
+export const columnsOf = (field: Field): readonly (Column & { readonly name: string })[] =>
+  (field.type.columns?.(field) ?? []).map((column) => ({ ...column, name: `${field.name}${column.suffix}` }));

@@ -1,0 +1,57 @@
+import type { FieldProblem } from '../errors.ts';
+import { type Query, type QueryPart, wrong } from './part.ts';
+
+/** Records on one page of a list. */
+export const pageSize = 20;
+/** From this page on a list finds its keys in the index first and fetches only the rows it shows. */
+export const deepPage = 6;
+/** From this many skipped records on, walking the index costs as much as a scan. */
+export const farOffset = 10_000;
+/** No table has so many pages. */
+const farthestPage = 10 ** 12;
+
+/** The page that a request asks for. */
+export interface Page {
+  /** At least 1; decimal text, for it may be of any size. */
+  readonly page: string;
+  /** Records to skip; undefined where the page is beyond any table. */
+  readonly offset: number | undefined;
+  readonly depth: 'first' | 'shallow' | 'deep';
+}
+
+/** `?page=`: lists have pages of {@link pageSize} records. */
+export const page: QueryPart<null, Page> = {
+  declare: () => null,
+  reserved: ['page'],
+  parameters: () => ['page'],
+  parse: (_, query, problems) => {
+    const text = pageNumber(query.page, problems);
+    const number = Number(text);
+    return {
+      page: text,
+      offset: number > farthestPage ? undefined : (number - 1) * pageSize,
+      depth: number === 1 ? 'first' : number < deepPage ? 'shallow' : 'deep',
+    };
+  },
+  shape: (asked) => (isFar(asked) ? 'far' : asked.depth),
+  cost: (asked) => ({ scan: isFar(asked) }),
+  clauses: (_, { depth }, placeholder) => ({
+    limit: pageSize,
+    ...(depth !== 'first' && { offset: placeholder(({ offset = 0 }) => String(offset)) }),
+    keysFirst: depth === 'deep',
+  }),
+  describe: () => [{ $ref: '#/components/parameters/page' }],
+};
+
+const isFar = ({ offset = 0 }: Pick<Page, 'offset'>): boolean => offset >= farOffset;
+
+/** The page as canonical decimal text; values below 1 become 1. */
+function pageNumber(given: Query[string], problems: FieldProblem[]): string {
+  if (given === undefined) return '1';
+  if (typeof given !== 'string' || !/^-?\d+$/.test(given)) {
+    problems.push(wrong('page', 'must be an integer'));
+    return '1';
+  }
+  const digits = given.replace(/^0+/, '');
+  return given.startsWith('-') || digits === '' ? '1' : digits;
+}

@@ -1,0 +1,79 @@
+import type { FieldProblem } from '../errors.ts';
+import type { Field, Schema } from '../fields/index.ts';
+import type { Placeholder } from '../sql/index.ts';
+
+/** A request's query parameters; a repeated one is a list. */
+export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** What a part may look at when it reads its YAML key. */
+export interface Declaring {
+  /** The value of the part's key in the YAML file, of the shape that `yaml` demands; undefined where it is absent. */
+  readonly yaml: unknown;
+  /** The resource's fields, by name. */
+  readonly fields: ReadonlyMap<string, Field>;
+  /** Parameters with a meaning of their own, which no field may take. */
+  readonly reserved: readonly string[];
+  /** Reports a mistake at a path within the key. */
+  readonly report: (path: readonly (string | number)[], message: string) => void;
+}
+
+/** What a part adds to the statement of a list. */
+export interface Clauses {
+  /** Conditions, all of which must hold. */
+  readonly where?: readonly string[];
+  /** Keys of the order, most significant first, each with its direction; the last one is unique. */
+  readonly order?: readonly string[];
+  readonly limit?: number;
+  /** Placeholder of the number of rows to skip. */
+  readonly offset?: string;
+  /** Finds the keys in an index first and fetches only the rows that are shown. */
+  readonly keysFirst?: boolean;
+}
+
+/** What an index must hold so that a part does not look at all records of the organization. */
+export interface Cost {
+  /** Fields that are compared with one value each. */
+  readonly equal?: readonly Field[];
+  /** No index helps. */
+  readonly scan?: boolean;
+}
+
+/** An index that serves a part: SQL keys in their order. */
+export interface Index {
+  /** The field that names it. */
+  readonly field: Field;
+  readonly keys: readonly string[];
+}
+
+/**
+ * What a caller may ask of a list: its YAML key, its parameters, its SQL and its description, in one object.
+ * `Declared` is what the YAML says, `Asked` is what a request says.
+ */
+export interface QueryPart<Declared = unknown, Asked = unknown> {
+  /** The JSON Schema of its YAML key, which is the part's name in the registry; absent where it has none. */
+  readonly yaml?: Schema;
+  /** Reads its YAML key; the result stands in the definition under the part's name. */
+  readonly declare: (declaring: Declaring) => Declared;
+  /** Parameters that it always has a meaning for, so that no field may be filtered by one of these names. */
+  readonly reserved?: readonly string[];
+  /** Names of the parameters that it knows for this resource. */
+  readonly parameters: (declared: Declared) => readonly string[];
+  /** Reads its parameters from a request; adds what is wrong to `problems`. */
+  readonly parse: (declared: Declared, query: Query, problems: FieldProblem[]) => Asked;
+  /** What of `asked` the text of the statement depends on; requests of one shape share a statement. */
+  readonly shape: (asked: Asked) => string;
+  /** What it asks of an index; absent where it needs none. */
+  readonly cost?: (asked: Asked) => Cost;
+  /** Its part of the statement. Values go through `placeholder`, never into the text. */
+  readonly clauses: (declared: Declared, asked: Asked, placeholder: Placeholder<Asked>) => Clauses;
+  /** Its parameters as OpenAPI describes them. */
+  readonly describe: (declared: Declared) => readonly Schema[];
+  /** Indexes that serve it; `sort` is the field of the default order. */
+  readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
+}
+
+/** A wrong parameter; the message begins with its name. */
+export const wrong = (name: string, message: string): FieldProblem => ({
+  field: name,
+  message: `${name} ${message}`,
+});

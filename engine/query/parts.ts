@@ -1,0 +1,99 @@
+import type { FieldProblem } from '../errors.ts';
+import type { Field } from '../fields/index.ts';
+import type { Placeholder } from '../sql/index.ts';
+import { filters } from './filters.ts';
+import { page } from './page.ts';
+import type { Clauses, Cost, Declaring, Index, Query, QueryPart } from './part.ts';
+import { sort } from './sort.ts';
+
+/** Every query part by its name, which is also its YAML key. Wrong parameters are listed in this order. */
+export const queryParts = { page, sort, filters } as const;
+
+type Parts = typeof queryParts;
+export type PartName = keyof Parts;
+
+/** What a definition says of its lists, by part. */
+export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]['declare']> };
+/** What a request asks of a list, by part. */
+export type Asked = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
+
+/** The parts as a list, for work that is the same for each; their own types are theirs. */
+const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
+const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
+
+/** The YAML keys of the parts, as JSON Schema. */
+export const querySchema = Object.fromEntries(
+  parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
+);
+
+/**
+ * Reads what the YAML of a resource says of its lists.
+ * @param yaml the values of the parts' keys
+ * @param report is given the path of each mistake
+ */
+export function declareQuery(
+  yaml: Readonly<Record<string, unknown>>,
+  fields: Declaring['fields'],
+  report: Declaring['report'],
+): Declarations {
+  return Object.fromEntries(
+    parts.map(([name, part]) => [
+      name,
+      part.declare({
+        yaml: yaml[name],
+        fields,
+        reserved,
+        report: (path, message) => report([name, ...path], message),
+      }),
+    ]),
+  ) as Declarations;
+}
+
+/** Names of the parameters that a resource's list knows, `org` aside. */
+export const listParameters = (declarations: Declarations): string[] =>
+  parts.flatMap(([name, part]) => part.parameters(declarations[name]));
+
+/** Reads a request's parameters; adds everything that is wrong to `problems`. */
+export const parseQuery = (declarations: Declarations, query: Query, problems: FieldProblem[]): Asked =>
+  Object.fromEntries(
+    parts.map(([name, part]) => [name, part.parse(declarations[name], query, problems)]),
+  ) as Asked;
+
+/** What of a request the text of its statement depends on. */
+export const queryShape = (asked: Asked): string =>
+  parts.map(([name, part]) => part.shape(asked[name])).join(' ');
+
+/** The clauses of a list's statement, of all parts. */
+export function queryClauses<Input extends { readonly asked: Asked }>(
+  declarations: Declarations,
+  asked: Asked,
+  placeholder: Placeholder<Input>,
+): Clauses {
+  const clauses = parts.map(([name, part]) =>
+    part.clauses(declarations[name], asked[name], (value) =>
+      placeholder((input) => value(input.asked[name])),
+    ),
+  );
+  return Object.assign({}, ...clauses, {
+    where: clauses.flatMap(({ where = [] }) => where),
+    order: clauses.flatMap(({ order = [] }) => order),
+  });
+}
+
+/** What an index must hold so that a list does not look at all records of the organization. */
+export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field } {
+  const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
+  return {
+    equal: costs.flatMap(({ equal = [] }) => equal),
+    sort: asked.sort.field,
+    scan: costs.some(({ scan }) => scan === true),
+  };
+}
+
+/** The parameters of a list as OpenAPI describes them. */
+export const describeQuery = (declarations: Declarations) =>
+  parts.flatMap(([name, part]) => part.describe(declarations[name]));
+
+/** The indexes that serve the lists of a resource. */
+export const queryIndexes = (declarations: Declarations): Index[] =>
+  parts.flatMap(([name, part]) => part.indexes?.(declarations[name], declarations.sort.field) ?? []);

@@ -1,0 +1,100 @@
+import type { Field } from '../fields/index.ts';
+import { column, indexKey } from '../sql/index.ts';
+import { suggestion } from '../yaml/index.ts';
+import { type QueryPart, wrong } from './part.ts';
+
+/** The order of a resource's lists, as its YAML says. */
+export interface Sort {
+  readonly field: Field;
+  readonly direction: 'asc' | 'desc';
+  /** Fields that callers may choose, by name; empty where they may not. */
+  readonly choices: ReadonlyMap<string, Field>;
+}
+
+/** The order that a request asks for. */
+export interface Order {
+  readonly field: Field;
+  readonly direction: 'asc' | 'desc';
+}
+
+interface Yaml {
+  readonly by: string;
+  readonly direction?: 'asc' | 'desc';
+  readonly selectable?: boolean;
+}
+
+/** `?sort=` and `?dir=`. Without a choice the order is the declared one; `dir` alone turns that around. */
+export const sort: QueryPart<Sort, Order> = {
+  yaml: {
+    description: 'The order of a list. Equal values are ordered by id, in the same direction.',
+    type: 'object',
+    required: ['by'],
+    additionalProperties: false,
+    properties: {
+      by: { type: 'string' },
+      direction: { enum: ['asc', 'desc'] },
+      selectable: {
+        description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
+        type: 'boolean',
+      },
+    },
+  },
+  declare: ({ yaml, fields, report }) => {
+    const { by = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
+    const field = fields.get(by);
+    if (field === undefined && yaml !== undefined) {
+      report(['by'], `no field "${by}" here${suggestion(by, [...fields.keys()])}`);
+    }
+    if (field !== undefined && field.type.order === undefined) {
+      report(['by'], `a ${field.typeName} field cannot be sorted by`);
+    }
+    const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
+    return { field: field as Field, direction, choices: new Map(sortable) };
+  },
+  reserved: ['sort', 'dir'],
+  parameters: ({ choices }) => (choices.size > 0 ? ['sort', 'dir'] : []),
+  parse: (declared, query, problems) => {
+    let { field, direction } = declared;
+    if (declared.choices.size === 0) return { field, direction };
+    if (query.sort !== undefined) {
+      const chosen = typeof query.sort === 'string' ? declared.choices.get(query.sort) : undefined;
+      if (chosen === undefined) {
+        problems.push(wrong('sort', `must be one of ${[...declared.choices.keys()].join(', ')}`));
+      } else if (chosen !== field) {
+        field = chosen;
+        direction = 'asc';
+      }
+    }
+    if (query.dir !== undefined) {
+      const chosen = typeof query.dir === 'string' ? query.dir.toLowerCase() : '';
+      if (chosen === 'asc' || chosen === 'desc') direction = chosen;
+      else problems.push(wrong('dir', 'must be asc or desc'));
+    }
+    return { field, direction };
+  },
+  shape: ({ field, direction }) => `${field.name} ${direction}`,
+  clauses: (_, { field, direction }) => ({
+    // The id ends every order: clients walk pages, and equal values are common.
+    order: [...(field.type.order?.(column(field)) ?? []), column({ name: 'id' })].map(
+      (key) => `${key} ${direction}`,
+    ),
+  }),
+  describe: ({ field, direction, choices }) =>
+    choices.size === 0
+      ? []
+      : [
+          {
+            name: 'sort',
+            in: 'query',
+            description: `Field to sort by; default \`${field.name}\`. Equal values are ordered by id.`,
+            schema: { type: 'string', enum: [...choices.keys()], default: field.name },
+          },
+          {
+            name: 'dir',
+            in: 'query',
+            description: `Direction; default \`${direction}\` for \`${field.name}\`, \`asc\` for other fields.`,
+            schema: { type: 'string', enum: ['asc', 'desc'] },
+          },
+        ],
+  indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
+};

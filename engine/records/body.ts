@@ -1,0 +1,46 @@
+import type { FieldProblem } from '../errors.ts';
+import { type Field, sentence, validator, valueSchema } from '../fields/index.ts';
+
+/** A JSON object as it was sent. */
+export type Body = Readonly<Record<string, unknown>>;
+
+/** How a resource validates the body of POST and PUT. */
+export interface BodyRules {
+  /** Every wrong field at once; empty where the body is right. */
+  readonly validate: (body: Body) => readonly FieldProblem[];
+  /** Keys that `Prefer: handling=strict` refuses: unknown and read-only ones. */
+  readonly unexpected: (body: Body) => readonly FieldProblem[];
+}
+
+/** Compiles the validation of a body by a resource's writable fields. */
+export function bodyRules(fields: readonly Field[]): BodyRules {
+  const writable = fields.filter((field) => !field.readOnly);
+  const byName = new Map(writable.map((field) => [field.name, field]));
+  const readOnly = new Set(fields.filter((field) => field.readOnly).map((field) => field.name));
+  const validate = validator.compile<Body>({
+    type: 'object',
+    properties: Object.fromEntries(writable.map((field) => [field.name, valueSchema(field)])),
+    required: writable.filter((field) => field.required).map((field) => field.name),
+  });
+  return {
+    validate: (body) => {
+      if (validate(body)) return [];
+      const problems = new Map<string, FieldProblem>();
+      for (const error of validate.errors ?? []) {
+        const name =
+          error.keyword === 'required' ? String(error.params.missingProperty) : error.instancePath.slice(1);
+        const field = byName.get(name);
+        if (field === undefined || problems.has(name)) continue;
+        problems.set(name, { field: name, message: `${name} ${sentence(error.keyword, field)}` });
+      }
+      return [...problems.values()];
+    },
+    unexpected: (body) =>
+      Object.keys(body)
+        .filter((key) => !byName.has(key))
+        .map((key) => ({
+          field: key,
+          message: readOnly.has(key) ? `${key} is read-only` : `${key} is not a field of this resource`,
+        })),
+  };
+}

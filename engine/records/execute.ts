@@ -1,0 +1,39 @@
+import {
+  type Database,
+  databaseFailure,
+  foreignKeyViolation,
+  type Rows,
+  sqlState,
+} from '../database/index.ts';
+import { HttpError } from '../errors.ts';
+import type { Statement } from '../sql/index.ts';
+import type { CompiledOperation, Plan } from './operation.ts';
+
+/**
+ * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
+ * the database.
+ * @throws HttpError 400 naming every reference that points to no record of the organization; 500 when the database
+ *   fails or does not respond; 503 when the turn does not come in time or the database ends the statement
+ */
+export async function execute<P extends Plan>(
+  database: Database,
+  { statement, missingReferences }: CompiledOperation<P>,
+  plan: P,
+): Promise<Rows> {
+  const asked = statement(plan);
+  if (asked === undefined) return [];
+  try {
+    return await inTurn(database, plan, asked);
+  } catch (cause) {
+    if (cause instanceof HttpError) throw cause;
+    if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)
+      throw databaseFailure(cause);
+    const rows = await inTurn(database, plan, missingReferences.statement(plan)).catch((failure: unknown) => {
+      throw failure instanceof HttpError ? failure : databaseFailure(failure);
+    });
+    throw missingReferences.error(rows) ?? databaseFailure(cause);
+  }
+}
+
+const inTurn = (database: Database, { organization }: Plan, statement: Statement): Promise<Rows> =>
+  database.admission.run(statement.lane, organization, () => database.run(statement));

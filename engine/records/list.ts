@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { FieldProblem } from '../errors.ts';
+import {
+  type Asked,
+  describeQuery,
+  listParameters,
+  pageSize,
+  parseQuery,
+  queryClauses,
+  queryCost,
+  queryShape,
+} from '../query/index.ts';
+import { identifier, type Prepared, prepare, record } from '../sql/index.ts';
+import { isIndexed } from './indexes.ts';
+import type { Operation, OperationContext, Plan } from './operation.ts';
+import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
+import { visible } from './rows.ts';
+import { selectRecord, tableOf } from './statements.ts';
+
+/** GET of a list. */
+export interface ListPlan extends Plan {
+  /** What each query part read. */
+  readonly asked: Asked;
+}
+
+/** Statements of one resource that are kept; the least recently used is made again when it is next asked for. */
+const maxShapes = 500;
+
+/** `GET /R`: a page of records. */
+export const list: Operation<ListPlan> = {
+  method: 'GET',
+  path: '',
+  action: 'list',
+  status: 200,
+  compile: (context) => {
+    const { definition } = context;
+    const known = [...commonParameters, ...listParameters(definition)];
+    const prepared = listStatements(context);
+    return {
+      plan: (request) => {
+        const problems: FieldProblem[] = unknownParameters(request, known);
+        const asked = parseQuery(definition, request.query, problems);
+        refuse(problems);
+        return { ...planOf(request), asked };
+      },
+      // A page beyond any table has no records: there is nothing to ask.
+      statement: (plan) =>
+        plan.asked.page.offset === undefined ? undefined : prepared(plan.asked).bind(plan),
+      respond: ({ asked }, rows) =>
+        `{"data":[${rows[0]?.[0] ?? ''}],"page":${asked.page.page},"per_page":${pageSize}}`,
+    };
+  },
+  describe: ({ definition, many, one }) => ({
+    operationId: `list${many}`,
+    summary: `List ${definition.name}`,
+    parameters: describeQuery(definition),
+    success: { description: `A page of ${definition.name}.`, schema: `${one}List` },
+  }),
+};
+
+/** The statements of lists by shape, each made when it is first asked for. */
+function listStatements(context: OperationContext): (asked: Asked) => Prepared<ListPlan> {
+  const made = new LRUCache<string, Prepared<ListPlan>>({ max: maxShapes });
+  return (asked) => {
+    const shape = queryShape(asked);
+    const known = made.get(shape);
+    if (known !== undefined) return known;
+    // The same shape has the same name wherever and whenever its statement is made.
+    const hash = createHash('sha256').update(shape).digest('hex').slice(0, 16);
+    const prepared = listStatement(context, asked, identifier(`${context.definition.name}_list_${hash}`));
+    made.set(shape, prepared);
+    return prepared;
+  };
+}
+
+/** The statement of a list: records as JSON, a comma between. */
+const listStatement = (context: OperationContext, asked: Asked, name: string): Prepared<ListPlan> =>
+  prepare<ListPlan>(name, laneOf(context, asked), ($) => {
+    const { definition, projection } = context;
+    const table = tableOf(context);
+    const rows = visible($);
+    const { where = [], order = [], limit, offset, keysFirst } = queryClauses(definition, asked, $);
+    const conditions = `where ${[rows, ...where].join(' and ')}`;
+    const ordered = `order by ${order.join(', ')}`;
+    const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
+    const page = keysFirst
+      ? `select ${projection.columns} from (select ${record}."id" from ${table} ${record} ${conditions} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
+      : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
+    return `select string_agg(row_to_json(_r)::text, ',') from (${page}) _r`;
+  });
+
+/** Whether an index gives the page without a look at the organization's other records. */
+function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'scan' {
+  const { equal, sort, scan } = queryCost(asked);
+  return !scan && isIndexed(definition, equal, sort) ? 'list' : 'scan';
+}

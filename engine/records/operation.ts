@@ -1,0 +1,117 @@
+import type { Rows } from '../database/index.ts';
+import type { ResourceDefinition } from '../definition/index.ts';
+import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
+import type { HttpError } from '../errors.ts';
+import type { Schema } from '../fields/index.ts';
+import type { Query } from '../query/index.ts';
+import type { Statement } from '../sql/index.ts';
+import type { Action, Grants } from './access.ts';
+import type { Body, BodyRules } from './body.ts';
+import type { Projection } from './projection.ts';
+
+/** Who is calling, and for which organization. Ids are decimal text. */
+export interface Principal {
+  /** `command` is the command line, `partner` an endpoint with a secret of its own. */
+  readonly kind: 'key' | 'user' | 'command' | 'partner';
+  /** Id of the key or the user; null for the others. */
+  readonly actor: string | null;
+  readonly organization: string;
+  /** The user who acts; null for a key whose creator is gone or never was. */
+  readonly user: string | null;
+  readonly grants: Grants;
+}
+
+/** Who is named in the organization's activity for a write. */
+export interface Caller extends EffectCaller {
+  readonly principal: Principal;
+}
+
+/** One request to an operation, not validated yet. */
+export interface OperationRequest {
+  readonly caller: Caller;
+  readonly query: Query;
+  /** `Prefer: handling=strict` (RFC 7240): refuse what would be ignored. */
+  readonly strict: boolean;
+  /** The id in the path; undefined for operations on the collection. */
+  readonly id?: string | undefined;
+  /** Reads the body. @throws HttpError 400 unless it is a JSON object */
+  readonly body: () => Body;
+}
+
+/** What an operation is compiled from. */
+export interface OperationContext {
+  readonly definition: ResourceDefinition;
+  readonly body: BodyRules;
+  readonly projection: Projection;
+  /** What every write of this instance does besides. */
+  readonly effects: readonly Effect[];
+}
+
+/** What a request asks of the database, as data. */
+export interface Plan {
+  /** Id of the caller's organization. */
+  readonly organization: string;
+  readonly caller: Caller;
+}
+
+/** What the OpenAPI document says of an operation; the rest follows from its path, action and status. */
+export interface OperationDescription {
+  readonly operationId: string;
+  readonly summary: string;
+  /** Further query parameters. */
+  readonly parameters?: readonly Schema[];
+  /** What to say of the body, where it has one; undefined for nothing. */
+  readonly body?: { readonly description?: string };
+  /** The response in case of success; `schema` is the name of a schema of the document. */
+  readonly success: { readonly description: string; readonly schema: string };
+}
+
+/** The words with which a resource is described. */
+export interface DescribedResource {
+  readonly definition: ResourceDefinition;
+  /** With its article, as in "a lead". */
+  readonly aRecord: string;
+  /** Names of the schemas of one record, and of many. */
+  readonly one: string;
+  readonly many: string;
+}
+
+/**
+ * What a route does with records. Everything that depends on the definition alone is computed by `compile`, once;
+ * a request then walks plan → statement → execute → respond.
+ */
+export interface Operation<P extends Plan = Plan> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Behind the path of the resource. */
+  readonly path: '' | '/:id';
+  /** The grant that it needs. */
+  readonly action: Action;
+  /** The status of success. */
+  readonly status: 200 | 201;
+  readonly compile: (context: OperationContext) => CompiledOperation<P>;
+  readonly describe: (resource: DescribedResource) => OperationDescription;
+}
+
+/** Which references of a write point to no record of the organization. Asked after the database has refused it. */
+export interface MissingReferences<P extends Plan = Plan> {
+  readonly statement: (plan: P) => Statement;
+  /** What the rows of that statement say; undefined where every reference points to a record. */
+  readonly error: (rows: Rows) => HttpError | undefined;
+}
+
+/** An operation of one resource, ready to run. */
+export interface CompiledOperation<P extends Plan = Plan> {
+  /**
+   * Validates a request.
+   * @throws HttpError 400 with everything that is wrong, then 404 for an id that cannot exist
+   */
+  readonly plan: (request: OperationRequest) => P;
+  /** The statement of a plan; undefined where there is nothing to ask. */
+  readonly statement: (plan: P) => Statement | undefined;
+  /** The body of the response. @throws HttpError 404 where there is no such record */
+  readonly respond: (plan: P, rows: Rows) => string;
+  /** The id of the record that was made, decimal text; the response says where it is. */
+  readonly createdId?: (rows: Rows) => string;
+  /** Explains a foreign key that the database refused: asks which references point nowhere. */
+  readonly missingReferences?: MissingReferences<P>;
+}

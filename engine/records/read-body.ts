@@ -1,0 +1,47 @@
+import { safeParse } from 'fast-content-type-parse';
+import { errors } from '../errors.ts';
+import { ExactNumber, parseExactJson } from '../fields/index.ts';
+import type { Body } from './body.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * Reads a body as a JSON object, with every number exact. A byte order mark is skipped.
+ * @param bytes the raw body; undefined where there is none
+ * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as application/json
+ */
+export function readBody(contentType: string | undefined, bytes: unknown): Body {
+  if (!Buffer.isBuffer(bytes) || bytes.length === 0) throw errors.invalidJson('the body is empty');
+  const { type, parameters } = safeParse(contentType?.trim() ?? '');
+  if (type !== 'application/json' || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {
+    throw errors.invalidJson('the Content-Type must be application/json');
+  }
+  const value = readJson(bytes);
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
+    throw errors.invalidJson('the body must be an object');
+  }
+  return value as Body;
+}
+
+/**
+ * Reads bytes as JSON, whatever they were sent as, with every number exact.
+ * @throws HttpError 400 unless they are JSON in UTF-8, within what can be read at once
+ */
+export function readJson(bytes: Buffer): unknown {
+  const text = decode(bytes);
+  try {
+    return parseExactJson(text);
+  } catch (cause) {
+    // V8's messages quote the body, which may hold what must not be repeated.
+    const reason = cause instanceof RangeError ? cause.message : 'is not JSON';
+    throw errors.invalidJson(`it ${reason}`);
+  }
+}
+
+function decode(bytes: Buffer): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw errors.invalidJson('the body is not UTF-8');
+  }
+}

@@ -1,0 +1,137 @@
+import type { ResourceDefinition } from '../definition/index.ts';
+import { type Field, head, lookups } from '../fields/index.ts';
+import { column, type Prepared, prepare, quote, record, type Statement } from '../sql/index.ts';
+import { assign, serverValue, type Writing } from './assignments.ts';
+import type { Body } from './body.ts';
+import type { Caller, OperationContext, Plan } from './operation.ts';
+import type { CompiledOperations } from './operations.ts';
+import { setClause } from './replace.ts';
+import { visible } from './rows.ts';
+import { type ById, effectsOf, identified, tableOf } from './statements.ts';
+
+/** A resource as far as modules write and find its records. */
+export interface RecordResource {
+  readonly name: string;
+  readonly definition: ResourceDefinition;
+  readonly context: OperationContext;
+  readonly operations: Pick<CompiledOperations, 'create'>;
+}
+
+/** How a module of the instance works with records, in a transaction of its own. Ids are decimal text. */
+export interface Records {
+  /** Makes a record as POST would. @throws HttpError 400 with every wrong field */
+  readonly create: (resource: string, body: Body) => Promise<string>;
+  /**
+   * Writes some fields of a record, also those that callers may not write; the others stay as they are.
+   * @param values by field; a read-only field's as PostgreSQL reads it
+   * @param silent without the effects of a write: a part of making the record
+   */
+  readonly patch: (
+    resource: string,
+    id: string,
+    values: Readonly<Record<string, unknown>>,
+    silent?: boolean,
+  ) => Promise<void>;
+  /**
+   * Finds a record by a field that is declared as a lookup, or by id, and locks it; the newest of several.
+   * @param last records whose field has one of these values come only after all others
+   */
+  readonly find: (
+    resource: string,
+    by: readonly [field: string, value: string],
+    last?: readonly [field: string, values: readonly string[]],
+  ) => Promise<string | undefined>;
+}
+
+/**
+ * Records as one caller works with them.
+ * @param run runs a statement within the caller's transaction and gives the id in its first row
+ */
+export function records(
+  resources: readonly RecordResource[],
+  caller: Caller,
+  run: (statement: Statement) => Promise<string | undefined>,
+): Records {
+  const { organization } = caller.principal;
+  const find = (name: string): RecordResource => {
+    const resource = resources.find((each) => each.name === name);
+    if (resource === undefined) throw new Error(`this instance declares no ${name}`);
+    return resource;
+  };
+  return {
+    create: async (name, body) => {
+      const { create } = find(name).operations;
+      const plan = create.plan({ caller, query: {}, strict: false, body: () => body });
+      return String(await run(create.statement(plan) as Statement));
+    },
+    patch: async (name, id, values, silent = false) => {
+      const { context } = find(name);
+      const fields = Object.keys(values).map((field) => fieldOf(context.definition, field));
+      if (fields.length === 0) return;
+      const effects = silent ? [] : context.effects;
+      const plan = { organization, caller, id, body: values };
+      await run(patchStatement({ ...context, effects }, fields).bind(plan));
+    },
+    find: (name, [field, value], last) => {
+      const { definition } = find(name);
+      const after = last && { field: fieldOf(definition, last[0]), values: last[1] };
+      return run(findStatement(definition, fieldOf(definition, field), value, after).bind({ organization }));
+    },
+  };
+}
+
+function fieldOf({ name, fields }: ResourceDefinition, wanted: string): Field {
+  const field = fields.find((each) => each.name === wanted);
+  if (field === undefined) throw new Error(`${name} have no ${wanted}`);
+  return field;
+}
+
+/** Writes the given fields, and what the server sets at every change unless that is among them. */
+function patchStatement(
+  context: OperationContext,
+  fields: readonly Field[],
+): Prepared<Plan & Writing & ById> {
+  return prepare<Plan & Writing & ById>('', 'write', ($) => {
+    const where = identified($);
+    const given = fields.flatMap((field) => {
+      const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
+      return assign<Writing>(field, $, ({ body }) => write(body[field.name]));
+    });
+    const server = context.definition.fields
+      .filter((field) => !fields.includes(field))
+      .flatMap((field) => {
+        const value = serverValue(field, 'update', $);
+        return value === undefined ? [] : [{ column: quote(field.name), value }];
+      });
+    const update = `update ${tableOf(context)} ${record} set ${setClause([...given, ...server])} where ${where}`;
+    return `with _written as (${update} returning ${record}."organization_id", ${record}."id")${effectsOf(context, 'update', $)} select "id"::text from _written`;
+  });
+}
+
+/** Finds one record, newest first, and locks it. */
+function findStatement(
+  { name, fields }: ResourceDefinition,
+  by: Field,
+  value: string,
+  last: { readonly field: Field; readonly values: readonly string[] } | undefined,
+): Prepared<{ readonly organization: string }> {
+  return prepare('', 'write', ($) => {
+    const rows = visible($);
+    const wanted = $(() => value);
+    const lookup = by.lookup === undefined ? undefined : lookups[by.lookup];
+    // The column's collation on both sides: what lower() makes of a text depends on it.
+    const same = (side: (text: string) => string) =>
+      `${side(column(by))} = ${side(`${wanted}::text collate "C"`)}`;
+    const condition =
+      lookup === undefined
+        ? by.type.equals?.(column(by), wanted)
+        : `${same((text) => head(lookup(text)))} and ${same(lookup)}`;
+    const created = fields.find((field) => field.set === 'created');
+    const order = [
+      ...(last === undefined ? [] : [`(${column(last.field)} = any(${$(() => last.values)}::text[])) asc`]),
+      ...(created === undefined ? [] : [`${column(created)} desc`]),
+      `${record}."id" desc`,
+    ];
+    return `select ${record}."id"::text as id from ${quote(name)} ${record} where ${rows} and ${condition} order by ${order.join(', ')} limit 1 for update`;
+  });
+}

@@ -1,0 +1,51 @@
+import { prepare, record } from '../sql/index.ts';
+import { type Assignment, assignments, type Writing } from './assignments.ts';
+import type { Operation, Plan } from './operation.ts';
+import { missingReferences } from './references.ts';
+import { planOf, recordId, validBody } from './requests.ts';
+import { recordResponse } from './responses.ts';
+import { type ById, identified, tableOf, writeStatement } from './statements.ts';
+
+/** PUT of a record. */
+export interface ReplacePlan extends Plan, ById, Writing {
+  readonly caller: Plan['caller'];
+}
+
+/** `PUT /R/{id}`: every writable field as a POST of the same body would make it; read-only ones stay. */
+export const replace: Operation<ReplacePlan> = {
+  method: 'PUT',
+  path: '/:id',
+  action: 'update',
+  status: 200,
+  compile: (context) => {
+    const { definition, body } = context;
+    const { bind } = prepare<ReplacePlan>(`${definition.name}_replace`, 'write', ($) => {
+      const where = identified($);
+      const set = setClause(assignments(definition.fields, 'update', $));
+      const update = `update ${tableOf(context)} ${record} set ${set} where ${where}`;
+      return writeStatement(context, 'update', update, $);
+    });
+    return {
+      plan: (request) => ({
+        ...planOf(request),
+        body: validBody(body, request),
+        id: recordId(request.id),
+      }),
+      statement: bind,
+      respond: (_, rows) => recordResponse(rows),
+      ...missingReferences(context),
+    };
+  },
+  describe: ({ aRecord, one }) => ({
+    operationId: `replace${one}`,
+    summary: `Replace ${aRecord}`,
+    body: { description: 'Every field to keep. A writable field that is absent gets its default.' },
+    success: { description: 'The record as it is now.', schema: one },
+  }),
+};
+
+/** SET of an UPDATE. A resource without anything to write still responds whether the record is there. */
+export const setClause = (assigned: readonly Assignment[]): string =>
+  assigned.length === 0
+    ? `"id" = ${record}."id"`
+    : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');

@@ -1,0 +1,45 @@
+import { errors, type FieldProblem } from '../errors.ts';
+import { int64 } from '../fields/index.ts';
+import { wrong } from '../query/index.ts';
+import type { Body, BodyRules } from './body.ts';
+import type { OperationRequest, Plan } from './operation.ts';
+
+/** Query parameters that every operation knows; `org` chooses the organization of people, keys have theirs. */
+export const commonParameters: readonly string[] = ['org'];
+
+/** What every plan has. */
+export const planOf = ({ caller }: OperationRequest): Plan => ({
+  organization: caller.principal.organization,
+  caller,
+});
+
+/** An id of a path. One that is no int64 cannot exist, so it is missing like any other. @throws HttpError 404 */
+export function recordId(text: string | undefined): string {
+  const id = int64(text ?? '');
+  if (id === undefined) throw errors.notFound();
+  return id;
+}
+
+/** The body of a request, validated. @throws HttpError 400 with everything that is wrong */
+export function validBody(rules: BodyRules, request: OperationRequest): Body {
+  const body = request.body();
+  const unexpected = request.strict ? rules.unexpected(body) : [];
+  refuse([...unknownParameters(request, commonParameters), ...unexpected, ...rules.validate(body)]);
+  return body;
+}
+
+/** Parameters that would be ignored, where the caller wants them refused. */
+export function unknownParameters(
+  { strict, query }: OperationRequest,
+  known: readonly string[],
+): FieldProblem[] {
+  if (!strict) return [];
+  return Object.keys(query)
+    .filter((name) => !known.includes(name))
+    .map((name) => wrong(name, 'is not a parameter of this operation'));
+}
+
+/** @throws HttpError 400 where there are problems */
+export function refuse(problems: readonly FieldProblem[]): void {
+  if (problems.length > 0) throw errors.invalidFields(problems);
+}

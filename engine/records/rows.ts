@@ -1,0 +1,21 @@
+import { type Placeholder, record } from '../sql/index.ts';
+
+/** What every statement for records is bound by. */
+export interface Scope {
+  /** Id of the caller's organization, decimal text. */
+  readonly organization: string;
+}
+
+const organization = ({ organization }: Scope) => organization;
+
+/** The placeholder of the caller's organization. */
+export const organizationOf = (placeholder: Placeholder<Scope>): string =>
+  `${placeholder(organization)}::bigint`;
+
+/**
+ * Which rows a caller may see: those of the caller's organization. Every statement for records has this condition on
+ * every table that it reads or writes; what else decides about rows belongs here.
+ * @param alias of the table, as it stands in the statement; empty for none
+ */
+export const visible = (placeholder: Placeholder<Scope>, alias: string = record): string =>
+  `${alias === '' ? '' : `${alias}.`}"organization_id" = ${organizationOf(placeholder)}`;

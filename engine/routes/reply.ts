@@ -1,0 +1,2 @@
+/** Content-Type of every JSON response. */
+export const json = 'application/json; charset=utf-8';

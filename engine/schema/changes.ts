@@ -1,0 +1,100 @@
+import type { ResourceDefinition } from '../definition/index.ts';
+import { UserError } from '../errors.ts';
+import { columnsOf } from '../fields/index.ts';
+
+/** The part of migrations/snapshot.json that is looked at: tables as the last migration left them. */
+export interface Snapshot {
+  readonly tables: readonly {
+    readonly name: string;
+    readonly columns: Readonly<Record<string, unknown>>;
+    readonly foreignKeys?: Readonly<
+      Record<string, { readonly columnNames: readonly string[]; readonly referencedTableName: string }>
+    >;
+  }[];
+}
+
+/** The platform's own tables begin so; their changes are made by hand and reviewed. */
+const isPlatform = (table: string): boolean => table.startsWith('crm_');
+const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
+
+/**
+ * Checks that every reference of the last migration still points to the same resource, and that no field with other
+ * values has become a reference.
+ * @throws UserError with the place of each
+ */
+export function assertReferencesKept(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): void {
+  const problems = definitions.flatMap(({ name, fields }) => {
+    const table = snapshot.tables.find((each) => each.name === name);
+    return fields
+      .filter((field) => field.to !== undefined && table !== undefined && field.name in table.columns)
+      .flatMap((field) => {
+        const { referencedTableName = '' } =
+          Object.values(table?.foreignKeys ?? {}).find((key) => key.columnNames.includes(field.name)) ?? {};
+        const target = withoutSchema(referencedTableName);
+        if (target === field.to) return [];
+        const stored = target === '' ? 'stores values that refer to nothing' : `refers to ${target}`;
+        const are = target === '' ? 'values' : `ids of ${target}`;
+        return [
+          `${field.place}  "${field.name}" ${stored} so far and cannot refer to ${field.to}: the stored ${are} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
+        ];
+      });
+  });
+  if (problems.length > 0) throw new UserError(problems.join('\n'));
+}
+
+/** A field or resource that is gone, and what is new where it was. */
+interface Replaced {
+  readonly removed: readonly string[];
+  readonly added: readonly string[];
+}
+
+/** Removals next to additions, each as a line for people: values of the one do not become values of the other. */
+function replacements(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): Replaced[] {
+  const tables = new Map(
+    snapshot.tables.filter(({ name }) => !isPlatform(name)).map((table) => [table.name, table]),
+  );
+  const resources: Replaced = {
+    removed: [...tables.keys()]
+      .filter((name) => !definitions.some((each) => each.name === name))
+      .map((name) => `the resource "${name}" is gone: all its records would be dropped`),
+    added: definitions
+      .filter(({ name }) => !tables.has(name))
+      .map(({ name, file }) => `${file}  the resource "${name}" is new: it would begin empty`),
+  };
+  const fields = definitions.flatMap((definition) => {
+    const table = tables.get(definition.name);
+    return table === undefined ? [] : [replacedFields(definition, Object.keys(table.columns))];
+  });
+  return [resources, ...fields].filter(({ removed, added }) => removed.length > 0 && added.length > 0);
+}
+
+function replacedFields({ file, fields }: ResourceDefinition, before: readonly string[]): Replaced {
+  const columns = fields.map((field) => ({ field, names: columnsOf(field).map(({ name }) => name) }));
+  const after = new Set(columns.flatMap(({ names }) => names));
+  return {
+    removed: before
+      .filter((column) => !after.has(column) && !isSecond(column, before))
+      .map((column) => `${file}  "${column}" is gone: its values would be dropped`),
+    added: columns
+      .filter(({ names }) => names.length > 0 && !names.some((name) => before.includes(name)))
+      .map(({ field }) => `${field.place}  "${field.name}" is new: it would begin empty`),
+  };
+}
+
+/** Whether a column only completes another: the offset of a timestamp. */
+const isSecond = (column: string, all: readonly string[]): boolean =>
+  column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
+
+/**
+ * Checks that nothing is removed where something is added: what looks like a new name could be meant as one.
+ * @throws UserError with both and the ways to say what is meant
+ */
+export function assertNothingReplaced(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): void {
+  const lines = replacements(snapshot, definitions).flatMap(({ removed, added }) => [...removed, ...added]);
+  if (lines.length === 0) return;
+  throw new UserError(
+    `this change would lose stored data, for a migration does not move values from what is gone to what is new:
+${lines.map((line) => `  ${line}`).join('\n')}
+Nothing was written. If the values are to be moved, put back what is gone, create and apply a migration for what is new, copy the values, and then remove the old with --allow-data-loss. If they are not needed, add --allow-data-loss: the old is dropped and the new begins empty`,
+  );
+}

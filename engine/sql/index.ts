@@ -1,0 +1,14 @@
+// SQL: statements whose text and parameters are made together, and how names and literals are written.
+// May import fields.
+export { column, indexKey, record } from './record.ts';
+export {
+  identifier,
+  type Lane,
+  literal,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  quote,
+  type Statement,
+  type Value,
+} from './statement.ts';

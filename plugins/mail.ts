@@ -1,0 +1,95 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { createTransport } from 'nodemailer';
+
+/** How mail is sent (`mail` of config.yaml); blank parts are absent. */
+export interface MailSettings {
+  readonly from: string;
+  /** `smtp://user:password@host:587`, or `smtps:` for TLS from the start; instead of the parts below. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password: string;
+  /** Whether mail may be sent without TLS to other machines than this one. */
+  readonly allow_plaintext: boolean;
+}
+
+/** A message of plain text. */
+export interface Mail {
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+}
+
+/** Sends mail as the settings say at the moment. */
+export interface Mailer {
+  readonly isOn: () => boolean;
+  /** @returns whether the server accepted it; why not is in the log, without addresses and secrets */
+  readonly send: (mail: Mail) => Promise<boolean>;
+}
+
+/** In milliseconds: people wait for the page meanwhile. */
+const connectMs = 5000;
+const longestMs = 15_000;
+
+const loopback = /^(localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i;
+
+export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger, 'warn'>): Mailer {
+  const isOn = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
+  return {
+    isOn,
+    send: async ({ to, subject, text }) => {
+      const current = settings();
+      const server = serverOf(current);
+      if (server === undefined) return false;
+      const transport = createTransport({
+        ...server,
+        requireTLS: !current.allow_plaintext && !loopback.test(server.host),
+        connectionTimeout: connectMs,
+        greetingTimeout: connectMs,
+        socketTimeout: connectMs,
+        dnsTimeout: connectMs,
+      });
+      const late = Promise.withResolvers<never>();
+      const timer = setTimeout(
+        () => late.reject(Object.assign(new Error(), { code: 'ETIMEDOUT' })),
+        longestMs,
+      );
+      try {
+        const message = { from: current.from, to: { name: '', address: to }, subject, text };
+        await Promise.race([transport.sendMail(message), late.promise]);
+        return true;
+      } catch (cause) {
+        const { code, responseCode } = cause as { code?: string; responseCode?: number };
+        log.warn({ code, response_code: responseCode }, 'a mail was not accepted');
+        return false;
+      } finally {
+        clearTimeout(timer);
+        transport.close();
+      }
+    },
+  };
+}
+
+/** The server to send through; undefined where none is configured. */
+function serverOf({ url, host, port, user, password }: MailSettings) {
+  if (url.trim() !== '') {
+    if (!URL.canParse(url)) return undefined;
+    const parsed = new URL(url);
+    const secure = parsed.protocol === 'smtps:';
+    const auth = parsed.username === '' ? {} : { auth: credentials(parsed) };
+    return {
+      host: parsed.hostname.replace(/^\[|\]$/g, ''),
+      port: Number(parsed.port || (secure ? 465 : 587)),
+      secure,
+      ...auth,
+    };
+  }
+  if (host.trim() === '') return undefined;
+  return { host, port, secure: port === 465, ...(user === '' ? {} : { auth: { user, pass: password } }) };
+}
+
+const credentials = ({ username, password }: URL) => ({
+  user: decodeURIComponent(username),
+  pass: decodeURIComponent(password),
+});

@@ -1,0 +1,60 @@
+import type { Probe } from '../../engine/database/index.ts';
+
+/** What the parts of an instance say of themselves. */
+export interface Parts {
+  readonly probe: Probe;
+  /** Names of the migrations that this version needs. */
+  readonly migrations: readonly string[];
+  /** Why the last change of the configuration was refused. */
+  readonly configurationProblem: () => string | undefined;
+  readonly isLeaving: () => boolean;
+}
+
+/** What fails, in a few words, for each check; undefined where it passes. */
+export interface Readiness {
+  readonly database: string | undefined;
+  readonly migrations: string | undefined;
+  readonly configuration: string | undefined;
+  readonly draining: string | undefined;
+}
+
+/** The database is asked at most so often, however many ask here, and may take as long to respond. */
+const intervalMs = 1000;
+
+/** Finds out whether the instance should be given requests. */
+export function readinessOf({
+  probe,
+  migrations,
+  configurationProblem,
+  isLeaving,
+}: Parts): () => Promise<Readiness> {
+  let asked: { readonly at: number; readonly result: ReturnType<typeof ask> } | undefined;
+  const ask = async (): Promise<Pick<Readiness, 'database' | 'migrations'>> => {
+    try {
+      const found = new Set(await probe.migrations(intervalMs));
+      const missing = migrations.filter((name) => !found.has(name));
+      return {
+        database: undefined,
+        migrations: missing.length === 0 ? undefined : `missing: ${missing.join(', ')}`,
+      };
+    } catch (cause) {
+      // The code alone: the driver's text may hold addresses and names.
+      const { code, message } = cause as { code?: string; message: string };
+      return {
+        database: code ?? (message.startsWith('no response') ? message : 'does not respond'),
+        migrations: 'unknown',
+      };
+    }
+  };
+  return async () => {
+    if (asked === undefined || performance.now() - asked.at > intervalMs) {
+      asked = { at: performance.now(), result: ask() };
+    }
+    return {
+      ...(await asked.result),
+      configuration:
+        configurationProblem() === undefined ? undefined : 'the last change was refused; see the log',
+      draining: isLeaving() ? 'stopping' : undefined,
+    };
+  };
+}

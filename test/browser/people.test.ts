@@ -1,0 +1,132 @@
+// Passwords forgotten and invitations accepted in a real browser, without its JavaScript too; axe finds nothing there.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { objections } from '../support/axe.ts';
+import { inBrowser } from '../support/browser.ts';
+import { logIn } from '../support/chromium.ts';
+import { linksIn, startMailServer } from '../support/mail.ts';
+import { fresh, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { steps } from '../support/steps.ts';
+
+const chosen = 'a password of their own';
+const server = await startMailServer();
+const looks = [
+  { viewport: { width: 1280, height: 900 }, javaScriptEnabled: true },
+  { viewport: { width: 390, height: 844 }, javaScriptEnabled: true },
+] as const;
+
+/** Looks at a page: axe, and that it is no wider than the window. Where SCREENSHOTS names a folder, keeps a picture. */
+async function look(page: Page, name: string): Promise<void> {
+  assert.deepEqual(await objections(page), [], name);
+  const overflow = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+  assert.ok(Number(overflow) <= 0, `${name} is ${overflow} pixels too wide`);
+  const folder = process.env.SCREENSHOTS;
+  const width = page.viewportSize()?.width;
+  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}-${width}.png`, fullPage: true });
+}
+
+async function reset(page: Page, code: string): Promise<void> {
+  await page.getByLabel('Code').fill(code);
+  await page.getByLabel('New password', { exact: true }).fill(chosen);
+  await page.getByLabel('New password again').fill(chosen);
+  await page.getByRole('button', { name: 'Reset password' }).click();
+  await page.getByRole('status').getByText('The password is changed').waitFor();
+}
+
+inBrowser('people in a browser, without mail', (world) => {
+  const { enter, go } = steps(world);
+  for (const options of looks) {
+    const { width } = options.viewport;
+    test(`an invitation, a reset link and two users of one address, ${width} pixels wide`, async () => {
+      const { acme, page } = await enter({ bypassCSP: true, ...options });
+      const beta = await world().instance.organization(fresh('beta'));
+      const member = await makePerson(world().instance, [{ organization: beta }], { password: chosen });
+      await go(page, acme, 'members');
+      await page.getByLabel('E-mail address', { exact: true }).fill(member.email);
+      await page.getByRole('button', { name: 'Invite' }).click();
+      const link = await page.getByLabel('Link', { exact: true }).inputValue();
+      const code = await page.getByLabel('Code', { exact: true }).inputValue();
+      await look(page, 'invited');
+
+      const guest = await world().open({ bypassCSP: true, ...options });
+      await guest.goto(link);
+      await look(guest, 'invitation');
+      await guest.getByLabel('Code').fill(code);
+      await guest.getByRole('button', { name: 'Continue' }).click();
+      await guest.getByText('Choose a password').waitFor();
+      await look(guest, 'invitation-code');
+      await guest.getByLabel('New password').fill(chosen);
+      await guest.getByRole('button', { name: 'Accept invitation' }).click();
+      await guest.getByRole('status').getByText('Welcome.').waitFor();
+
+      await guest.goto('/setup/login');
+      await guest.getByLabel('E-mail address').fill(member.email);
+      await guest.getByLabel('Password').fill(chosen);
+      await guest.getByRole('button', { name: 'Log in' }).click();
+      await guest.getByRole('alert').getByText('several users').waitFor();
+      await look(guest, 'several-users');
+      await guest.getByLabel('Organization').selectOption({ label: acme.slug });
+      await guest.getByLabel('Password').fill(chosen);
+      await guest.getByRole('button', { name: 'Log in' }).click();
+      await guest.waitForURL(/\/setup\/o\//);
+
+      await go(page, acme, 'members');
+      await page.getByRole('button', { name: `Create a reset link for ${member.email}` }).click();
+      await look(page, 'reset-link');
+      const resetLink = await page.getByLabel('Link', { exact: true }).inputValue();
+      const resetCode = await page.getByLabel('Code', { exact: true }).inputValue();
+      const other = await world().open({ bypassCSP: true, ...options });
+      await other.goto(resetLink);
+      await look(other, 'reset');
+      await reset(other, resetCode);
+    });
+  }
+});
+
+inBrowser(
+  'people in a browser, with mail',
+  (world) => {
+    const { enter, go } = steps(world);
+    for (const options of [...looks, { ...looks[0], javaScriptEnabled: false }]) {
+      const { viewport, javaScriptEnabled } = options;
+      const name = `${viewport.width} pixels wide${javaScriptEnabled ? '' : ', without JavaScript'}`;
+      test(`an invitation and a forgotten password, ${name}`, async () => {
+        const seen = async (page: Page, what: string) => (javaScriptEnabled ? look(page, what) : undefined);
+        const email = `${fresh('guest')}@people.example`;
+        const mail = async (count: number) => {
+          const all = () => server.arrived.filter(({ to }) => to === email);
+          await until(() => all().length >= count, 'mail');
+          const [link = assert.fail()] = linksIn(all()[count - 1] ?? assert.fail());
+          return link;
+        };
+        const { acme, page } = await enter({ bypassCSP: true, ...options });
+        await go(page, acme, 'members');
+        await page.getByLabel('E-mail address', { exact: true }).fill(email);
+        await page.getByRole('button', { name: 'Invite' }).click();
+        await page.getByRole('status').getByText(`The invitation is mailed to ${email}.`).waitFor();
+        await seen(page, 'mailed');
+        const invitation = await mail(1);
+        const guest = await world().open({ bypassCSP: true, ...options });
+        await guest.goto(invitation.path);
+        await guest.getByLabel('Code').fill(invitation.code);
+        await guest.getByRole('button', { name: 'Continue' }).click();
+        await guest.getByLabel('New password').fill('a password that is forgotten');
+        await guest.getByRole('button', { name: 'Accept invitation' }).click();
+
+        await guest.getByRole('link', { name: 'Forgot your password?' }).click();
+        await seen(guest, 'forgot');
+        await guest.getByLabel('E-mail address').fill(email);
+        await guest.getByRole('button', { name: 'Send link' }).click();
+        await guest.getByRole('status').getByText('If there is a user').waitFor();
+        await seen(guest, 'login-with-mail');
+        const { path, code } = await mail(2);
+        await guest.goto(path);
+        await reset(guest, code);
+        await logIn(guest, email, chosen);
+      });
+    }
+  },
+  { environment: { MAIL_FROM: 'CRM <crm@people.example>', SMTP_URL: server.url } },
+);

@@ -1,0 +1,141 @@
+// Admission: who runs, who waits, in which order, and who is refused.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Admission, admission, type Bounds } from '../../engine/database/index.ts';
+import { HttpError } from '../../engine/errors.ts';
+import { onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+
+const records = { each: 2, total: 3 };
+const scans = { each: 1, total: 2 };
+const bounds: Bounds = {
+  lanes: { read: [records], write: [records, { each: 1, total: 2 }], list: [scans], scan: [scans] },
+  queue: { each: 4, total: 6 },
+  bytes: { each: 100, total: 150 },
+  waitMs: 60_000,
+};
+
+/** Work that goes on until it is ended, in the order in which it was started. */
+function works({ run }: Admission) {
+  const started: { name: string; end: () => void }[] = [];
+  const ask = (lane: Parameters<Admission['run']>[0], organization: string, name = organization) =>
+    run(lane, organization, () => new Promise<void>((end) => started.push({ name, end })));
+  return {
+    ask,
+    names: () => started.map(({ name }) => name).join(' '),
+    /** Ends the next one that was started, and lets what follows from it happen. */
+    end: async (index: number) => {
+      started[index]?.end();
+      await new Promise(setImmediate);
+    },
+  };
+}
+
+const overloaded = (error: unknown) =>
+  error instanceof HttpError && error.status === 503 && error.extra.code === 'overloaded';
+
+describe('admission', () => {
+  test('one organization never has all: what it may not have is free for another', async () => {
+    const { ask, names } = works(admission(bounds));
+    for (let count = 0; count < 4; count++) ask('read', 'a');
+    assert.equal(names(), 'a a');
+    ask('read', 'b');
+    assert.equal(names(), 'a a b');
+  });
+
+  test('organizations take turns, however many requests one of them sends', async () => {
+    const { ask, names, end } = works(admission(bounds));
+    for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) ask('read', 'a', name);
+    for (const name of ['b1', 'b2', 'b3']) ask('read', 'b', name);
+    ask('read', 'c', 'c1');
+    for (let index = 0; index < 6; index++) await end(index);
+    assert.equal(names(), 'a1 a2 b1 a3 b2 c1 a4 b3 a5');
+  });
+
+  test('writes that wait leave room for reads, and reads for writes', async () => {
+    const { ask, names, end } = works(admission(bounds));
+    for (const organization of ['a', 'b', 'c']) ask('write', organization, `${organization}-write`);
+    ask('read', 'd', 'd-read');
+    assert.equal(names(), 'a-write b-write d-read');
+    for (const name of ['d2', 'd3']) ask('read', 'd', name);
+    await end(0);
+    await end(2);
+    assert.match(names(), /c-write/);
+  });
+
+  test('lanes without a common bound do not wait for each other', async () => {
+    const { ask, names } = works(admission(bounds));
+    for (const organization of ['a', 'b', 'c']) ask('scan', organization, `${organization}-scan`);
+    ask('read', 'a');
+    assert.equal(names(), 'a-scan b-scan a');
+  });
+
+  test('a full queue refuses at once: of one organization, and of all', async () => {
+    const { ask, names, end } = works(admission(bounds));
+    for (let count = 0; count < 6; count++) ask('read', 'a');
+    await assert.rejects(ask('read', 'a'), overloaded);
+    for (const name of ['b1', 'b2', 'b3']) ask('read', 'b', name);
+    await assert.rejects(ask('read', 'c'), overloaded);
+    for (let index = 0; index < 9; index++) await end(index);
+    assert.equal(names().split(' ').length, 9, 'all that were not refused have run');
+    ask('read', 'c');
+    assert.match(names(), /c$/);
+  });
+
+  test('a turn that does not come in time is refused, and does not run after that', async () => {
+    const { ask, names, end } = works(admission({ ...bounds, waitMs: 20 }));
+    for (const name of ['a1', 'a2']) ask('read', 'a', name);
+    await assert.rejects(ask('read', 'a', 'late'), overloaded);
+    await end(0);
+    await end(1);
+    ask('read', 'a', 'a3');
+    assert.equal(names(), 'a1 a2 a3');
+  });
+
+  test('work that fails gives its place back', async () => {
+    const made = admission(bounds);
+    for (let count = 0; count < 5; count++) {
+      const failing = made.run('read', 'a', () => Promise.reject(new Error('on purpose')));
+      await assert.rejects(failing, /on purpose/);
+    }
+    const { ask, names } = works(made);
+    for (let count = 0; count < 3; count++) ask('read', 'a');
+    assert.equal(names(), 'a a');
+  });
+
+  test('bytes that readers have not taken hold back the statements of their organization', async () => {
+    const made = admission(bounds);
+    const { ask, names, end } = works(made);
+    const release = made.hold('a', 100);
+    ask('read', 'a');
+    assert.equal(names(), '', 'a holds as much as it may');
+    ask('read', 'b', 'b1');
+    made.hold('b', 60);
+    ask('read', 'b', 'b2');
+    assert.equal(names(), 'b1', 'all together hold as much as they may');
+    ask('read', 'c');
+    assert.equal(names(), 'b1 c', 'who holds nothing goes on');
+    release();
+    release();
+    await end(0);
+    assert.deepEqual(names().split(' ').sort(), ['a', 'b1', 'b2', 'c'], 'both go on');
+  });
+});
+
+onBothDrivers('admission before a database', (instance) => {
+  test('a second organization runs among the first, behind fifty statements of another', async () => {
+    const { database } = instance();
+    const order: string[] = [];
+    const statement = { name: '', text: 'select pg_sleep(0.001)::text', values: [] };
+    const ask = (organization: string) =>
+      database.admission.run('read', organization, async () => {
+        order.push(organization);
+        await database.run(statement);
+      });
+    const all = [...Array.from({ length: 50 }, () => ask('1')), ask('2')];
+    await until(() => order.includes('2'), 'the second organization to run');
+    assert.ok(order.indexOf('2') < 6, order.join(' '));
+    await Promise.all(all);
+    assert.equal(order.length, 51);
+  });
+});

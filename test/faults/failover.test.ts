@@ -1,0 +1,130 @@
+// Several hosts: a primary and its hot standby. Writes go to the one that takes them, and are never lost to the other.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Pool } from 'pg';
+import { readConfig } from '../../engine/config.ts';
+import { openDatabase } from '../../engine/database/index.ts';
+import { migrate } from '../../engine/schema/index.ts';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+
+describe('a primary and its standby', { concurrency: 1 }, () => {
+  let primary: Server;
+  let standby: Server;
+  let database: string;
+  let instance: Instance;
+  let acme: Organization;
+  const acknowledged: string[] = [];
+
+  before(async () => {
+    primary = await startPostgres();
+    database = (await makeDatabase(primary.url)).url;
+    await migrate(readConfig({ DATABASE_URL: database }), []);
+    standby = await primary.standby();
+    // The standby is named first, so that being up is not enough.
+    instance = await startInstance('postgresql', {
+      environment: { DATABASE_URL: both('read-write'), ...limits },
+    });
+    acme = await instance.organization('acme');
+  });
+  after(async () => {
+    await instance?.close();
+    await standby?.stop();
+    await primary?.stop();
+  });
+
+  const limits = { DATABASE_CONNECT_TIMEOUT_MS: '1500' };
+  const on = (server: Server) => {
+    const url = new URL(server.url);
+    url.pathname = new URL(database).pathname;
+    return url;
+  };
+  const both = (target: string) => {
+    const { host } = on(primary);
+    return `${on(standby).href.replace(/(@[^/]+)/, `$1,${host}`)}?target_session_attrs=${target}`;
+  };
+  const write = async () => {
+    const body = { last_name: `lead ${acknowledged.length}` };
+    const { status, json } = await instance.call('POST /api/v1/leads', { key: acme.key, body });
+    if (status === 201) acknowledged.push(String(json.id));
+    return status;
+  };
+  const stored = (server: Server) =>
+    connected(on(server).href, async (client) => {
+      const { rows } = await client.query<{ id: string }>('select id::text from leads order by leads.id');
+      return rows.map(({ id }) => id);
+    });
+  const set = (server: Server, readOnly: 'on' | 'off') =>
+    connected(server.url, async (client) => {
+      await client.query('begin; set transaction read write; commit');
+      await client.query(`alter system set default_transaction_read_only = ${readOnly}`);
+      await client.query('select pg_reload_conf()');
+    });
+
+  for (const target of ['read-write', 'primary']) {
+    test(`${target}: the standby, named first, is passed over`, async () => {
+      const opened = await openDatabase(readConfig({ DATABASE_URL: both(target) }), []);
+      try {
+        assert.deepEqual(
+          await opened.run({ name: '', text: 'select pg_is_in_recovery()::text', values: [] }),
+          [['false']],
+        );
+      } finally {
+        await opened.close();
+      }
+    });
+
+    test(`${target}: nothing but a standby is refused with the reason`, async () => {
+      const url = `${on(standby).href}?target_session_attrs=${target}`;
+      const reason = { 'read-write': 'it is read-only', primary: 'it is a standby' }[target];
+      await assert.rejects(openDatabase(readConfig({ DATABASE_URL: url }), []), {
+        name: 'UserError',
+        message: `the database at ${on(standby).host}${on(standby).pathname} does not answer: Connection terminated: ${reason}`,
+      });
+    });
+  }
+
+  test('any: the standby is taken, and acknowledges no write', async () => {
+    const opened = await openDatabase(readConfig({ DATABASE_URL: both('any') }), []);
+    try {
+      const run = (text: string) => opened.run({ name: '', text, values: [] });
+      assert.deepEqual(await run('select pg_is_in_recovery()::text'), [['true']]);
+      await assert.rejects(run('delete from leads'), { code: '25006' });
+    } finally {
+      await opened.close();
+    }
+  });
+
+  test('failover: the new primary is found, every acknowledged write is there', async () => {
+    for (let count = 0; count < 20; count++) assert.equal(await write(), 201);
+    await until(async () => (await stored(standby)).length === acknowledged.length, 'replication');
+    await primary.pause();
+    assert.equal(await write(), 500, 'nobody takes writes');
+    await connected(standby.url, (client) => client.query('select pg_promote()'));
+    await until(async () => (await write()) === 201, 'writes on the new primary', 5_000);
+    for (let count = 0; count < 20; count++) assert.equal(await write(), 201);
+    assert.deepEqual(await stored(standby), acknowledged);
+  });
+
+  test('a server that becomes read-only under its connections acknowledges no write; later it does again', async () => {
+    const pool = (await instance.database.orm.em.getConnection().getNativeClient()) as Pool;
+    let removed = 0;
+    pool.on('remove', () => removed++);
+    await set(standby, 'on');
+    const refused = () =>
+      acme.makeKey().then(
+        () => false,
+        ({ code }: { code?: string }) => code === '25006',
+      );
+    await until(refused, 'a transaction to be refused');
+    await until(() => removed > 0, 'its connection to be given up');
+    await until(async () => (await write()) === 500, 'writes to be refused');
+    const before = acknowledged.length;
+    for (let count = 0; count < 10; count++) assert.equal(await write(), 500);
+    assert.equal((await stored(standby)).length, before);
+    await set(standby, 'off');
+    await until(async () => (await write()) === 201, 'writes again', 5_000);
+    assert.deepEqual(await stored(standby), acknowledged);
+  });
+});

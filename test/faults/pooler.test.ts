@@ -1,0 +1,127 @@
+// PgBouncer in transaction mode between the service and PostgreSQL: found out, and everything works through it.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { readConfig } from '../../engine/config.ts';
+import { openDatabase } from '../../engine/database/index.ts';
+import { migrate } from '../../engine/schema/index.ts';
+import { type Instance, type Organization, postgresServer, startInstance } from '../support/instance.ts';
+import { noPooler, type Pooler, startPooler } from '../support/pooler.ts';
+import { connected, makeDatabase } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+
+const limits = {
+  DATABASE_STATEMENT_TIMEOUT_MS: '1500',
+  DATABASE_LIST_TIMEOUT_MS: '1000',
+  DATABASE_POOL: '8',
+};
+
+/** How a pooler may treat settings that it cannot share: refuse the connection, or leave them out without a word. */
+const kinds = { 'refuses settings': {}, 'ignores settings': { ignore_startup_parameters: 'options' } };
+
+for (const [kind, settings] of Object.entries(kinds)) {
+  describe(`through PgBouncer that ${kind}`, { concurrency: 1, skip: noPooler }, () => {
+    let direct: { url: string; drop: () => Promise<void> };
+    let pooler: Pooler;
+    let instance: Instance;
+    let acme: Organization;
+    let environment: Record<string, string>;
+
+    before(async () => {
+      direct = await makeDatabase(await postgresServer());
+      pooler = await startPooler(direct.url, settings);
+      environment = { DATABASE_URL: pooler.url, ...limits };
+    });
+    after(async () => {
+      await instance?.close();
+      await pooler?.stop();
+      await direct?.drop();
+    });
+
+    test('nodes that start together apply each migration once', async () => {
+      const config = readConfig(environment);
+      const applied = await Promise.all([1, 2, 3].map(() => migrate(config, [])));
+      assert.equal(applied.filter((names) => names.length > 0).length, 1, JSON.stringify(applied));
+      await connected(direct.url, async (client) => {
+        const { rows } = await client.query(
+          'select count(*)::int as all, count(distinct name)::int as names from crm_migrations',
+        );
+        assert.deepEqual(rows[0], { all: applied.flat().length, names: applied.flat().length });
+        const locks = await client.query(`select 1 from pg_locks where locktype = 'advisory'`);
+        assert.equal(locks.rowCount, 0, 'the lock is released');
+      });
+      instance = await startInstance('postgresql', { environment });
+      acme = await instance.organization('acme');
+    });
+
+    test('requests at once, on fewer connections than there are, all succeed', async () => {
+      const { key } = acme;
+      const made = await Promise.all(
+        Array.from({ length: 30 }, (_, index) =>
+          instance.call('POST /api/v1/leads', { key, body: { last_name: `lead ${index}` } }),
+        ),
+      );
+      assert.deepEqual(new Set(made.map(({ status }) => status)), new Set([201]), made[0]?.text);
+      const ids = made.map(({ json }) => json.id);
+      // Several rounds: a statement that had a name would be met on a connection that does not know it.
+      for (let round = 0; round < 5; round++) {
+        const all = await Promise.all(
+          ids.flatMap((id) => [
+            instance.call(`GET /api/v1/leads/${id}`, { key }),
+            instance.call('GET /api/v1/leads', { key }),
+            instance.call(`PUT /api/v1/leads/${id}`, { key, body: { last_name: 'again' } }),
+          ]),
+        );
+        const failed = all.find(({ status }) => status !== 200);
+        assert.equal(failed, undefined, failed?.text);
+      }
+    });
+
+    test('statements that take too long are ended, on the server too', async () => {
+      const { key } = acme;
+      await connected(direct.url, async (client) => {
+        await client.query('begin');
+        await client.query('lock table leads in access exclusive mode');
+        const began = performance.now();
+        const [list, write] = await Promise.all([
+          instance.call('GET /api/v1/leads', { key }),
+          instance.call('POST /api/v1/leads', { key, body: { last_name: 'waits' } }),
+        ]);
+        assert.ok(performance.now() - began < 4_000);
+        assert.deepEqual([list.status, list.json.code], [503, 'too_slow'], list.text);
+        assert.deepEqual([write.status, write.json.code], [503, 'too_slow'], write.text);
+        const { rows } = await client.query(
+          `select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+        );
+        assert.equal(rows[0]?.waiting, 0, 'nothing is left that waits');
+        await client.query('rollback');
+      });
+      await until(
+        async () => (await instance.call('GET /api/v1/leads', { key })).status === 200,
+        'serve again',
+      );
+    });
+
+    test('DATABASE_POOLER=none: it is taken for PostgreSQL itself', async () => {
+      const opened = openDatabase(readConfig({ ...environment, DATABASE_POOLER: 'none' }), []);
+      if ('ignore_startup_parameters' in settings) return (await opened).close();
+      await assert.rejects(opened, {
+        name: 'UserError',
+        message: /does not answer: unsupported startup parameter: options/,
+      });
+    });
+  });
+}
+
+test('DATABASE_POOLER=transaction without a pooler: nothing that a connection keeps is used', async () => {
+  const { url, drop } = await makeDatabase(await postgresServer());
+  const database = await openDatabase(readConfig({ DATABASE_URL: url, DATABASE_POOLER: 'transaction' }), []);
+  try {
+    const run = (text: string) => database.run({ name: 'named', text, values: [] });
+    await run('select 1::text');
+    assert.deepEqual(await run('select name from pg_prepared_statements'), []);
+    assert.deepEqual(await run(`select current_setting('statement_timeout')`), [['0']]);
+  } finally {
+    await database.close();
+    await drop();
+  }
+});

@@ -1,0 +1,224 @@
+// What operators and balancers see of a service, and how it stops: nothing is lost, and it always ends.
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, writeFileSync } from 'node:fs';
+import { Agent, get } from 'node:http';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { readConfig } from '../../engine/config.ts';
+import { type Balancer, startBalancer } from '../support/balancer.ts';
+import { send, temporaryFolder } from '../support/instance.ts';
+import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { type Environment, project, type Service, serve, until } from '../support/process.ts';
+import { opened } from '../support/wire.ts';
+
+describe('operators and the end of a service', { concurrency: 1 }, () => {
+  const temporary = temporaryFolder();
+  const settingsFile = join(temporary.path, 'config.yaml');
+  let server: Server;
+  let url: string;
+  let environment: Environment;
+  let service: Service;
+  let key: string;
+  let balancer: Balancer;
+  before(async () => {
+    cpSync(readConfig({}).settingsFile, settingsFile);
+    [server, balancer] = await Promise.all([startPostgres(), startBalancer()]);
+    ({ url } = await makeDatabase(server.url));
+    environment = {
+      DATABASE_URL: url,
+      DATABASE_POOL: '3',
+      MIGRATE_ON_START: 'true',
+      CRM_CONFIG: settingsFile,
+      LOG_LEVEL: 'fatal',
+      AUTH_SECRETS: 'a secret that is the same on every node',
+      ADMIN_PORT: '0',
+      STOP_DELAY_MS: '1500',
+    };
+    service = await serve(environment);
+    key = String(service.printed.key);
+  });
+  after(async () => {
+    await service?.kill();
+    await balancer?.close();
+    await server?.stop();
+    temporary.remove();
+  });
+
+  const adminOf = (node: Service) => String(node.printed.admin);
+  const readyz = () => send(adminOf(service), 'GET /readyz');
+  const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok' };
+  const isReady = async () => (await readyz()).status === 200;
+  /** Waits until a check fails, and says with what. */
+  const failing = async (check: keyof typeof fine): Promise<string> => {
+    let reason = 'ok';
+    await until(async () => {
+      const { status, json } = await readyz();
+      if (status === 200) return false;
+      reason = (json.checks as typeof fine)[check];
+      return (
+        reason !== 'ok' && String(json.error).startsWith('not ready: ') && String(json.error).includes(check)
+      );
+    }, `${check} to fail`);
+    return reason;
+  };
+
+  test('/livez and /readyz on a port of their own', async () => {
+    const live = await send(adminOf(service), 'GET /livez');
+    assert.deepEqual([live.status, live.json], [200, { status: 'ok' }]);
+    const ready = await readyz();
+    assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', checks: fine }]);
+    const missing = await send(adminOf(service), 'GET /');
+    assert.deepEqual([missing.status, missing.json], [404, { error: 'not found' }]);
+    assert.equal((await service.call('GET /readyz', { key })).status, 404, 'not where clients are served');
+  });
+
+  test('not ready: a configuration that was refused, until it is mended', async () => {
+    writeFileSync(settingsFile, 'no_such_key: 1\n');
+    assert.equal(await failing('configuration'), 'the last change was refused; see the log');
+    cpSync(readConfig({}).settingsFile, settingsFile);
+    await until(isReady, 'ready again');
+  });
+
+  test('not ready: a migration that is missing', async () => {
+    const rename = (from: string, to: string) =>
+      connected(url, (client) =>
+        client.query(`update crm_migrations set name = replace(name, '${from}', '${to}')`),
+      );
+    await rename('Migration', 'Another');
+    assert.match(await failing('migrations'), /^missing: Migration\d+/);
+    await rename('Another', 'Migration');
+    await until(isReady, 'ready again');
+  });
+
+  test('ready: whatever requests wait for, and where connections were cut', async () => {
+    await connected(url, async (client) => {
+      await client.query('begin');
+      await client.query('lock table leads in access exclusive mode');
+      const waiting = Array.from({ length: 6 }, () => service.call('GET /api/v1/leads', { key }));
+      await pause(1100);
+      assert.ok(await isReady(), 'the probe needs no connection of requests');
+      await client.query('rollback');
+      await Promise.all(waiting);
+      await client.query(
+        'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+      );
+    });
+    await pause(1100);
+    assert.deepEqual((await readyz()).json, { status: 'ready', checks: fine });
+  });
+
+  test('not ready within two seconds: a database that falls silent; ready when it is back', async () => {
+    server.freeze();
+    try {
+      const began = performance.now();
+      assert.match(await failing('database'), /./);
+      assert.ok(performance.now() - began < 5_000, 'bounded');
+      const began2 = performance.now();
+      const [many] = await Promise.all(Array.from({ length: 50 }, readyz));
+      assert.equal(many?.status, 503);
+      assert.ok(performance.now() - began2 < 2_500, 'one probe for all');
+      assert.equal((await send(adminOf(service), 'GET /livez')).status, 200);
+    } finally {
+      server.thaw();
+    }
+    await until(isReady, 'ready again', 5_000);
+  });
+
+  test('a rolling restart behind a balancer loses no request', async (t) => {
+    const behind = (node: Service) => ({ url: node.url, admin: adminOf(node) });
+    const isUp = async (node: Service) => {
+      await until(async () => (await send(adminOf(node), 'GET /readyz')).status === 200, 'ready');
+      // As long as the balancer takes to see it.
+      await pause(400);
+    };
+    let nodes = [service, await serve(environment)];
+    const backends = nodes.map(behind);
+    for (const backend of backends) balancer.add(backend);
+    await Promise.all(nodes.map(isUp));
+    const outcomes: Record<string, number> = {};
+    let isOver = false;
+    const client = async (agent: Agent) => {
+      while (!isOver) {
+        const outcome = await request(`${balancer.url}/api/v1/leads?page=1`, agent);
+        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        await pause(5);
+      }
+      agent.destroy();
+    };
+    const request = (target: string, agent: Agent): Promise<string> =>
+      new Promise((resolve) => {
+        get(target, { agent, headers: { authorization: `Bearer ${key}` } }, (response) => {
+          response.resume().on('end', () => resolve(String(response.statusCode)));
+          response.on('error', ({ message }) => resolve(message));
+        }).on('error', ({ message }) => resolve(message));
+      });
+    const clients = [true, true, false, false].map((keepAlive) => client(new Agent({ keepAlive })));
+    for (const index of [0, 1]) {
+      const leaving = nodes[index] as Service;
+      leaving.signal('SIGTERM');
+      const { code, stderr } = await leaving.ended;
+      assert.deepEqual([code, stderr], [0, '']);
+      balancer.remove(backends[index] as (typeof backends)[number]);
+      const node = await serve(environment);
+      balancer.add(behind(node));
+      await isUp(node);
+      nodes = nodes.map((each) => (each === leaving ? node : each));
+    }
+    isOver = true;
+    await Promise.all(clients);
+    assert.deepEqual([Object.keys(outcomes), balancer.lost()], [['200'], 0], JSON.stringify(outcomes));
+    t.diagnostic(`${outcomes['200']} requests`);
+    service = nodes[0] as Service;
+    const other = nodes[1] as Service;
+
+    // What a client sees of one node meanwhile.
+    other.signal('SIGTERM');
+    await until(async () => (await send(adminOf(other), 'GET /readyz')).status === 503, 'not ready', 1_000);
+    const { json } = await send(adminOf(other), 'GET /readyz');
+    assert.deepEqual(json, { error: 'not ready: draining', checks: { ...fine, draining: 'stopping' } });
+    const served = await other.call('GET /api/v1/leads', { key });
+    assert.deepEqual([served.status, served.headers.get('connection')], [200, 'close']);
+    assert.equal((await other.ended).code, 0);
+  });
+
+  test('SIGTERM while the database is silent: what is in flight gets a response, and the process ends', async () => {
+    const socket = await opened(service.url);
+    server.freeze();
+    try {
+      socket.send(`GET /api/v1/leads?page=2 HTTP/1.1\r\nHost: crm\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+      await pause(200);
+      const began = performance.now();
+      service.signal('SIGTERM');
+      const { code } = await service.ended;
+      const took = performance.now() - began;
+      assert.ok(took < 10_000, `${took} ms`);
+      await socket.ended;
+      assert.match(socket.text(), /^HTTP\/1\.1 50[03] /);
+      assert.equal(code, 0);
+    } finally {
+      server.thaw();
+    }
+  });
+
+  test('npm start passes SIGTERM on and waits for the end', {
+    skip: process.platform === 'win32',
+  }, async () => {
+    const { DATABASE_URL = '', AUTH_SECRETS = '' } = environment;
+    const { PATH = '', HOME = '' } = process.env;
+    const npm: ChildProcess = spawn('npm', ['--silent', 'start', '--', '--json'], {
+      cwd: project,
+      env: { PATH, HOME, DATABASE_URL, AUTH_SECRETS, PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [printed] = (await once(npm.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
+    const { url: address } = JSON.parse(printed.toString()) as { url: string };
+    assert.equal((await send(address, 'GET /docs/openapi.json')).status, 200);
+    npm.kill('SIGTERM');
+    const [code] = await once(npm, 'exit');
+    assert.equal(code, 0);
+    await assert.rejects(send(address, 'GET /docs/openapi.json'), 'the server is gone too');
+  });
+});

@@ -1,0 +1,48 @@
+// While the process stops: what is under way is answered, what comes on connections still open is sent elsewhere.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startInstance } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+import { opened } from '../support/wire.ts';
+
+const crlf = '\r\n';
+
+test('a connection that is kept alive: what is under way is answered, what comes next gets a 503', async () => {
+  const instance = await startInstance('postgresql');
+  const { key } = await instance.organization('acme');
+  const head = (line: string, ...fields: string[]) =>
+    [line, 'Host: crm', `Authorization: Bearer ${key}`, ...fields, '', ''].join(crlf);
+  const get = head('GET /api/v1/leads HTTP/1.1');
+  const body = '{"last_name":"under way"}';
+  const post = `${head('POST /api/v1/leads HTTP/1.1', 'Content-Type: application/json', `Content-Length: ${body.length}`)}`;
+
+  const [begun, next] = [await opened(instance.url), await opened(instance.url)];
+  const answers = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
+  // One request is answered on each, so that both are kept alive; then one is in its body, the other in its head.
+  for (const [socket, more] of [
+    [begun, post],
+    [next, get.slice(0, 40)],
+  ] as const) {
+    socket.send(get);
+    await until(async () => answers(socket.text()).length === 1, 'the first answer');
+    socket.send(more);
+  }
+  const { server } = instance.app;
+  const connections = () =>
+    new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+  assert.equal(await connections(), 2);
+  // A request on a third connection is answered after the bytes that were sent before it have been read.
+  await instance.call('GET /api/v1/leads', { key, headers: { connection: 'close' } });
+
+  const closed = instance.close();
+  await until(async () => !server.listening, 'stop listening');
+  begun.send(body);
+  next.send(get.slice(40));
+  await Promise.all([begun.ended, next.ended, closed]);
+  assert.deepEqual(answers(begun.text()), ['HTTP/1.1 200', 'HTTP/1.1 201']);
+  assert.deepEqual(answers(next.text()), ['HTTP/1.1 200', 'HTTP/1.1 503']);
+  assert.match(next.text(), /retry-after: 1\r\n/i);
+  for (const socket of [begun, next]) {
+    assert.match(socket.text().split('HTTP/1.1').at(-1) ?? '', /connection: close\r\n/i);
+  }
+});

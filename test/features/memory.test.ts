@@ -1,0 +1,214 @@
+// What clients may make the process hold: responses that they do not read, bodies, connections.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { after, afterEach, before, describe, test } from 'node:test';
+import fastify, { type FastifyInstance } from 'fastify';
+import { admission, type Bounds } from '../../engine/database/index.ts';
+import { errorHandling } from '../../plugins/errors.ts';
+import { memory } from '../../plugins/memory.ts';
+import { onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+
+const opened = new Set<Socket>();
+// A test that fails leaves none behind, or the service would wait for it.
+afterEach(() => {
+  for (const socket of opened) socket.destroy();
+  opened.clear();
+});
+
+/** A connection whose client reads only when it is told to. */
+async function open(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  opened.add(socket);
+  socket.pause();
+  // It may be cut, which is what some tests wait for.
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return socket;
+}
+
+const get = (socket: Socket, path: string, headers = '') =>
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`);
+
+/** Reads all that comes until the connection ends, or nothing has come for long. */
+async function rest(socket: Socket): Promise<string> {
+  let text = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  socket.setTimeout(5000, () => socket.destroy());
+  socket.resume();
+  if (!socket.closed) await once(socket, 'close');
+  return text;
+}
+
+describe('slow readers', () => {
+  const windowMs = 600;
+  /** More than the kernel takes of what nobody reads. */
+  const size = 24 * 1024 * 1024;
+  let app: FastifyInstance;
+  let url: string;
+  let held = 0;
+
+  before(async () => {
+    const each = { each: 100, total: 100 };
+    const lanes: Bounds['lanes'] = { read: [each], write: [each], list: [each], scan: [each] };
+    const counted = admission({ lanes, queue: each, bytes: each, waitMs: 1000 });
+    app = fastify();
+    app.decorateRequest('principal', null);
+    await app.register(errorHandling);
+    await app.register(memory, {
+      admission: {
+        ...counted,
+        hold: (organization, bytes) => {
+          held += bytes;
+          const release = counted.hold(organization, bytes);
+          return () => {
+            held -= bytes;
+            release();
+          };
+        },
+      },
+      maxConnections: 20,
+      bodyBytes: 4 * 1024 * 1024,
+      windowMs,
+    });
+    app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+    app.post('/body', { bodyLimit: 2 * 1024 * 1024 }, async () => 'read');
+    app.get('/large', async () => 'x'.repeat(size));
+    app.get('/shared', async () => Buffer.alloc(size));
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  });
+  after(() => app.close());
+  const connections = () =>
+    new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)));
+
+  for (const path of ['/large', '/shared']) {
+    test(`${path}: who does not read is cut, and what was held for it is given back`, async () => {
+      const socket = await open(url);
+      get(socket, path);
+      if (path === '/large') await until(() => held === size, 'the response to be held');
+      await until(async () => (await connections()) === 1, 'the reader to come');
+      await until(async () => (await connections()) === 0, 'the reader to be cut');
+      const text = await rest(socket);
+      assert.ok(text.length < size, `${text.length}`);
+      assert.equal(held, 0);
+    });
+  }
+
+  test('who reads slowly, but fast enough, gets all of it', async () => {
+    const socket = await open(url);
+    get(socket, '/large', 'Connection: close\r\n');
+    let read = 0;
+    const began = performance.now();
+    socket.on('data', (chunk: Buffer) => {
+      read += chunk.length;
+      socket.pause();
+      // Not slower: a reader's kernel takes more only when a good part of what it holds is read.
+      setTimeout(() => socket.resume(), 5);
+    });
+    socket.resume();
+    await once(socket, 'close');
+    assert.ok(read > size, `${read}`);
+    assert.ok(performance.now() - began > 2 * windowMs, 'longer than it takes to cut');
+    assert.equal(held, 0);
+  });
+
+  test('who leaves before the response, or between responses asked for ahead, holds nothing', async () => {
+    for (let count = 0; count < 5; count++) {
+      const socket = await open(url);
+      for (let index = 0; index < 3; index++) get(socket, '/large');
+      if (count % 2 === 0) await until(() => held > 0, 'a response to be held');
+      socket.destroy();
+    }
+    await until(() => held === 0, 'everything to be given back');
+  });
+
+  test('large bodies at once are refused beyond half of the bound, before they are read; small ones never', async () => {
+    const megabyte = 1024 * 1024;
+    const post = async (length: number) => {
+      const socket = await open(url);
+      socket.write(
+        `POST /body HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${length}\r\n\r\n`,
+      );
+      return socket;
+    };
+    // Half of 4 MiB.
+    const sending = [await post(megabyte), await post(megabyte)];
+    await until(async () => {
+      const third = await post(megabyte);
+      const text = await Promise.race([rest(third), new Promise<string>((end) => setTimeout(end, 200, ''))]);
+      third.destroy();
+      return text.startsWith('HTTP/1.1 503 ') && text.includes('"code":"overloaded"');
+    }, 'a large body to be refused');
+    const small = await fetch(`${url}/body`, { method: 'POST', body: 'x' });
+    assert.equal(small.status, 200);
+    for (const socket of sending) {
+      socket.write('x'.repeat(megabyte));
+      assert.match(await rest(socket), /^HTTP\/1.1 200 /);
+    }
+    const next = await post(megabyte);
+    next.write('x'.repeat(megabyte));
+    assert.match(await rest(next), /^HTTP\/1.1 200 /);
+  });
+
+  test('a large response is the same as any: length, HEAD, keep-alive', async () => {
+    const response = await fetch(`${url}/large`);
+    assert.equal(response.headers.get('content-length'), String(size));
+    assert.equal((await response.text()).length, size);
+    const head = await fetch(`${url}/large`, { method: 'HEAD' });
+    assert.equal(head.headers.get('content-length'), String(size));
+    assert.equal(held, 0);
+  });
+});
+
+onBothDrivers(
+  'memory that requests hold',
+  (instance) => {
+    test('connections beyond MAX_CONNECTIONS get 503, until others have gone', async () => {
+      const { url } = instance();
+      const before = await Promise.all(Array.from({ length: 5 }, () => open(url)));
+      const surplus = await open(url);
+      get(surplus, '/docs/openapi.json');
+      const text = await rest(surplus);
+      assert.match(text, /^HTTP\/1\.1 503 /);
+      assert.match(text, /\r\nretry-after: 1\r\n/i);
+      assert.match(text, /\r\nconnection: close\r\n/i);
+      assert.match(text, /"code":"overloaded"/);
+      for (const socket of before) socket.destroy();
+      await until(async () => {
+        const socket = await open(url);
+        get(socket, '/docs/openapi.json', 'Connection: close\r\n');
+        return (await rest(socket)).startsWith('HTTP/1.1 200 ');
+      }, 'a connection to be served');
+    });
+
+    test('an organization whose responses nobody reads waits; another does not', async () => {
+      const { call, url } = instance();
+      const [slow, other] = [await instance().organization('slow'), await instance().organization('other')];
+      const body = { last_name: 'large', description: 'x'.repeat(900_000) };
+      for (let count = 0; count < 8; count++) {
+        assert.equal((await call('POST /api/v1/leads', { key: slow.key, body })).status, 201);
+      }
+      const headers = `Authorization: Bearer ${slow.key}\r\n`;
+      const sockets: Socket[] = [];
+      const held = async () => (await call('GET /api/v1/cases', { key: slow.key })).status === 503;
+      // Each response is 7 MB and the kernel takes some of it; half of RESPONSE_BUFFER_MB is one of them.
+      for (let count = 0; count < 2; count++) {
+        const socket = await open(url);
+        get(socket, '/api/v1/leads', headers);
+        sockets.push(socket);
+      }
+      await until(held, 'a statement to be held back');
+      const refused = await call('GET /api/v1/cases', { key: slow.key });
+      assert.deepEqual([refused.status, refused.json.code], [503, 'overloaded']);
+      assert.equal((await call('GET /api/v1/cases', { key: other.key })).status, 200);
+      for (const socket of sockets) socket.destroy();
+      await until(async () => !(await held()), 'the organization to be served');
+    });
+  },
+  { environment: { MAX_CONNECTIONS: '5', RESPONSE_BUFFER_MB: '4', DATABASE_CONNECT_TIMEOUT_MS: '500' } },
+);

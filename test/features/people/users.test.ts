@@ -1,0 +1,350 @@
+// Users of one address: whoever made the first may not be the person at the address, so that an unverified user
+// stays in the organization that made it, and another organization's invitation gives it nothing.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import {
+  addExisting,
+  commandLine,
+  disableUser,
+  enableUser,
+  findUserBy,
+  platform,
+  profileId,
+  transaction,
+  verifyAddress,
+} from '../../../engine/platform/index.ts';
+import {
+  administratorOf,
+  optionOf,
+  problemOf,
+  readable,
+  shownIn,
+  signIn,
+  type Visitor,
+  visitor,
+} from '../../support/forms.ts';
+import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
+import { fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
+
+const attackers = 'the password of an attacker';
+const victims = 'the password of a victim';
+
+onBothDrivers('users of one address', (instance) => {
+  let acme: Organization;
+  let beta: Organization;
+  let inviters: Readonly<Record<string, Visitor>>;
+  before(async () => {
+    acme = await instance().organization('acme');
+    beta = await instance().organization('beta');
+    inviters = {
+      acme: await signIn(instance(), administratorOf(acme)),
+      beta: await signIn(instance(), administratorOf(beta)),
+    };
+  });
+
+  const address = () => `${fresh('victim')}@people.example`;
+  const inviting = async ({ slug }: Organization, email: string) => {
+    const by = inviters[slug] ?? assert.fail();
+    const page = `/setup/o/${slug}/members`;
+    const profile = await optionOf(by, page, 'administrator');
+    const answer = await by.submit(page, `${page}/invite`, { email, profile });
+    assert.equal(answer.status, 200, problemOf(answer));
+    const path = new URL(shownIn(answer, 'link')).pathname;
+    return { answer, path, code: shownIn(answer, 'invitation-code') };
+  };
+  const invite = async (organization: Organization, email: string) => {
+    const { path, code } = await inviting(organization, email);
+    return (password: string) => visitor(instance()).submit(path, path, { code, password });
+  };
+  const join = async (organization: Organization, email: string, password: string) => {
+    const answer = await (await invite(organization, email))(password);
+    assert.equal(answer.status, 303, problemOf(answer));
+  };
+  const login = (email: string, password: string, organization?: string) =>
+    instance().call('POST /auth/login', {
+      body: { email, password, ...(organization === undefined ? {} : { organization }) },
+    });
+  const organizationsAt = ({ json }: Answer) =>
+    (json.organizations as { slug: string }[] | undefined)?.map(({ slug }) => slug);
+  /** Lets the operator do something with the only user of an address. */
+  const operate = (email: string, act: typeof verifyAddress) =>
+    transaction(instance().database, async (tables) =>
+      act(tables, commandLine(instance().config), await findUserBy(tables, email)),
+    );
+
+  test('who took an invitation to somebody else’s address is not in when another organization invites it', async () => {
+    const email = address();
+    await join(acme, email, attackers);
+    const attacker = await logIn(instance(), { email, password: attackers });
+    await join(beta, email, victims);
+
+    assert.deepEqual(organizationsAt(await login(email, attackers)), ['acme']);
+    assert.deepEqual(organizationsAt(await login(email, victims)), ['beta']);
+    for (const headers of [attacker.byCookie, attacker.byToken]) {
+      const me = await instance().call('GET /auth/me', { headers });
+      assert.deepEqual(organizationsAt(me), ['acme']);
+      assert.equal((await instance().call('GET /api/v1/leads?org=beta', { headers })).status, 403);
+    }
+  });
+
+  test('the attacker’s password does not open the other organization’s invitation', async () => {
+    const email = address();
+    await join(acme, email, attackers);
+    const before = await login(email, attackers);
+    await join(beta, email, attackers);
+    // One password for both: each user is still in its own organization.
+    assert.deepEqual(organizationsAt(await login(email, attackers)), ['acme']);
+    assert.deepEqual(organizationsAt(await login(email, attackers, 'beta')), ['beta']);
+    assert.equal((await login(email, attackers, 'gamma')).status, 401);
+    const me = await instance().call('GET /auth/me', {
+      headers: { authorization: `Bearer ${before.json.access_token}` },
+    });
+    assert.deepEqual(organizationsAt(me), ['acme']);
+
+    const browser = visitor(instance());
+    const asked = await browser.submit('/setup/login', '/setup/login', { email, password: attackers });
+    assert.equal(asked.status, 401);
+    assert.match(problemOf(asked), /several users/);
+    const chosen = { email, password: attackers, organization: 'beta' };
+    assert.equal((await browser.submit('/setup/login', '/setup/login', chosen)).status, 303);
+    assert.equal((await browser.get('/setup')).headers.get('location'), '/setup/o/beta/keys');
+  });
+
+  test('a browser that knows one user is led to the other one by its invitation, and asks from then on', async () => {
+    const email = address();
+    await join(acme, email, victims);
+    const browser = await signIn(instance(), { email, password: victims });
+    const { path, code } = await inviting(beta, email);
+    const accepted = await browser.submit(path, path, { code, password: victims });
+    const page = accepted.headers.get('location') ?? '';
+    assert.equal(page, '/setup/login?done=invite-accepted&organization=beta');
+    const login = () => browser.submit(page, '/setup/login', { email, password: victims });
+    assert.equal((await login()).status, 303);
+    assert.equal((await browser.get('/setup')).headers.get('location'), '/setup/o/beta/keys');
+    const plain = await browser.submit('/setup/login', '/setup/login', { email, password: victims });
+    assert.match(problemOf(plain), /several users/);
+  });
+
+  test('a membership of another organization gives an unverified user nothing, however it came about', async () => {
+    const { id, ...person } = await makePerson(instance(), [{ organization: acme }]);
+    const session = await logIn(instance(), person);
+    const tables = platform(instance().database);
+    const profile_id = await profileId(tables, beta.id, 'administrator');
+    await tables
+      .insertInto('crm_memberships')
+      .values({ organization_id: beta.id, user_id: id, profile_id })
+      .execute();
+    assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme']);
+    await operate(person.email, verifyAddress);
+    const all = ['acme', 'beta'];
+    assert.deepEqual(organizationsAt(await login(person.email, person.password)), all);
+    await soonerThan(1000, async () => {
+      const me = await instance().call('GET /auth/me', { headers: session.byToken });
+      return organizationsAt(me)?.length === 2;
+    });
+  });
+
+  test('the operator cannot add an unverified user to another organization; a verified one', async () => {
+    const person = await makePerson(instance(), [{ organization: acme }]);
+    const by = commandLine(instance().config);
+    const add = () =>
+      transaction(instance().database, async (tables) => {
+        const profile = await profileId(tables, beta.id, 'administrator');
+        return addExisting(tables, by, { email: person.email, organization: beta.id, profile });
+      });
+    await assert.rejects(add(), /is unverified and stays in the organization that made it/);
+    await operate(person.email, verifyAddress);
+    await add();
+    assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
+    await assert.rejects(operate(person.email, verifyAddress), /is verified already/);
+  });
+
+  test('one user of an address can be verified, and the operator names it', async () => {
+    const email = address();
+    await join(acme, email, attackers);
+    await join(beta, email, victims);
+    await assert.rejects(
+      operate(email, verifyAddress),
+      /stands for 2 users: name one by its id, \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
+    );
+    const id = async (password: string) =>
+      String(((await login(email, password)).json.user as { id: number }).id);
+    const [attacker, victim] = [await id(attackers), await id(victims)];
+    await operate(victim, verifyAddress);
+    await assert.rejects(operate(attacker, verifyAddress), /another user of .* is verified/);
+  });
+
+  test('a verified person accepts with the password that they have', async () => {
+    const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
+    const accept = await invite(beta, person.email);
+    const refused = await accept('some other password');
+    assert.equal(refused.status, 400);
+    assert.equal(problemOf(refused), `${person.email} is known here already: enter its password`);
+    assert.equal((await accept(person.password)).status, 303);
+    assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
+  });
+
+  test('invited again by the same organization, the holder of the code chooses a password; sessions end', async () => {
+    const email = address();
+    await join(acme, email, attackers);
+    const session = await logIn(instance(), { email, password: attackers });
+    const members = '/setup/o/acme/members';
+    const id = String(((await login(email, attackers)).json.user as { id: number }).id);
+    await inviters.acme?.submit(members, `${members}/remove`, { id });
+    await join(acme, email, victims);
+    assert.equal((await login(email, attackers)).status, 401);
+    assert.deepEqual(organizationsAt(await login(email, victims)), ['acme']);
+    await soonerThan(1000, async () => {
+      const { status } = await instance().call('GET /auth/me', { headers: session.byToken });
+      return status === 401;
+    });
+  });
+
+  describe('a reset link made by an administrator', () => {
+    const page = '/setup/o/acme/members';
+    const make = async (id: string) => {
+      const answer = await (inviters.acme ?? assert.fail()).submit(page, `${page}/reset`, { id });
+      const link = shownIn(answer, 'reset-link');
+      return { answer, path: link === '' ? '' : new URL(link).pathname, code: shownIn(answer, 'reset-code') };
+    };
+    const use = ({ path, code }: { path: string; code: string }, password = victims) =>
+      visitor(instance()).submit(path, path, { code, new: password, again: password });
+    const own =
+      'this user is verified and its holder’s own: they use "Forgot your password?", or ask whoever runs this instance';
+
+    test('gives an unverified member another password, once, and ends sessions', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const session = await logIn(instance(), person);
+      const link = await make(person.id);
+      assert.equal((await use({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).status, 400);
+      assert.equal((await use(link)).status, 303);
+      assert.equal((await use(link, attackers)).status, 400);
+      assert.equal((await login(person.email, person.password)).status, 401);
+      assert.equal((await login(person.email, victims)).status, 200);
+      assert.equal((await findUserBy(platform(instance().database), person.id)).verified_at, null);
+      await soonerThan(1000, async () => {
+        const { status } = await instance().call('GET /auth/me', { headers: session.byToken });
+        return status === 401;
+      });
+    });
+
+    test('is not made for a verified member, nor for somebody else’s', async () => {
+      const verified = await makePerson(instance(), [{ organization: acme }], { verified: true });
+      const both = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
+      const theirs = await makePerson(instance(), [{ organization: beta }]);
+      for (const [{ id }, problem] of [
+        [verified, own],
+        [both, own],
+        [theirs, 'there is no such member'],
+      ] as const) {
+        const { answer } = await make(id);
+        assert.deepEqual([answer.status, problemOf(answer)], [400, problem]);
+      }
+    });
+
+    test('ends when the user is verified', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const link = await make(person.id);
+      await operate(person.email, verifyAddress);
+      assert.equal((await use(link, attackers)).status, 400);
+      assert.equal((await login(person.email, person.password)).status, 200);
+    });
+  });
+
+  describe('whoever the address belongs to', () => {
+    const owners: Readonly<Record<string, (email: string) => Promise<unknown>>> = {
+      nobody: async () => {},
+      'an unverified user elsewhere': (email) => makePerson(instance(), [{ organization: acme }], { email }),
+      'a verified user elsewhere': (email) =>
+        makePerson(instance(), [{ organization: acme }], { email, verified: true }),
+      'a disabled user elsewhere': async (email) => {
+        await makePerson(instance(), [{ organization: acme }], { email, verified: true });
+        await operate(email, disableUser);
+      },
+    };
+    test('inviters see the same, and so does everybody without the code', async () => {
+      const seen = new Map<string, unknown>();
+      const told = new Map<string, string>();
+      for (const [owner, make] of Object.entries(owners)) {
+        const email = address();
+        await make(email);
+        const { answer, path, code } = await inviting(beta, email);
+        const members = (await inviters.beta?.get('/setup/o/beta/members'))?.text ?? '';
+        await inviters.beta?.submit('/setup/o/beta/members', '/setup/o/beta/members/cancel', {
+          id: /cancel"[^>]*>.*?name="id" value="(\d+)"/.exec(members)?.[1] ?? '',
+        });
+        const again = await inviting(beta, email);
+        const stranger = visitor(instance());
+        const wrong = { code: 'AAAA-BBBB-CCCC-DDDD' };
+        const pages = [
+          answer,
+          await stranger.get(again.path),
+          await stranger.submit(again.path, again.path, wrong),
+          await stranger.submit(again.path, again.path, { ...wrong, password: victims }),
+        ];
+        const steady = (text: string) =>
+          text
+            .replaceAll(email, '{email}')
+            .replaceAll(path, '{path}')
+            .replaceAll(again.path, '{path}')
+            .replaceAll(code, '{code}')
+            .replace(/(value|datetime)="[^"]*"|<time.*?<\/time>|\d+/g, '');
+        seen.set(
+          owner,
+          pages.map(({ status, text }) => [status, steady(text)]),
+        );
+        const known = await stranger.submit(again.path, again.path, { code: again.code });
+        told.set(owner, readable(known.text));
+        await inviters.beta?.submit('/setup/o/beta/members', '/setup/o/beta/members/cancel', {
+          id:
+            /cancel"[^>]*>.*?name="id" value="(\d+)"/.exec(
+              (await inviters.beta?.get('/setup/o/beta/members'))?.text ?? '',
+            )?.[1] ?? '',
+        });
+      }
+      const [first, ...others] = seen.values();
+      for (const other of others) assert.deepEqual(other, first);
+      assert.match(told.get('nobody') ?? '', /Choose a password/);
+      assert.match(told.get('an unverified user elsewhere') ?? '', /Choose a password/);
+      assert.match(told.get('a verified user elsewhere') ?? '', /enter its password/);
+    });
+  });
+
+  test('a disabled user: sessions and tokens end, login is refused, keys go on; enabled again, it works', async () => {
+    const person = await makePerson(instance(), [{ organization: acme }]);
+    const { key } = await acme.makeKey({ user: person.id });
+    const session = await logIn(instance(), person);
+    const status = async (headers: Readonly<Record<string, string>>) =>
+      (await instance().call('GET /auth/me', { headers })).status;
+    assert.deepEqual([await status(session.byCookie), await status(session.byToken)], [200, 200]);
+    await operate(person.email, disableUser);
+    for (const headers of [session.byCookie, session.byToken]) {
+      await soonerThan(1000, async () => (await status(headers)) === 401);
+    }
+    assert.equal((await login(person.email, person.password)).status, 401);
+    assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
+    await assert.rejects(operate(person.email, disableUser), /is disabled already/);
+    await operate(person.email, enableUser);
+    assert.equal((await login(person.email, person.password)).status, 200);
+    assert.equal(await status(session.byToken), 401, 'what ended stays ended');
+  });
+
+  test('a wrong password takes as long for an address with six users as for an unknown one', async () => {
+    const email = address();
+    for (let index = 0; index < 6; index++) {
+      const organization = await instance().organization(fresh('org'));
+      await makePerson(instance(), [{ organization }], { email, password: `${victims} ${index}` });
+    }
+    const times: Record<string, number[]> = { [email]: [], 'missing@people.example': [] };
+    for (let round = 0; round < 7; round++) {
+      for (const [each, list] of Object.entries(times)) {
+        const start = performance.now();
+        assert.equal((await login(each, 'wrong')).status, 401);
+        list.push(performance.now() - start);
+      }
+    }
+    const [several = 0, none = 0] = Object.values(times).map((list) => list.sort((a, b) => a - b)[3]);
+    assert.ok(several / none < 2, `${several} ms, ${none} ms`);
+    assert.equal((await login(email, `${victims} 4`)).status, 200, 'each password is still its own');
+  });
+});

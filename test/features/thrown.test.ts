@@ -1,0 +1,130 @@
+// Whatever is thrown inside: what the caller sees and what the log holds, on API and screens. Texts of errors hold what
+// was sent, so neither has them.
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { after, before, describe, test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import { HttpError, UserError } from '../../engine/errors.ts';
+import { type Answer, drivers, type Instance, startInstance } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
+
+const hidden = 'what-nobody-may-read';
+const failed = 'the server failed';
+const database = 'the database did not answer as expected';
+
+/** What may be thrown, by name: how it is made, and what the caller is told. */
+const thrown: Readonly<Record<string, readonly [make: () => unknown, status: number, text: string]>> = {
+  'an error': [() => new Error(hidden), 500, failed],
+  'a type error': [() => new TypeError(hidden), 500, failed],
+  'an error for people': [() => new UserError(hidden), 500, failed],
+  'an error of several lines': [() => new Error(`a\n    at ${hidden}\n    at ${hidden}`), 500, failed],
+  'an error whose text came later': [() => Object.assign(new Error(hidden), { message: 'a' }), 500, failed],
+  'an error with a cause': [() => new Error('a', { cause: new Error(hidden) }), 500, failed],
+  'several errors': [() => new AggregateError([new Error(hidden)], hidden), 500, failed],
+  'an error with a code': [() => Object.assign(new Error(hidden), { code: `E ${hidden}` }), 500, failed],
+  'an error with a name': [
+    () => Object.assign(new Error(hidden), { name: `${hidden} ${hidden}` }),
+    500,
+    failed,
+  ],
+  'an error with a status': [() => Object.assign(new Error(hidden), { statusCode: 404 }), 404, 'not found'],
+  'an error with a status of success': [
+    () => Object.assign(new Error(hidden), { statusCode: 201 }),
+    500,
+    failed,
+  ],
+  'a text': [() => hidden, 500, failed],
+  'an object': [() => ({ message: hidden, stack: hidden, detail: hidden }), 500, failed],
+  nothing: [() => undefined, 500, failed],
+  'a failure with a cause': [
+    () => new HttpError(500, 'public', {}, { cause: new Error(hidden) }),
+    500,
+    'public',
+  ],
+  'a lost connection': [() => Object.assign(new Error(hidden), { code: 'ECONNRESET' }), 500, database],
+  "a driver's error": [
+    () => Object.assign(new Error(hidden), { code: '23505', detail: hidden, where: hidden, query: hidden }),
+    500,
+    database,
+  ],
+};
+
+for (const driver of drivers) {
+  describe(`what is thrown (${driver})`, () => {
+    let instance: Instance;
+    let next: unknown;
+    before(async () => {
+      const listen = (message: unknown) => {
+        const { fastify } = message as { fastify: FastifyInstance };
+        fastify.addHook('preHandler', async ({ headers }) => {
+          if ('x-throw' in headers) throw next;
+        });
+      };
+      subscribe('fastify.initialization', listen);
+      instance = await startInstance(driver, { environment: { LOG_LEVEL: 'info' } });
+      unsubscribe('fastify.initialization', listen);
+    });
+    after(() => instance.close());
+
+    /** Throws something within a request; checks that its text is nowhere and that it is logged once where it must be. */
+    async function check(what: unknown, status: number, text: string): Promise<Record<string, unknown>[]> {
+      next = what;
+      const all: Record<string, unknown>[] = [];
+      for (const [method, path] of [
+        ['POST', '/auth/login'],
+        ['GET', '/setup/login'],
+      ] as const) {
+        const answers: Answer[] = [];
+        const lines = await logged(async () => {
+          const headers = { 'x-throw': 'yes' };
+          answers.push(await instance.call(`${method} ${path}?${hidden}`, { headers }));
+        });
+        const [answer = assert.fail()] = answers;
+        assert.equal(answer.status, status, answer.text);
+        assert.ok(!answer.text.includes(hidden), answer.text);
+        assert.ok(!JSON.stringify(lines).includes(hidden), JSON.stringify(lines));
+        const isPage = path.startsWith('/setup');
+        const request = isPage
+          ? /\b[0-9a-f]{8}-[0-9a-z]+\b/.exec(answer.text)?.[0]
+          : String(answer.json.request_id);
+        if (!isPage) assert.equal(answer.json.error, text);
+        assert.deepEqual(
+          lines.map((line) => [line.level, line.status, line.route, line.request_id]),
+          status < 500 ? [] : [[50, status, path, request]],
+        );
+        all.push(...lines);
+      }
+      return all;
+    }
+
+    for (const [name, [make, status, text]] of Object.entries(thrown)) {
+      test(`${name} → ${status}`, async () => void (await check(make(), status, text)));
+    }
+
+    test('frames are logged, of the place where it was thrown', async () => {
+      const [line = assert.fail()] = await check(new Error(hidden), 500, failed);
+      assert.match(String([line.stack].flat()[0]), /thrown\.test\.ts:\d+/);
+    });
+
+    const statements = {
+      'a text that is no number': [`select '${hidden}'::int`, '22P02'],
+      'a table that is not there': [`select * from "${hidden}"`, '42P01'],
+      'a value that is there': [
+        `insert into crm_organizations (slug, name) values ('${hidden}', 'a'), ('${hidden}', 'b')`,
+        '23505',
+      ],
+      'what is no SQL': [`select ${hidden}`, undefined],
+    } as const;
+    for (const [name, [text, state]] of Object.entries(statements)) {
+      test(`what the database says: ${name}`, async () => {
+        const error: unknown = await instance.database.run({ name: '', text, values: [] }).then(
+          () => assert.fail('it ran'),
+          (cause: unknown) => cause,
+        );
+        const [line] = await check(error, 500, database);
+        if (state !== undefined) assert.equal(line?.sqlstate, state);
+        assert.match(String(line?.sqlstate), /^[0-9A-Z]{5}$/);
+      });
+    }
+  });
+}

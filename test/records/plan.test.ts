@@ -1,0 +1,405 @@
+// A plan is data: what a request asks, judged without a database.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { compile, type Resource } from '../../engine/compile/index.ts';
+import { checkSources } from '../../engine/definition/index.ts';
+import { HttpError } from '../../engine/errors.ts';
+import type { Query } from '../../engine/query/index.ts';
+import type { Body, OperationRequest } from '../../engine/records/index.ts';
+import { everyType } from '../support/every-type.ts';
+import { sourcesWith } from '../support/instance.ts';
+
+const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', []);
+const resource = (name: string): Resource => {
+  const found = resources.find((one) => one.name === name);
+  assert.ok(found);
+  return found;
+};
+const [leads, cases, loose, tight] = ['leads', 'cases', 'loose', 'tight'].map(resource) as [
+  Resource,
+  Resource,
+  Resource,
+  Resource,
+];
+
+const principal = { kind: 'key', actor: '3', organization: '42', user: '7', grants: {} } as const;
+type Input = Omit<OperationRequest, 'id' | 'body'>;
+const input = (query: Query = {}, strict = false): Input => ({
+  caller: { principal, requestId: 'r' },
+  query,
+  strict,
+});
+const noBody = () => ({});
+const listPlan = ({ operations }: Resource, asked: Input) => operations.list.plan({ ...asked, body: noBody });
+const readPlan = ({ operations }: Resource, id: string, asked: Input) =>
+  operations.read.plan({ ...asked, id, body: noBody });
+const removePlan = ({ operations }: Resource, id: string, asked: Input) =>
+  operations.remove.plan({ ...asked, id, body: noBody });
+const createPlan = ({ operations }: Resource, body: Body, asked: Input) =>
+  operations.create.plan({ ...asked, body: () => body });
+const replacePlan = ({ operations }: Resource, id: string, body: Body, asked: Input) =>
+  operations.replace.plan({ ...asked, id, body: () => body });
+/** The values that a create binds. */
+const created = (body: Body, asked: Input = input()) =>
+  leads.operations.create.statement(createPlan(leads, body, asked))?.values ?? [];
+
+/** What a plan refuses: status and messages. */
+function refusal(plan: () => unknown): { status: number; fields: string[]; message: string } {
+  try {
+    plan();
+  } catch (error) {
+    assert.ok(error instanceof HttpError, String(error));
+    const fields = error.extra.fields?.map(({ field }) => field) ?? [];
+    return { status: error.status, fields, message: error.message };
+  }
+  return { status: 200, fields: [], message: '' };
+}
+
+describe('page', () => {
+  const page = (given: string) => {
+    const plan = listPlan(leads, input({ page: given }));
+    return plan.asked.page;
+  };
+
+  for (const [given, expected] of [
+    ['1', { page: '1', offset: 0, depth: 'first' }],
+    ['2', { page: '2', offset: 20, depth: 'shallow' }],
+    ['5', { page: '5', offset: 80, depth: 'shallow' }],
+    ['6', { page: '6', offset: 100, depth: 'deep' }],
+    ['0', { page: '1', offset: 0, depth: 'first' }],
+    ['-0', { page: '1', offset: 0, depth: 'first' }],
+    ['-1', { page: '1', offset: 0, depth: 'first' }],
+    [`-1${'0'.repeat(30)}`, { page: '1', offset: 0, depth: 'first' }],
+    ['000', { page: '1', offset: 0, depth: 'first' }],
+    ['007', { page: '7', offset: 120, depth: 'deep' }],
+    ['1000000000000', { page: '1000000000000', offset: 19999999999980, depth: 'deep' }],
+    ['1000000000001', { page: '1000000000001', offset: undefined, depth: 'deep' }],
+    ['9007199254740993', { page: '9007199254740993', offset: undefined, depth: 'deep' }],
+    ['9223372036854775808', { page: '9223372036854775808', offset: undefined, depth: 'deep' }],
+    [`1${'0'.repeat(30)}`, { page: `1${'0'.repeat(30)}`, offset: undefined, depth: 'deep' }],
+    [`1${'0'.repeat(400)}`, { page: `1${'0'.repeat(400)}`, offset: undefined, depth: 'deep' }],
+  ] as const) {
+    test(given.length > 40 ? `a number of ${given.length} digits` : given, () => {
+      assert.deepEqual(page(given), expected);
+    });
+  }
+
+  test('absent is the first page', () => assert.equal(listPlan(leads, input()).asked.page.page, '1'));
+
+  for (const given of [
+    '',
+    ' ',
+    '1.0',
+    '1.5',
+    '+1',
+    '1e3',
+    '0x10',
+    ' 1',
+    '1 ',
+    '١',
+    'NaN',
+    'null',
+    '--1',
+    '1;drop',
+  ]) {
+    test(`"${given}" is no integer`, () => {
+      assert.deepEqual(
+        refusal(() => page(given)),
+        {
+          status: 400,
+          fields: ['page'],
+          message: 'page must be an integer',
+        },
+      );
+    });
+  }
+
+  test('twice is no integer', () => {
+    assert.equal(
+      refusal(() => listPlan(leads, input({ page: ['1', '2'] }))).message,
+      'page must be an integer',
+    );
+  });
+
+  test('any integer is planned by exact arithmetic', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), fc.nat(5), (number, zeros) => {
+        const text = `${number < 0n ? '-' : ''}${'0'.repeat(zeros)}${number < 0n ? -number : number}`;
+        const expected = number < 1n ? 1n : number;
+        const plan = listPlan(leads, input({ page: text }));
+        const { list } = leads.operations;
+        const { offset } = plan.asked.page;
+        assert.equal(plan.asked.page.page, String(expected));
+        assert.equal(offset === undefined, expected > 10n ** 12n);
+        if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
+        assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
+        const { page, ...rest } = JSON.parse(list.respond(plan, []).replace(/"page":(\d+)/, '"page":"$1"'));
+        assert.deepEqual([page, rest], [String(expected), { data: [], per_page: 20 }]);
+      }),
+    );
+  });
+});
+
+describe('order', () => {
+  for (const [name, query, sort, direction] of [
+    ['accounts', {}, 'name', 'asc'],
+    ['contacts', {}, 'last_name', 'asc'],
+    ['leads', {}, 'created_at', 'desc'],
+    ['opportunities', {}, 'created_at', 'desc'],
+    ['cases', {}, 'created_at', 'desc'],
+    ['leads', { dir: 'asc' }, 'created_at', 'asc'],
+    ['leads', { dir: 'DESC' }, 'created_at', 'desc'],
+    ['leads', { sort: 'created_at' }, 'created_at', 'desc'],
+    ['leads', { sort: 'company' }, 'company', 'asc'],
+    ['leads', { sort: 'company', dir: 'Desc' }, 'company', 'desc'],
+    ['leads', { sort: 'id' }, 'id', 'asc'],
+    ['leads', { sort: 'meta_ad_id' }, 'meta_ad_id', 'asc'],
+    ['accounts', { dir: 'desc' }, 'name', 'desc'],
+    ['cases', { sort: 'subject', dir: 'asc' }, 'created_at', 'desc'],
+    ['cases', { sort: 'nonsense', dir: 'up' }, 'created_at', 'desc'],
+  ] as const) {
+    test(`${name} ${JSON.stringify(query)} → ${sort} ${direction}`, () => {
+      const plan = listPlan(resource(name), input(query));
+      assert.deepEqual([plan.asked.sort.field.name, plan.asked.sort.direction], [sort, direction]);
+    });
+  }
+
+  const names = leads.definition.fields.map(({ name }) => name).join(', ');
+  for (const sort of [
+    '',
+    'nonsense',
+    'Company',
+    'company ',
+    'company;',
+    '__proto__',
+    'constructor',
+    'password_hash',
+    'company desc',
+    'account_name',
+    ['company', 'phone'],
+  ]) {
+    test(`sort=${sort} is refused with the names that are accepted`, () => {
+      assert.deepEqual(
+        refusal(() => listPlan(leads, input({ sort }))),
+        {
+          status: 400,
+          fields: ['sort'],
+          message: `sort must be one of ${names}`,
+        },
+      );
+    });
+  }
+
+  for (const dir of ['', 'up', 'asc ', 'ascending', ['asc', 'desc']]) {
+    test(`dir=${dir} is refused`, () => {
+      assert.equal(refusal(() => listPlan(leads, input({ dir }))).message, 'dir must be asc or desc');
+    });
+  }
+});
+
+describe('filters', () => {
+  const filters = (of: Resource, query: Query) =>
+    listPlan(of, input(query)).asked.filters.map(({ field, values }) => [field.name, ...values]);
+
+  for (const [of, query, expected] of [
+    [leads, {}, []],
+    [leads, { status: 'New' }, [['status', 'New']]],
+    [leads, { status: '' }, []],
+    [leads, { status: ['', ''] }, []],
+    [leads, { status: ['', 'New', ''] }, [['status', 'New']]],
+    [
+      leads,
+      { rating: ['Hot', 'Cold'], status: 'x' },
+      [
+        ['status', 'x'],
+        ['rating', 'Hot', 'Cold'],
+      ],
+    ],
+    [leads, { status: "'; drop table leads; --" }, [['status', "'; drop table leads; --"]]],
+    [leads, { company: 'Acme', stage: 'x', organization_id: '43', organization: '43' }, []],
+    [cases, { status: 'New', sort: 'x', dir: 'y' }, [['status', 'New']]],
+    [loose, { n_int64: '9223372036854775807' }, [['n_int64', '9223372036854775807']]],
+    [loose, { n_number: '0.10' }, [['n_number', '0.10']]],
+  ] as const) {
+    test(`${of.name} ${JSON.stringify(query)}`, () => assert.deepEqual(filters(of, query), expected));
+  }
+
+  test('wrong values are refused, all at once with every other wrong parameter', () => {
+    const query = {
+      page: 'x',
+      sort: 'y',
+      dir: 'z',
+      n_int64: '9223372036854775808',
+      n_boolean: ['true', 'yes'],
+    };
+    assert.deepEqual(refusal(() => listPlan(loose, input(query))).fields, [
+      'page',
+      'sort',
+      'dir',
+      'n_int64',
+      'n_boolean',
+    ]);
+  });
+
+  test('the organization is the caller’s, whatever the parameters say', () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(
+          fc.constantFrom('org', 'organization', 'organization_id', 'status', '__proto__'),
+          fc.string(),
+        ),
+        (query) => {
+          const safe = Object.fromEntries(
+            Object.entries(query).filter(([, value]) => value.isWellFormed() && !value.includes('\0')),
+          );
+          const plan = listPlan(leads, input(safe));
+          assert.equal(plan.organization, '42');
+          assert.equal(leads.operations.list.statement(plan)?.values[0], '42');
+        },
+      ),
+    );
+  });
+});
+
+describe('ids in a path', () => {
+  for (const id of ['0', '1', '-1', '9007199254740993', '9223372036854775807', '-9223372036854775808']) {
+    test(`${id} may exist`, () => {
+      const plan = readPlan(leads, id, input());
+      assert.deepEqual(leads.operations.read.statement(plan)?.values, ['42', id]);
+    });
+  }
+  for (const id of [
+    '',
+    ' 1',
+    '1 ',
+    '+1',
+    '01',
+    '-0',
+    '1.0',
+    '1e3',
+    '0x10',
+    '９',
+    'abc',
+    '1;',
+    '9223372036854775808',
+    '-9223372036854775809',
+    '9'.repeat(5000),
+    '__proto__',
+  ]) {
+    test(`"${id.slice(0, 30)}" is missing, for every method`, () => {
+      for (const plan of [
+        () => readPlan(leads, id, input()),
+        () => removePlan(leads, id, input()),
+        () => replacePlan(leads, id, {}, input()),
+      ]) {
+        assert.deepEqual(refusal(plan), { status: 404, fields: [], message: 'not found' });
+      }
+    });
+  }
+
+  test('exactly the integers of 64 bits in canonical form may exist', () => {
+    const near = fc.tuple(
+      fc.constantFrom(0n, 2n ** 31n, 2n ** 53n, 2n ** 63n, -(2n ** 63n)),
+      fc.bigInt(-3n, 3n),
+    );
+    const integers = fc.oneof(
+      fc.bigInt(),
+      near.map(([base, delta]) => base + delta),
+    );
+    fc.assert(
+      fc.property(integers, (integer) => {
+        const exists = integer >= -(2n ** 63n) && integer < 2n ** 63n;
+        const { status } = refusal(() => readPlan(leads, String(integer), input()));
+        assert.equal(status, exists ? 200 : 404);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        const canonical = /^-?\d+$/.test(text) && String(BigInt(text)) === text;
+        if (!canonical) assert.equal(refusal(() => readPlan(leads, text, input())).status, 404);
+      }),
+    );
+  });
+});
+
+describe('writes', () => {
+  test('a create is bound to the caller’s organization and user', () => {
+    const plan = createPlan(leads, { first_name: 'Ada', organization_id: 43, owner_id: 8, id: 9 }, input());
+    assert.deepEqual([plan.organization, plan.caller.principal.user], ['42', '7']);
+    const values = leads.operations.create.statement(plan)?.values ?? [];
+    assert.deepEqual(values.slice(0, 3), ['42', '7', 'Ada']);
+    assert.ok(!values.includes('43') && !values.includes('8') && !values.includes('9'));
+  });
+
+  test('a replace carries every writable column: those absent are their defaults', () => {
+    const plan = replacePlan(leads, '5', { lead_score: 7 }, input());
+    const values = leads.operations.replace.statement(plan)?.values ?? [];
+    assert.deepEqual(values.slice(0, 3), ['42', '5', '7']);
+    assert.deepEqual(
+      values.slice(3),
+      created({ lead_score: 7 }).slice(2),
+      'the same as a create of the same body',
+    );
+    assert.ok(values.includes('Open - Not Contacted'));
+  });
+
+  test('a key without a user writes nobody', () => {
+    const nobody = { ...input(), caller: { principal: { ...principal, user: null }, requestId: 'r' } };
+    assert.equal(created({}, nobody)[1], null);
+  });
+
+  test('the body is judged before the id is looked at', () => {
+    assert.equal(refusal(() => replacePlan(leads, 'x', { lead_score: 'x' }, input())).status, 400);
+  });
+
+  test('keys that every object answers to are no fields', () => {
+    const body = JSON.parse(
+      '{"__proto__":{"first_name":"x"},"constructor":1,"toString":2,"hasOwnProperty":3}',
+    );
+    assert.deepEqual(created(body), created({}));
+  });
+
+  test('required fields', () => {
+    const required = tight.definition.fields.filter((field) => field.required).map(({ name }) => name);
+    assert.deepEqual(refusal(() => createPlan(tight, {}, input())).fields.toSorted(), required.toSorted());
+    assert.deepEqual(
+      refusal(() => replacePlan(tight, '1', {}, input())).fields.toSorted(),
+      required.toSorted(),
+    );
+  });
+});
+
+describe('strict', () => {
+  const body = { first_name: 'Ada', firstname: 'x', owner_id: 1, lead_score: 'x', __proto: 1 };
+  const query = { org: 'acme', page: '1', status: '', rating: 'Hot', stage: 'x', nonsense: '1' };
+
+  test('what would be ignored is listed, with what is wrong', () => {
+    const plan = () => createPlan(leads, body, input({ org: 'x', page: '1' }, true));
+    assert.deepEqual(refusal(plan).message.split('; '), [
+      'page is not a parameter of this operation',
+      'firstname is not a field of this resource',
+      'owner_id is read-only',
+      '__proto is not a field of this resource',
+      'lead_score must be an integer of 64 bits',
+    ]);
+  });
+  test('without it the same is ignored', () => {
+    const { lead_score: _, ...rest } = body;
+    assert.deepEqual(created(rest, input({ nonsense: '1' })), created({ first_name: 'Ada' }));
+    assert.equal(listPlan(leads, input(query)).asked.filters.length, 1);
+  });
+  test('lists know their own parameters only', () => {
+    assert.deepEqual(refusal(() => listPlan(leads, input(query, true))).fields, ['stage', 'nonsense']);
+    assert.deepEqual(
+      refusal(() => listPlan(cases, input({ sort: 'id', dir: 'asc', status: '' }, true))).fields,
+      ['sort', 'dir'],
+    );
+  });
+  test('one record knows only org', () => {
+    assert.deepEqual(refusal(() => readPlan(leads, '1', input({ page: '1', org: 'x' }, true))).fields, [
+      'page',
+    ]);
+    assert.equal(readPlan(leads, '1', input({ org: 'x' }, true)).id, '1');
+  });
+});

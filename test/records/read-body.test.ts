@@ -1,0 +1,266 @@
+// Bodies: JSON as it was sent, with every number exact, or a 400. Compared with exact arithmetic on BigInt.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { HttpError } from '../../engine/errors.ts';
+import { ExactNumber, parseExactJson } from '../../engine/fields/index.ts';
+import { readBody } from '../../engine/records/index.ts';
+import { jsonNumber } from '../support/arbitraries.ts';
+import { takes } from '../support/clock.ts';
+import { compareNumbers, exact } from '../support/reading.ts';
+
+const read = (body: string | Uint8Array, contentType: string | undefined = 'application/json') =>
+  readBody(contentType, typeof body === 'string' ? Buffer.from(body) : Buffer.from(body));
+
+/** The text of a 400, or what was read. */
+function outcome(run: () => unknown): unknown {
+  try {
+    return run();
+  } catch (error) {
+    assert.ok(error instanceof HttpError, String(error));
+    assert.equal(error.status, 400);
+    return error.message;
+  }
+}
+
+const notJson = 'invalid JSON body: it is not JSON';
+const notObject = 'invalid JSON body: the body must be an object';
+const wrongType = 'invalid JSON body: the Content-Type must be application/json';
+
+describe('readBody', () => {
+  for (const [body, expected] of [
+    ['{}', {}],
+    [' \t\r\n{ "a" : null } ', { a: null }],
+    ['\uFEFF{"a":1}', { a: 1 }],
+    ['{"a":1,"a":2}', { a: 2 }],
+    ['{"":1}', { '': 1 }],
+    ['{"a":"\\u0000\\ud800"}', { a: '\0\ud800' }],
+    ['{"a":-0}', { a: -0 }],
+    ['', 'invalid JSON body: the body is empty'],
+    ['[]', notObject],
+    ['[{}]', notObject],
+    ['null', notObject],
+    ['true', notObject],
+    ['7', notObject],
+    ['12345678901234567890', notObject],
+    ['"{}"', notObject],
+    ...[
+      '{',
+      '}',
+      '{]',
+      '{"a"}',
+      '{"a":}',
+      '{"a":1,}',
+      '{a:1}',
+      "{'a':1}",
+      '{"a":1}{}',
+      '{"a":1} x',
+      '{"a":01}',
+      '{"a":+1}',
+      '{"a":.5}',
+      '{"a":5.}',
+      '{"a":1e}',
+      '{"a":0x1}',
+      '{"a":NaN}',
+      '{"a":Infinity}',
+      '{"a":undefined}',
+      '{"a":"\n"}',
+      '{"a":"\\x41"}',
+      '{"a":"\\u12"}',
+      '{"a":1}//',
+      '/**/{}',
+      '\0{}',
+      ' ',
+      '\uFEFF',
+      '\uFEFF\uFEFF{}',
+      '{"a":1234567890123456789012345,}',
+      '{"a":1e999,}',
+    ].map((body) => [body, notJson] as const),
+  ] as const) {
+    test(JSON.stringify(body), () =>
+      assert.deepEqual(
+        outcome(() => read(body)),
+        expected,
+      ),
+    );
+  }
+
+  test('invalid UTF-8 is told as such, wherever it is', () => {
+    for (const bytes of [[0xff], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80]]) {
+      const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')]);
+      assert.equal(
+        outcome(() => read(body)),
+        'invalid JSON body: the body is not UTF-8',
+      );
+    }
+  });
+
+  test('UTF-16 is not UTF-8', () => {
+    for (const start of [[0xff, 0xfe], []]) {
+      const body = Buffer.concat([Buffer.from(start), Buffer.from('{"a":1}', 'utf16le')]);
+      assert.match(String(outcome(() => read(body))), /^invalid JSON body: /);
+    }
+  });
+
+  for (const type of [
+    'application/json',
+    'Application/JSON',
+    ' application/json ',
+    'application/json;charset=utf-8',
+    'application/json; charset=UTF-8',
+    'application/json; charset="utf8"',
+    'application/json; x=y',
+    'application/json;',
+  ]) {
+    test(`Content-Type "${type}" is taken`, () =>
+      assert.deepEqual(
+        outcome(() => read('{}', type)),
+        {},
+      ));
+  }
+  for (const type of [
+    '',
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonp',
+    'application/json5',
+    'application/ld+json',
+    'json',
+    '*/*',
+    'application/json, text/plain',
+    'application/json; charset=utf-16',
+    'application/json; charset=latin1',
+    'text/plain; application/json',
+  ]) {
+    test(`Content-Type "${type}" is not`, () =>
+      assert.equal(
+        outcome(() => read('{}', type)),
+        wrongType,
+      ));
+  }
+  test('no Content-Type is not', () => {
+    assert.equal(
+      outcome(() => readBody(undefined, Buffer.from('{}'))),
+      wrongType,
+    );
+    assert.equal(
+      outcome(() => readBody('application/json', undefined)),
+      'invalid JSON body: the body is empty',
+    );
+  });
+
+  test('a 400 never repeats what was sent', () => {
+    for (const body of ['{"password":"hunter2"', 'hunter2', '{"a":hunter2}']) {
+      assert.doesNotMatch(String(outcome(() => read(body))), /hunter2|password/);
+    }
+  });
+
+  test('any text is an object or a 400', () => {
+    const texts = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.json(),
+      fc.json().map((text) => text.slice(1)),
+    );
+    fc.assert(
+      fc.property(texts, (text) => {
+        const result = outcome(() => read(text));
+        if (typeof result === 'string') assert.match(result, /^invalid JSON body: /);
+        else assert.ok(typeof result === 'object' && result !== null && !Array.isArray(result));
+      }),
+    );
+  });
+});
+
+/** A parsed value with each number as `{ number }`, as `exact` reads it. */
+function described(value: unknown): unknown {
+  if (value instanceof ExactNumber) return { number: value.source };
+  if (typeof value === 'number') return { number: Object.is(value, -0) ? '-0' : String(value) };
+  if (Array.isArray(value)) return value.map(described);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, described(item)]));
+}
+
+/** Whether two such trees are equal, numbers by their exact value. */
+function same(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) return a === b;
+  if ('number' in a && 'number' in b) return compareNumbers(String(a.number), String(b.number)) === 0;
+  const [left, right] = [Object.entries(a), Object.entries(b)];
+  return (
+    left.length === right.length &&
+    left.every(([key, item], index) => key === right[index]?.[0] && same(item, right[index]?.[1]))
+  );
+}
+
+describe('parseExactJson', () => {
+  for (const [source, expected] of [
+    ['1', 1],
+    ['-0', -0],
+    ['9007199254740991', 9007199254740991],
+    ['9007199254740992', 9007199254740992],
+    ['9007199254740993', new ExactNumber('9007199254740993')],
+    ['-9223372036854775808', new ExactNumber('-9223372036854775808')],
+    ['0.1', 0.1],
+    ['1e400', new ExactNumber('1e400')],
+    ['-1E400', new ExactNumber('-1E400')],
+    ['1e-400', new ExactNumber('1e-400')],
+    ['0.1234567890123456789', new ExactNumber('0.1234567890123456789')],
+    ['12345678901234.56', 12345678901234.56],
+    ['1.0000000000000000', new ExactNumber('1.0000000000000000')],
+    ['"9007199254740993"', '9007199254740993'],
+  ] as const) {
+    test(`${source} by itself, in a list and in an object`, () => {
+      assert.deepStrictEqual(parseExactJson(source), expected);
+      assert.deepStrictEqual(parseExactJson(`[${source},{"a":${source}}]`), [expected, { a: expected }]);
+    });
+  }
+
+  test('every number keeps its value', () => {
+    fc.assert(
+      fc.property(jsonNumber, (source) => {
+        const { a } = parseExactJson(`{"a":${source}}`) as { a: unknown };
+        const { number } = described(a) as { number: string };
+        assert.equal(compareNumbers(number, source), 0, `${source} became ${number}`);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('what is no number is what JSON.parse makes of it, keys in their order', () => {
+    fc.assert(
+      fc.property(fc.json(), fc.array(jsonNumber, { minLength: 1 }), (json, numbers) => {
+        const text = `{"json":${json},"numbers":[${numbers.join(',')}]}`;
+        assert.ok(same(described(parseExactJson(text)), exact(text)), text);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('__proto__ is a key like any other and reaches no prototype', () => {
+    for (const number of ['1', '9007199254740993']) {
+      const text = `{"__proto__":{"polluted":${number}},"constructor":{"prototype":{"polluted":1}},"\\u005f_proto__":2}`;
+      const value = parseExactJson(text) as object;
+      assert.equal(Object.getPrototypeOf(value), Object.prototype);
+      assert.deepEqual(Object.keys(value), ['__proto__', 'constructor']);
+      assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+    }
+  });
+
+  for (const depth of [100, 10_000, 500_000]) {
+    test(`nesting of ${depth} is read or refused as one 400, in bounded time`, () => {
+      const texts = ['1', '9007199254740993'].flatMap((inner) => [
+        `{"a":${'['.repeat(depth)}${inner}${']'.repeat(depth)}}`,
+        `{"a":${'{"a":'.repeat(depth)}${inner}${'}'.repeat(depth)}}`,
+      ]);
+      for (const result of takes(5000, () => texts.map((text) => outcome(() => read(text))))) {
+        if (typeof result === 'string') assert.equal(result, 'invalid JSON body: it is nested too deeply');
+      }
+    });
+  }
+
+  test('100,000 long numbers and keys take less than a second', () => {
+    const text = `{${Array.from({ length: 30_000 }, (_, index) => `"k${index}":9007199254740993.${index}`)}}`;
+    const value = takes(1000, () => parseExactJson(text) as object);
+    assert.equal(Object.keys(value).length, 30_000);
+  });
+});

@@ -1,0 +1,75 @@
+// A migration that fails: nothing of the run is applied, and nothing of it is kept: no lock, no connection.
+import assert from 'node:assert/strict';
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { loadResources } from '../../engine/app.ts';
+import { readConfig } from '../../engine/config.ts';
+import { type Database, openDatabase } from '../../engine/database/index.ts';
+import { applyPending, model } from '../../engine/schema/index.ts';
+import { drivers, temporaryFolder } from '../support/instance.ts';
+import { connected, emptyStorage, project, type Storage } from '../support/process.ts';
+
+const broken = `import { Migration } from '@mikro-orm/migrations';
+export class Migration29990101000000_broken extends Migration {
+  override up(): void {
+    this.addSql('create table half_done (id bigint)');
+    this.addSql('select * from no_such_table');
+  }
+}
+`;
+
+for (const driver of drivers) {
+  describe(`a migration that fails (${driver})`, () => {
+    const migrations = temporaryFolder();
+    const file = join(migrations.path, 'Migration29990101000000_broken.ts');
+    let storage: Storage;
+    let database: Database;
+    before(async () => {
+      cpSync(join(project, 'migrations'), migrations.path, { recursive: true });
+      writeFileSync(file, broken);
+      storage = await emptyStorage(driver);
+      const config = readConfig({
+        ...storage.environment,
+        MIGRATIONS_DIR: migrations.path,
+        // Fewer than the tries below: one that was kept would be missed.
+        DATABASE_POOL: '2',
+        DATABASE_CONNECT_TIMEOUT_MS: '3000',
+      });
+      database = await openDatabase(config, model(await loadResources(config)));
+    });
+    after(async () => {
+      await database?.close();
+      await storage?.remove();
+      migrations.remove();
+    });
+
+    test('leaves nothing behind; once it is mended, the same process applies all', async () => {
+      for (let time = 0; time < 3; time++) {
+        await assert.rejects(applyPending(database), /no_such_table/);
+      }
+      const tables = await database.run({
+        name: '',
+        text: `select table_name::text from information_schema.tables
+               where table_schema = 'public' and table_name <> 'crm_migrations'`,
+        values: [],
+      });
+      assert.deepEqual(tables, [], 'all of a run or none');
+      const { DATABASE_URL } = storage.environment;
+      if (DATABASE_URL !== undefined) {
+        const kept = await connected(DATABASE_URL, (client) =>
+          client.query(
+            `select (select count(*)::int from pg_locks l join pg_database d on d.oid = l.database
+                     where d.datname = current_database() and locktype = 'advisory') as locks,
+                    (select count(*)::int from pg_stat_activity
+                     where datname = current_database() and state like 'idle in transaction%') as transactions`,
+          ),
+        );
+        assert.deepEqual(kept.rows, [{ locks: 0, transactions: 0 }]);
+      }
+      rmSync(file);
+      assert.ok((await applyPending(database)).length > 0);
+      assert.deepEqual(await applyPending(database), []);
+    });
+  });
+}

@@ -1,0 +1,220 @@
+// A migration says what was meant: nothing is renamed, retargeted or taken from partners by a guess.
+import assert from 'node:assert/strict';
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { loadResources } from '../../engine/app.ts';
+import { readConfig } from '../../engine/config.ts';
+import { UserError } from '../../engine/errors.ts';
+import { createMigration } from '../../engine/schema/index.ts';
+import { partnerNeeds } from '../../webhooks/needs.ts';
+import { drivers, temporaryFolder } from '../support/instance.ts';
+import { crm, crmJson, emptyStorage, project, type Storage, serve } from '../support/process.ts';
+
+/** Definitions and migrations of a test's own, as a maintainer has them after a clone. */
+function copy() {
+  const { path, remove } = temporaryFolder();
+  for (const folder of ['resources', 'migrations']) {
+    cpSync(join(project, folder), join(path, folder), { recursive: true });
+  }
+  const file = (name: string) => join(path, 'resources', `${name}.yaml`);
+  return {
+    environment: { RESOURCES_DIR: join(path, 'resources'), MIGRATIONS_DIR: join(path, 'migrations') },
+    /** Changes a text that must be there. */
+    edit: (name: string, from: string | RegExp, to: string) => {
+      const text = readFileSync(file(name), 'utf8');
+      const changed = text.replace(from, to);
+      assert.notEqual(changed, text, `${from} in ${name}`);
+      writeFileSync(file(name), changed);
+    },
+    add: (name: string, text: string) => writeFileSync(file(name), text),
+    drop: (name: string) => rmSync(file(name)),
+    migrations: () => readdirSync(join(path, 'migrations')).sort(),
+    snapshot: () => readFileSync(join(path, 'migrations/snapshot.json'), 'utf8'),
+    remove,
+  };
+}
+type Copy = ReturnType<typeof copy>;
+
+const timezone = /^ {2}timezone: .*$/m;
+const zone = '  zone: { type: string, description: "The same, one would think." }';
+const singular = (name: string) => `singular: ${name}\ncommon: all\nfields:\n  title: { type: string }\n`;
+
+for (const driver of drivers) {
+  describe(`a field removed and one like it added (${driver})`, () => {
+    let storage: Storage;
+    const own = copy();
+    before(async () => {
+      storage = await emptyStorage(driver);
+    });
+    after(async () => {
+      await storage.remove();
+      own.remove();
+    });
+
+    test('is refused with both; told to, the migration drops the one and begins the other empty', async () => {
+      const environment = { ...storage.environment, ...own.environment, MIGRATE_ON_START: 'true' };
+      const first = await serve(environment);
+      const key = String(first.printed.key);
+      const lead = { company: 'Kept', timezone: 'Europe/Berlin' };
+      const made = await first.call('POST /api/v1/leads', { key, body: lead });
+      assert.equal(made.status, 201, made.text);
+      const path = `GET /api/v1/leads/${made.json.id}`;
+      first.signal('SIGTERM');
+      assert.equal((await first.ended).code, 0);
+
+      own.edit('leads', timezone, zone);
+      const [migrations, snapshot] = [own.migrations(), own.snapshot()];
+      const refused = await crm(['migrate', '--create', 'zone'], environment);
+      assert.deepEqual([refused.code, refused.stdout], [1, '']);
+      assert.match(refused.stderr, /^crm: this change would lose stored data/);
+      assert.match(refused.stderr, /leads\.yaml {2}"timezone" is gone: its values would be dropped\n/);
+      assert.match(refused.stderr, /leads\.yaml:\d+:3 {2}"zone" is new: it would begin empty\n/);
+      assert.match(refused.stderr, /put back what is gone, .* remove the old with --allow-data-loss/);
+      assert.deepEqual([own.migrations(), own.snapshot()], [migrations, snapshot], 'nothing was written');
+
+      const { statements } = await crmJson(['migrate', '--create', 'zone', '--allow-data-loss'], environment);
+      assert.deepEqual(statements, [
+        'alter table "leads" drop column "timezone";',
+        `alter table "leads" add "zone" text collate "C" not null default '';`,
+      ]);
+      const second = await serve(environment);
+      const { json } = await second.call(path, { key });
+      assert.deepEqual([json.company, json.zone, 'timezone' in json], ['Kept', '', false]);
+      assert.doesNotMatch(JSON.stringify(json), /Berlin/);
+      second.signal('SIGTERM');
+      assert.equal((await second.ended).code, 0);
+    });
+  });
+}
+
+describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
+  const refusals: readonly [name: string, edit: (own: Copy) => void, message: RegExp][] = [
+    [
+      'a reference to another resource, whatever may be lost',
+      (own) => own.edit('opportunities', 'to: accounts', 'to: contacts'),
+      /opportunities\.yaml:\d+:3 {2}"account_id" refers to accounts so far and cannot refer to contacts: .*field of its own/,
+    ],
+    [
+      'a field that a partner endpoint writes',
+      (own) => own.edit('leads', /^ {2}company: .*\n/m, ''),
+      /leads\.yaml {2}leads have no field "company", but webhooks\/inbound-leads\.ts needs it\n/,
+    ],
+    [
+      'a resource that a payment hook writes',
+      (own) => own.drop('opportunities'),
+      /there is no resource "opportunities", but webhooks\/payments\.ts \(partners\.payments in config\.yaml\) needs it\n/,
+    ],
+  ];
+  for (const [name, edit, message] of refusals) {
+    test(`refuse ${name}`, async () => {
+      const own = copy();
+      edit(own);
+      const migrations = own.migrations();
+      for (const command of [['check'], ['migrate', '--create', 'x', '--allow-data-loss']]) {
+        const { code, stdout, stderr } = await crm(command, own.environment);
+        assert.deepEqual([code, stdout], [1, ''], stderr);
+        assert.match(stderr, message);
+      }
+      assert.deepEqual(own.migrations(), migrations);
+      own.remove();
+    });
+  }
+});
+
+describe('statements of a migration', () => {
+  const create = async (own: Copy, allowDataLoss: boolean) => {
+    const config = readConfig(own.environment);
+    return (await createMigration(config, await loadResources(config), 'x', allowDataLoss)).statements;
+  };
+  const changes: readonly [
+    name: string,
+    edit: (own: Copy) => void,
+    refused: RegExp | undefined,
+    made: RegExp[],
+  ][] = [
+    [
+      'a field removed',
+      (own) => own.edit('leads', timezone, ''),
+      /would lose stored data:\n {2}alter table "leads" drop column "timezone";\n/,
+      [/^alter table "leads" drop column "timezone";$/],
+    ],
+    [
+      'a field of another type',
+      (own) => own.edit('leads', 'timezone: { type: string', 'timezone: { type: number'),
+      /would lose stored data:\n.*alter column "timezone" type numeric/,
+      [/alter column "timezone" type numeric/, /set default/],
+    ],
+    [
+      'a reference removed and one like it added',
+      (own) => own.edit('opportunities', 'account_id: { type', 'payer_id: { type'),
+      /"account_id" is gone: its values would be dropped\n.*"payer_id" is new/,
+      [
+        /drop column "account_id"/,
+        /add "payer_id" bigint/,
+        /add constraint "opportunities_payer_id_foreign"/,
+      ],
+    ],
+    [
+      'a timestamp removed and one like it added',
+      (own) => own.edit('opportunities', 'close_date:', 'closing:'),
+      /:\n {2}\S*opportunities\.yaml {2}"close_date" is gone: its values would be dropped\n {2}\S+ {2}"closing" is new.*\nNothing/,
+      [/drop column "close_date", drop column "close_date_offset"/, /add "closing" timestamptz/],
+    ],
+    [
+      'a resource removed and one like it added',
+      (own) => {
+        own.drop('cases');
+        own.add('tickets', singular('ticket'));
+      },
+      /the resource "cases" is gone: all its records would be dropped\n.*tickets\.yaml {2}the resource "tickets" is new/,
+      [/^drop table if exists "cases"/, /^create table "tickets"/],
+    ],
+    [
+      'another default order, whose indexes have the names that they had',
+      (own) => own.edit('leads', 'sort: { by: created_at', 'sort: { by: updated_at'),
+      undefined,
+      [/^drop index "leads_status_index"/, /^create index "leads_status_index" .*"updated_at"/],
+    ],
+    [
+      'a number that becomes a reference',
+      (own) =>
+        own.edit('leads', /lead_score: .*/, 'lead_score: { type: reference, to: accounts, nullable: true }'),
+      /"lead_score" stores values that refer to nothing so far and cannot refer to accounts/,
+      [],
+    ],
+  ];
+  for (const [name, edit, refused, made] of changes) {
+    test(name, async () => {
+      const own = copy();
+      try {
+        edit(own);
+        const before = own.migrations();
+        if (refused !== undefined) {
+          await assert.rejects(
+            create(own, false),
+            (error) => error instanceof UserError && refused.test(error.message),
+          );
+          assert.deepEqual(own.migrations(), before, 'nothing was written');
+        }
+        if (made.length === 0) return;
+        const statements = await create(own, refused !== undefined);
+        assert.doesNotMatch(statements.join('\n'), /\brename\b/i);
+        for (const each of made) {
+          assert.ok(
+            statements.some((statement) => each.test(statement)),
+            `${each} in ${statements.join('\n')}`,
+          );
+        }
+      } finally {
+        own.remove();
+      }
+    });
+  }
+});
+
+for (const { file } of partnerNeeds) {
+  test(`${file} is a file of the project`, () => {
+    assert.match(readFileSync(join(project, file.split(' ')[0] ?? ''), 'utf8'), /Needs\b/);
+  });
+}

@@ -1,0 +1,255 @@
+// Mail: invitations and links to reset a password go to the address alone; what fails never breaks a page.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { commandLine, disableUser, findUserBy, platform, transaction } from '../../engine/platform/index.ts';
+import {
+  administratorOf,
+  optionOf,
+  problemOf,
+  readable,
+  shownIn,
+  signIn,
+  type Visitor,
+  visitor,
+} from '../support/forms.ts';
+import { type Organization, onBothDrivers, startInstance, temporaryFolder } from '../support/instance.ts';
+import { type Arrived, linksIn, mailPassword, startMailServer } from '../support/mail.ts';
+import { dump, fresh, logIn, makePerson, soonerThan, told } from '../support/people.ts';
+import { until } from '../support/process.ts';
+
+const chosen = 'a password of their own';
+const server = await startMailServer();
+const environment = { MAIL_FROM: 'CRM <crm@people.example>', SMTP_URL: server.url };
+
+onBothDrivers(
+  'mail',
+  (instance) => {
+    let acme: Organization;
+    let beta: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      beta = await instance().organization('beta');
+      admin = await signIn(instance(), administratorOf(acme));
+    });
+    const mailsTo = (email: string) => server.arrived.filter(({ to }) => to === email);
+    const mailTo = async (email: string, count = 1): Promise<Arrived> => {
+      await until(() => mailsTo(email).length >= count, 'mail');
+      return mailsTo(email)[count - 1] ?? assert.fail();
+    };
+    const invite = async (email: string, by = admin, org = 'acme') => {
+      const page = `/setup/o/${org}/members`;
+      const profile = await optionOf(by, page, 'read-only');
+      return by.submit(page, `${page}/invite`, { email, profile });
+    };
+    const accept = ({ path, code }: { path: string; code: string }, password = chosen) =>
+      visitor(instance()).submit(path, path, { code, password });
+    let callers = 0;
+    /** Each from an address of its own, of which there is a bound. */
+    const forgot = async (email: string) => {
+      const browser = visitor(instance());
+      const _csrf = await browser.token('/setup/forgot');
+      return browser.post(
+        '/setup/forgot',
+        { email, _csrf },
+        { 'x-forwarded-for': `198.51.100.${++callers}` },
+      );
+    };
+    const reset = ({ path, code }: { path: string; code: string }, password = chosen) =>
+      visitor(instance()).submit(path, path, { code, new: password, again: password });
+    const login = (email: string, password: string) =>
+      instance().call('POST /auth/login', { body: { email, password } });
+    const user = (email: string) => transaction(instance().database, (tables) => findUserBy(tables, email));
+    const first = (mail: Arrived) => linksIn(mail)[0] ?? assert.fail(mail.text);
+
+    test('an invitation is mailed, the inviter sees no code, and who accepts it has proven the address', async () => {
+      const email = `${fresh('guest')}@people.example`;
+      const answer = await invite(email);
+      assert.equal(answer.status, 200);
+      assert.match(readable(answer.text), new RegExp(`The invitation is mailed to ${email}`));
+      const mail = await mailTo(email);
+      const { path, code } = first(mail);
+      assert.deepEqual([mail.from, mail.subject], ['crm@people.example', 'Invitation to acme']);
+      assert.ok(!answer.text.includes(code) && !answer.text.includes(path));
+      assert.equal((await accept({ path, code })).status, 303);
+      assert.notEqual((await user(email)).verified_at, null);
+      assert.equal((await accept({ path, code })).status, 400, 'once');
+    });
+
+    test('a user that somebody made before is left alone by the mailed invitation to the same address', async () => {
+      const squatter = await makePerson(instance(), [{ organization: beta }]);
+      await invite(squatter.email);
+      assert.equal((await accept(first(await mailTo(squatter.email)))).status, 303);
+      const organizations = async (password: string) =>
+        ((await login(squatter.email, password)).json.organizations as { slug: string }[]).map(
+          ({ slug }) => slug,
+        );
+      assert.deepEqual(await organizations(squatter.password), ['beta']);
+      assert.deepEqual(await organizations(chosen), ['acme']);
+    });
+
+    for (const mode of ['refuse', 'drop'] as const) {
+      test(`where the server ${mode}s the mail, link and code are shown, and prove nothing`, async () => {
+        const email = `${fresh('guest')}@people.example`;
+        server.mode = mode;
+        const answer = await invite(email).finally(() => {
+          server.mode = 'accept';
+        });
+        assert.equal(answer.status, 200);
+        assert.equal(problemOf(answer), 'The mail could not be sent. Pass link and code on yourself.');
+        assert.ok(!answer.text.includes(mailPassword));
+        const { pathname: path } = new URL(shownIn(answer, 'link'));
+        for (const mail of mailsTo(email)) assert.equal((await accept(first(mail))).status, 400, 'void');
+        assert.equal((await accept({ path, code: shownIn(answer, 'invitation-code') })).status, 303);
+        assert.equal((await user(email)).verified_at, null);
+      });
+    }
+
+    test('a forgotten password: the same page for every address, one mail for the one that is known', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
+      const session = await logIn(instance(), person);
+      const answers = [];
+      for (const email of [person.email, `${fresh('nobody')}@people.example`, 'no address', '']) {
+        const answer = await forgot(email);
+        answers.push({ status: answer.status, location: answer.headers.get('location'), text: answer.text });
+      }
+      for (const answer of answers) assert.deepEqual(answer, answers[0]);
+      assert.equal(answers[0]?.location, '/setup/login?done=reset-mailed');
+      const mail = await mailTo(person.email);
+      assert.equal(mail.subject, 'Reset your password');
+      const link = first(mail);
+      assert.ok(!(await dump(instance())).includes(link.code), 'stored as a hash');
+      assert.equal(
+        problemOf(await reset({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).slice(0, 27),
+        'this link cannot be used: t',
+      );
+      assert.equal(problemOf(await reset(link, 'short')), 'a password has 8 to 256 characters');
+      assert.equal((await reset(link)).headers.get('location'), '/setup/login?done=password-reset');
+      assert.equal((await reset(link, 'another password yet')).status, 400, 'once');
+      assert.equal((await login(person.email, person.password)).status, 401);
+      assert.equal((await login(person.email, chosen)).status, 200);
+      for (const headers of [session.byCookie, session.byToken]) {
+        await soonerThan(
+          1000,
+          async () => (await instance().call('GET /auth/me', { headers })).status === 401,
+        );
+      }
+    });
+
+    test('a link ends after an hour, and with the first that is used; three are mailed within an hour', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
+      for (let count = 1; count <= 3; count++) {
+        await forgot(person.email);
+        await mailTo(person.email, count);
+      }
+      await forgot(person.email);
+      const other = await makePerson(instance(), [{ organization: acme }]);
+      await forgot(other.email);
+      await mailTo(other.email);
+      const mails = mailsTo(person.email);
+      assert.equal(mails.length, 3);
+      const [late = '', ...links] = mails.map(first).map(({ path }) => path.split('/').at(-1));
+      const resets = platform(instance().database).updateTable('crm_resets');
+      await resets
+        .set({ expires_at: new Date(Date.now() - 1000) })
+        .where('public_id', '=', late)
+        .execute();
+      assert.equal(links.length, 2);
+      const statuses = [];
+      for (const mail of mails) statuses.push((await reset(first(mail))).status);
+      assert.deepEqual(statuses, [400, 303, 400]);
+    });
+
+    test('unverified users of one address: a link for each, and the one that is taken is verified', async () => {
+      const { email } = await makePerson(instance(), [{ organization: acme }]);
+      await makePerson(instance(), [{ organization: beta }], { email });
+      await forgot(email);
+      const mail = await mailTo(email);
+      assert.match(mail.text, /For acme, open[\s\S]*For beta, open/);
+      const [, second = assert.fail()] = linksIn(mail);
+      assert.equal((await reset(second)).status, 303);
+      const { json } = await login(email, chosen);
+      assert.deepEqual((json.organizations as { slug: string }[])[0]?.slug, 'beta');
+      const id = String((json.user as { id: number }).id);
+      assert.notEqual((await user(id)).verified_at, null);
+    });
+
+    test('a disabled user is mailed nothing', async () => {
+      const [off, on] = [
+        await makePerson(instance(), [{ organization: acme }]),
+        await makePerson(instance(), [{ organization: acme }]),
+      ];
+      await transaction(instance().database, async (tables) =>
+        disableUser(tables, commandLine(instance().config), await findUserBy(tables, off.email)),
+      );
+      await forgot(off.email);
+      await forgot(on.email);
+      await mailTo(on.email);
+      assert.deepEqual(mailsTo(off.email), []);
+    });
+
+    test('a page that asks for a mail needs its token, and comes from here', async () => {
+      const browser = visitor(instance());
+      const _csrf = await browser.token('/setup/forgot');
+      const email = `${fresh('person')}@people.example`;
+      for (const [fields, headers] of [
+        [{ email }, {}],
+        [{ email, _csrf }, { 'sec-fetch-site': 'cross-site' }],
+      ] as const) {
+        assert.equal((await browser.post('/setup/forgot', fields, headers)).status, 403);
+      }
+    });
+  },
+  { environment: { ...environment, TRUSTED_PROXIES: '1' } },
+);
+
+describe('mail, when the configuration changes', () => {
+  test('the pages follow it, and nothing but its address is needed', async () => {
+    const folder = temporaryFolder();
+    const file = join(folder.path, 'config.yaml');
+    const { hostname, port } = new URL(server.url);
+    const on = `mail: { from: crm@people.example, host: "${hostname}", port: ${port}, user: crm, password: "\${SMTP_PASSWORD}" }\n`;
+    writeFileSync(file, '{}\n');
+    const instance = await startInstance('embedded', {
+      environment: { CRM_CONFIG: file, SMTP_PASSWORD: mailPassword },
+    });
+    try {
+      const stranger = visitor(instance);
+      const offers = async () => (await stranger.get('/setup/login')).text.includes('Forgot your password?');
+      assert.equal(await offers(), false);
+      assert.match((await stranger.get('/setup/forgot')).text, /Ask an administrator/);
+      writeFileSync(file, on);
+      await until(offers, 'offer it');
+      const acme = await instance.organization('acme');
+      const { email } = administratorOf(acme);
+      await stranger.submit('/setup/forgot', '/setup/forgot', { email });
+      await until(() => server.arrived.some(({ to }) => to === email), 'mail');
+      writeFileSync(file, `${on}# nobody is there\n`.replace(String(port), '1'));
+      await until(async () => {
+        const answer = await stranger.submit('/setup/forgot', '/setup/forgot', { email });
+        return answer.headers.get('location') === '/setup/login?done=reset-mailed';
+      }, 'answer as before');
+    } finally {
+      await instance.close();
+      folder.remove();
+    }
+  });
+
+  test('too many requests of one address have to wait, whoever they are for', async () => {
+    const instance = await startInstance('embedded', { environment });
+    try {
+      const statuses = [];
+      for (let count = 0; count < 11; count++) {
+        const email = `${fresh('nobody')}@people.example`;
+        const answer = await visitor(instance).submit('/setup/forgot', '/setup/forgot', { email });
+        statuses.push(answer.status);
+        if (answer.status === 429) assert.match(told(answer).text, /Too many attempts/);
+      }
+      assert.deepEqual(statuses, [...Array<number>(10).fill(303), 429]);
+    } finally {
+      await instance.close();
+    }
+  });
+});

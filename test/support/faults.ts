@@ -1,0 +1,87 @@
+// What a fault needs: a service under load on a database of its own, and what became of both.
+import { type Findings, type Load, startLoad } from './ledger.ts';
+import { type Environment, type Service, serve, until } from './process.ts';
+
+/** A service under load. */
+export interface World {
+  readonly load: Load;
+  readonly service: () => Service;
+  /** Does some work during which no write is expected to succeed. */
+  readonly lasting: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Starts the service again, after it has ended. */
+  readonly restart: () => Promise<void>;
+}
+
+/** A fault, and how it is made. */
+export interface Fault {
+  /** Makes the fault and takes it away again. */
+  readonly strike: (world: World) => Promise<void>;
+  /** How often. */
+  readonly rounds: number;
+  /** Acknowledged writes before each time, at most; as many again follow the last. */
+  readonly writes: number;
+}
+
+/** What a fault has done. */
+export interface Outcome extends Findings {
+  /** Time without an acknowledged write, beyond the fault itself. */
+  readonly longestOutageMs: number;
+}
+
+const clients = 8;
+
+/** Runs a fault on a service that works, and compares what is stored with what was acknowledged. */
+export async function runFault(
+  { strike, rounds, writes }: Fault,
+  environment: Environment,
+): Promise<Outcome> {
+  let service = await serve(environment);
+  const key = String(service.printed.key);
+  const load = startLoad(() => ({ url: service.url, key }), clients);
+  const faults: [from: number, to: number][] = [];
+  const world: World = {
+    load,
+    service: () => service,
+    lasting: async (work) => {
+      const from = performance.now();
+      try {
+        return await work();
+      } finally {
+        faults.push([from, performance.now()]);
+      }
+    },
+    restart: async () => {
+      service = await serve(environment);
+    },
+  };
+  try {
+    const acknowledge = (count: number) => {
+      const enough = load.acknowledged() + count;
+      return until(() => load.acknowledged() >= enough, `acknowledge ${count} writes`, 120_000);
+    };
+    for (let round = 0; round < rounds; round++) {
+      await acknowledge(1 + Math.floor(Math.random() * writes));
+      await strike(world);
+    }
+    await acknowledge(writes);
+    await load.stop();
+    const gaps = load.gaps();
+    // What is there after one start is there after the next.
+    await service.kill();
+    await world.restart();
+    const findings = await load.check(service, key);
+    return { ...findings, longestOutageMs: Math.max(0, ...gaps.map((gap) => beyond(gap, faults))) };
+  } finally {
+    await load.stop();
+    await service.kill();
+  }
+}
+
+/** How much of a gap lies outside the faults. */
+function beyond(
+  [from, to]: readonly [number, number],
+  faults: readonly (readonly [number, number])[],
+): number {
+  const inside = faults.map(([begin, end]) => Math.max(0, Math.min(to, end) - Math.max(from, begin)));
+  return to - from - inside.reduce((sum, part) => sum + part, 0);
+}

@@ -1,0 +1,93 @@
+// Test support: every hostile body for a route, made around what the route expects.
+import { formBodies, formText, jsonBodies, jsonValues, texts } from './values.ts';
+
+/** A body ready to be sent. */
+export interface HostileBody {
+  readonly name: string;
+  readonly type: string;
+  readonly bytes: (limit: number) => Uint8Array;
+}
+
+/** What a route expects: JSON of this shape, or a form with these fields; those under a kept name stay as they are. */
+export interface Expected {
+  readonly type: 'application/json' | 'application/x-www-form-urlencoded';
+  readonly shape: unknown;
+  readonly kept: readonly string[];
+}
+
+const json = 'application/json';
+const form = 'application/x-www-form-urlencoded';
+
+/** Every hostile body for a route. */
+export function hostileBodies(expected: Expected): HostileBody[] {
+  const inPlace = expected.type === json ? jsonInPlace(expected) : formsInPlace(expected);
+  const whole = expected.type === json ? jsonBodies : formBodies;
+  const other = expected.type === json ? formBodies : jsonBodies;
+  return [
+    ...inPlace,
+    ...Object.entries(whole).map(([name, bytes]) => body(name, expected.type, bytes)),
+    ...Object.entries(other).flatMap(([name, bytes], index) =>
+      // What a route does not expect, as what it is and as what it is not.
+      index % 4 === 0 ? [body(`${name}, of another type`, expected.type === json ? form : json, bytes)] : [],
+    ),
+    body('text of no type', 'text/plain', (limit) => 'a'.repeat(limit)),
+    body('parts', 'multipart/form-data; boundary=x', (limit) => '--x\r\n\r\n'.repeat(Math.floor(limit / 7))),
+    body('of an unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) =>
+      ' '.repeat(limit),
+    ),
+  ];
+}
+
+const body = (name: string, type: string, bytes: (limit: number) => string | Uint8Array): HostileBody => ({
+  name,
+  type,
+  bytes: (limit) => {
+    const made = bytes(limit);
+    return typeof made === 'string' ? Buffer.from(made) : made;
+  },
+});
+
+/** Each hostile value in every place of the shape at once, which share the limit. */
+const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
+  Object.entries(jsonValues).map(([name, value]) =>
+    body(name, json, (limit) => {
+      let places = 0;
+      const count = filled(shape, kept, () => {
+        places++;
+        return '';
+      });
+      const each = Math.floor((limit - count.length) / Math.max(1, places));
+      return filled(shape, kept, () => value(each));
+    }),
+  );
+
+/** JSON text of a shape with something else in each place that is not kept. */
+function filled(shape: unknown, kept: readonly string[], value: () => string): string {
+  if (Array.isArray(shape)) return `[${shape.map((item) => filled(item, kept, value)).join(',')}]`;
+  if (typeof shape !== 'object' || shape === null) return value();
+  const members = Object.entries(shape).map(
+    ([key, item]) =>
+      `${JSON.stringify(key)}:${kept.includes(key) ? JSON.stringify(item) : filled(item, kept, value)}`,
+  );
+  return `{${members.join(',')}}`;
+}
+
+/** Each hostile text, by turns in all fields at once and in one of a form that is right otherwise. */
+function formsInPlace({ shape, kept }: Expected): HostileBody[] {
+  const right = Object.entries(shape as Record<string, string>);
+  const free = right.map(([name]) => name).filter((name) => !kept.includes(name));
+  const written = (chosen: readonly string[], value: (bytes: number) => string) => (limit: number) => {
+    const fixed = right.filter(([name]) => !chosen.includes(name));
+    const start = new URLSearchParams(fixed).toString();
+    const left = limit - start.length - chosen.join('').length - 2 * right.length;
+    const each = Math.floor(left / Math.max(1, chosen.length));
+    return [start, ...chosen.map((name) => `${name}=${value(each)}`)].join('&');
+  };
+  return Object.entries(texts).flatMap(([name, text], index) => {
+    const value = (bytes: number) => formText(text, bytes);
+    const one = free[(index >> 1) % Math.max(1, free.length)];
+    return index % 3 === 0 || one === undefined
+      ? [body(name, form, written(free, value))]
+      : [body(`${name} in ${one}`, form, written([one], value))];
+  });
+}

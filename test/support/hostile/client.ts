@@ -1,0 +1,66 @@
+// Test support: a client on a thread of its own, so that what it does is not counted as the service's work.
+import { Agent, request as httpRequest } from 'node:http';
+import { parentPort, Worker } from 'node:worker_threads';
+
+/** A request as it is sent. */
+export interface Sent {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | undefined;
+}
+
+/** What came back; `failed` says why nothing did. */
+export interface Got {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly text: string;
+  readonly failed?: string;
+}
+
+/** A client on its thread; one request at a time. */
+export interface Client {
+  readonly send: (request: Sent) => Promise<Got>;
+  readonly close: () => Promise<unknown>;
+}
+
+export function startClient(): Client {
+  const worker = new Worker(new URL(import.meta.url));
+  return {
+    send: (request) =>
+      new Promise((resolve, reject) => {
+        worker.once('error', reject);
+        worker.once('message', (got: Got) => {
+          worker.off('error', reject);
+          resolve(got);
+        });
+        worker.postMessage(request);
+      }),
+    close: () => worker.terminate(),
+  };
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+/** Sends a request; what its connection says after the answer has begun is of no interest. */
+const exchanged = ({ url, method, headers, body }: Sent): Promise<Got> =>
+  new Promise((resolve) => {
+    const failed = (error: Error) => resolve({ status: 0, headers: {}, text: '', failed: error.message });
+    const length = body === undefined ? {} : { 'content-length': String(body.length) };
+    const sent = httpRequest(url, { agent, method, headers: { ...headers, ...length } }, (response) => {
+      const { statusCode: status = 0 } = response;
+      const parts: Buffer[] = [];
+      const done = () => {
+        const text = Buffer.concat(parts).toString('utf8').slice(0, 2000);
+        resolve({ status, headers: response.headers, text });
+      };
+      response.on('data', (part: Buffer) => parts.push(part));
+      response.once('error', done);
+      response.once('end', done);
+    });
+    // A service that refuses may close the connection while more is being sent.
+    sent.on('error', failed);
+    sent.end(body);
+  });
+
+parentPort?.on('message', async (request: Sent) => parentPort?.postMessage(await exchanged(request)));

@@ -1,0 +1,206 @@
+// Test support: how each route is reached with everything right but what is hostile: addresses, credentials, signatures.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { providers, publicUrl } from '../channels.ts';
+import type { Instance, Organization } from '../instance.ts';
+import { integrate } from '../partners.ts';
+import { customers, newSecret } from '../payments.ts';
+import { fresh, logIn, makePerson } from '../people.ts';
+import { type Administrator, formNames, type Screens } from '../screens.ts';
+import type { Expected } from './bodies.ts';
+import type { Route } from './routes.ts';
+
+type Headers = Readonly<Record<string, string>>;
+
+/** A route with values in its address and what lets its body be read. */
+export interface Target {
+  readonly route: Route;
+  readonly method: string;
+  readonly path: string;
+  /** Routes of one kind share the work: each body goes to one of them at full size. */
+  readonly kind: string;
+  readonly headers: (raw: Uint8Array, path: string) => Headers;
+  readonly expected: Expected;
+}
+
+/** Secrets of the partner endpoints, by variable. */
+export const partnerSecrets = {
+  INBOUND_SECRET: 'the-secret-of-inbound-leads',
+  BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking-forms',
+};
+
+interface World {
+  readonly instance: Instance;
+  readonly screens: Screens;
+  readonly acme: Organization;
+  /** Who opens the pages of the organization. */
+  readonly clerk: Administrator;
+}
+
+const json = 'application/json';
+const none: Expected = { type: json, shape: { name: '', data: '' }, kept: [] };
+const methodOf = ({ methods }: Route): string =>
+  ['POST', 'PUT', 'PATCH', 'DELETE', 'GET'].find((method) => methods.includes(method)) ?? methods[0] ?? 'GET';
+
+/** The ways to reach a route; one that no rule knows is reached by its address alone. */
+export async function targetsOf(world: World, route: Route): Promise<Target[]> {
+  const { url } = route;
+  const method = methodOf(route);
+  const base = {
+    route,
+    method,
+    path: url.replace(/:\w+|\*/g, '1'),
+    kind: `${method} ${url}`,
+    headers: () => ({}),
+    expected: none,
+  };
+  if (url.startsWith('/api/v1/')) return [await record(world, base)];
+  if (url.startsWith('/auth/')) return [await account(world, base)];
+  if (url.startsWith('/setup')) return [await screen(world, base)];
+  if (url.startsWith('/webhooks/channels/')) return [await channel(world, base)];
+  if (url === '/webhooks/:hook') return customers.map((customer) => payment(base, customer));
+  return [await partner(world, base)];
+}
+
+/** The names of what a documented route is sent. */
+async function documented({ instance }: World, { method, route }: Target): Promise<Expected> {
+  const { paths, components } = (await instance.call('GET /docs/openapi.json')).json as Record<string, Json>;
+  const path = route.url.replace(/:(\w+)/g, '{$1}');
+  const content = at(paths, path, method.toLowerCase(), 'requestBody', 'content', json, 'schema');
+  const reference: unknown = at(content, '$ref');
+  const name = typeof reference === 'string' ? (reference.split('/').at(-1) ?? '') : '';
+  const schema = name === '' ? content : at(components, 'schemas', name);
+  const names = Object.keys(at(schema, 'properties') ?? {});
+  return names.length === 0 ? none : { ...none, shape: Object.fromEntries(names.map((each) => [each, ''])) };
+}
+
+type Json = Readonly<Record<string, unknown>> | undefined;
+const at = (value: unknown, ...path: string[]): Json =>
+  path.reduce<unknown>((inner, key) => (inner as Json)?.[key], value) as Json;
+
+async function record(world: World, base: Target): Promise<Target> {
+  const [resource = '', ...more] = base.route.url.replace('/api/v1/', '').split('/');
+  const key = world.acme.key;
+  const made = await world.instance.call(`POST /api/v1/${resource}`, { key, body: {} });
+  return {
+    ...base,
+    path: base.route.url.replace(':id', String(made.status === 201 ? made.json.id : 1)),
+    kind: `${base.method} a record${more.length === 0 ? '' : ' by id'}`,
+    headers: () => ({ authorization: `Bearer ${key}` }),
+    expected: await documented(world, base),
+  };
+}
+
+async function account(world: World, base: Target): Promise<Target> {
+  const person = await makePerson(world.instance, [{ organization: world.acme }]);
+  const { byCookie } = await logIn(world.instance, person);
+  return { ...base, headers: () => byCookie, expected: await documented(world, base) };
+}
+
+async function partner(world: World, base: Target): Promise<Target> {
+  const secret = base.path.startsWith('/webhooks/')
+    ? partnerSecrets.INBOUND_SECRET
+    : partnerSecrets.BOOKING_FORMS_WHATSAPP_TOKEN;
+  return {
+    ...base,
+    headers: () => ({ authorization: `Bearer ${secret}` }),
+    expected: await documented(world, base),
+  };
+}
+
+/** A page or a form, in the browser of an administrator who has just opened it. */
+const sections = '/setup/o/';
+
+async function screen({ screens, clerk }: World, base: Target): Promise<Target> {
+  const pattern = base.route.url.replace(':org', 'acme');
+  // What ends sessions ends its own.
+  const own = pattern.startsWith(sections) ? clerk : await screens.administrator();
+  const { browser } = own;
+  const name = formNames.find((each) => pattern === each || pattern === `${each}:id`);
+  const cookies = () => [...browser.cookies].map(([key, value]) => `${key}=${value}`).join('; ');
+  const headers = () => ({ cookie: cookies(), 'sec-fetch-site': 'same-origin' });
+  if (name === undefined || base.method !== 'POST') {
+    return { ...base, path: pattern.replace(/:\w+|\*/g, '1'), headers };
+  }
+  const { page, action, fields } = await screens.ready(name, own);
+  const _csrf = await browser.token(page);
+  return {
+    ...base,
+    path: action,
+    kind: 'a form',
+    headers,
+    expected: {
+      type: 'application/x-www-form-urlencoded',
+      shape: { _csrf, ...fields },
+      kept: [
+        '_csrf',
+        ...Object.keys(fields).filter((key) => ['id', 'profile', 'code', 'current'].includes(key)),
+      ],
+    },
+  };
+}
+
+async function channel({ instance, acme }: World, base: Target): Promise<Target> {
+  const name = base.route.url.split('/')[3] ?? '';
+  const sends = providers.find(({ provider }) => provider === name);
+  // A channel that no test knows yet is reached by its address.
+  if (sends === undefined) return base;
+  const added = await integrate(instance, acme, name);
+  const isForm = sends.type !== json;
+  const raw = sends.body('1234567');
+  return {
+    ...base,
+    path: added.path,
+    kind: `${base.method} a channel that takes ${base.route.bodyLimit}`,
+    headers: (bytes, path) =>
+      isForm
+        ? { 'x-twilio-signature': twilioSignature(added.secret, `${publicUrl}${path}`, bytes) }
+        : sends.headers(added, bytes as Buffer & string),
+    expected: {
+      type: isForm ? 'application/x-www-form-urlencoded' : json,
+      shape: isForm ? Object.fromEntries(new URLSearchParams(raw)) : JSON.parse(raw),
+      kept: ['object', 'field'],
+    },
+  };
+}
+
+/** X-Twilio-Signature of any form, also one with a name again and again. */
+function twilioSignature(secret: string, url: string, bytes: Uint8Array): string {
+  const pairs = [...new URLSearchParams(Buffer.from(bytes).toString('utf8'))];
+  // What the service does not sort need not be sorted to be signed.
+  const sorted = pairs.length > 1000 ? [] : pairs.sort(([a, x], [b, y]) => compare(a, b) || compare(x, y));
+  const unique = sorted.filter(([key, value], index) => {
+    const before = sorted[index - 1];
+    return before?.[0] !== key || before[1] !== value;
+  });
+  return createHmac('sha1', secret)
+    .update(url + unique.flat().join(''))
+    .digest('base64');
+}
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+function payment(base: Target, { name, payload, headers }: (typeof customers)[number]): Target {
+  return {
+    ...base,
+    method: 'POST',
+    path: `/webhooks/${name}-payment`,
+    kind: 'a payment',
+    headers: (raw) => headers(raw as Buffer & string, newSecret(name), fresh('event')),
+    expected: {
+      type: json,
+      shape: payload({ event: 'e', email: 'a@example.com', phone: '1' }),
+      kept: name === 'stripe' ? ['type'] : [],
+    },
+  };
+}
+
+/** Fails where the rules above do not know a form that the screens have. */
+export function assertKnown(targets: readonly Target[]): void {
+  const reached = targets.map(({ path }) => path);
+  for (const form of formNames) {
+    assert.ok(
+      reached.some((path) => path.startsWith(form)),
+      `${form} is reached`,
+    );
+  }
+}

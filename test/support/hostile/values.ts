@@ -1,0 +1,173 @@
+// Test support: what breaks parsers and patterns that take more than linear time, as texts, JSON values and whole bodies.
+
+/** A text of a size that is chosen later: `start`, then `unit` again and again. */
+export interface LongText {
+  readonly start?: string;
+  readonly unit: string;
+  readonly end?: string;
+}
+
+/** Texts that cost more than their length where somebody normalizes, trims, matches or splits them carelessly. */
+export const texts: Readonly<Record<string, LongText>> = {
+  'combining characters': { start: 'a', unit: '\u0301' },
+  'combining characters out of order': { start: 'a', unit: '\u0315\u0300\u05ae' },
+  'Hangul syllables in parts': { unit: '\u1112\u1161\u11ab' },
+  digits: { start: '1', unit: '1' },
+  'zeros between ones': { start: '1', unit: '0', end: '1' },
+  blanks: { start: 'a', unit: ' ', end: 'a' },
+  'blanks of every kind': { unit: '\u00a0\u2003\ufeff\t\n' },
+  'half an address': { unit: 'a@' },
+  dots: { start: 'a@a', unit: '.a' },
+  'characters outside of the first plane': { unit: '🔑' },
+  'zero bytes': { unit: '\0' },
+  'lone surrogates': { unit: '\ud800' },
+  'quotes and backslashes': { unit: '"\\' },
+  expressions: { unit: '{{' },
+  markup: { unit: '<b a="' },
+  'a time with many digits': { start: '2026-01-01T00:00:00.', unit: '1', end: 'Z' },
+  'a telephone number': { start: '+', unit: '1 (' },
+  'line breaks': { unit: '\r\n' },
+};
+
+/** A long text that takes at most so many bytes, by what its parts cost. */
+function sized(
+  { start = '', unit, end = '' }: LongText,
+  bytes: number,
+  cost: (part: string) => number,
+): string {
+  const left = bytes - cost(start) - cost(end);
+  return start + unit.repeat(Math.max(1, Math.floor(left / cost(unit)))) + end;
+}
+
+const jsonCost = (part: string): number => Buffer.byteLength(JSON.stringify(part)) - 2;
+const jsonText = (text: LongText) => (bytes: number) => JSON.stringify(sized(text, bytes - 2, jsonCost));
+
+const escaped = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
+/** A text as a form sends it, in at most so many bytes. */
+export const formText = (text: LongText, bytes: number): string =>
+  escaped(sized(text, bytes, (part) => escaped(part).length));
+
+const list = (item: string) => (bytes: number) =>
+  `[${Array(Math.max(1, Math.floor((bytes - 2) / (item.length + 1))))
+    .fill(item)
+    .join(',')}]`;
+const nested = (open: string, close: string, depth: number) => (bytes: number) => {
+  const levels = Math.min(depth, Math.floor((bytes - 1) / (open.length + close.length)));
+  return `${open.repeat(levels)}1${close.repeat(levels)}`;
+};
+const keys = (name: (index: number) => string, most: number) => (bytes: number) => {
+  const parts: string[] = [];
+  for (let left = bytes - 2, index = 0; index < most; index++) {
+    const part = `"${name(index)}":1`;
+    left -= part.length + 1;
+    if (left < 0) break;
+    parts.push(part);
+  }
+  return `{${parts.join(',')}}`;
+};
+
+/** JSON in at most so many bytes, in the place of one value of a body. */
+export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
+  ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
+  'a number of digits': (bytes) => '1'.repeat(bytes),
+  'a number of zeros between ones': (bytes) => `1${'0'.repeat(bytes - 2)}1`,
+  'a small number': (bytes) => `0.${'0'.repeat(bytes - 3)}1`,
+  'a number of nothing': (bytes) => `-0.${'0'.repeat(bytes - 3)}`,
+  'a long exponent': (bytes) => `1e${'9'.repeat(bytes - 2)}`,
+  '200,000 numbers': list('1'),
+  'long numbers': list('9007199254740993'),
+  'empty lists': list('[]'),
+  'empty objects': list('{}'),
+  'lists in lists': nested('[', ']', 10_000),
+  'objects in objects': nested('{"a":', '}', 10_000),
+  '100,000 keys': keys((index) => index.toString(36), 100_000),
+  'keys of prototypes': keys(
+    (index) => ['__proto__', 'constructor', 'toString', 'valueOf'][index % 4] ?? '',
+    1000,
+  ),
+};
+
+/** Whole bodies that are JSON or nearly, in at most so many bytes. */
+export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
+  '100,000 keys': keys((index) => index.toString(36), 100_000),
+  'one key again and again': keys(() => 'a', 200_000),
+  'one long key': (bytes) => `{"${'a'.repeat(bytes - 6)}":1}`,
+  '200,000 numbers': list('1'),
+  'lists in lists': nested('[', ']', 1_000_000),
+  'lists that never end': (bytes) => '['.repeat(bytes),
+  'objects that never end': (bytes) => '{"a":'.repeat(Math.floor(bytes / 5)),
+  'a text that never ends': (bytes) => `{"a":"${'\\'.repeat(bytes - 6)}`,
+  'numbers without a comma': (bytes) => '1 '.repeat(Math.floor(bytes / 2)),
+  'no UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
+  'UTF-16': (bytes) => Buffer.from(`{"a":"${'a'.repeat(Math.floor(bytes / 2) - 8)}"}`, 'utf16le'),
+  blanks: (bytes) => ' '.repeat(bytes),
+  nothing: () => '',
+};
+
+const pairs = (pair: (index: number) => string) => (bytes: number) => {
+  const parts: string[] = [];
+  for (let left = bytes, index = 0; index < 100_000; index++) {
+    const part = pair(index);
+    left -= part.length + 1;
+    if (left < 0) break;
+    parts.push(part);
+  }
+  return parts.join('&');
+};
+
+/** Whole forms in at most so many bytes. */
+export const formBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
+  '100,000 parameters': pairs((index) => `${index.toString(36)}=1`),
+  'one parameter again and again': pairs(() => 'a=1'),
+  'the parameters of a grant': pairs((index) => `grant=leads%3A${index}`),
+  'names of prototypes': pairs((index) => `${['__proto__', 'constructor', 'toString'][index % 3]}=1`),
+  'brackets in brackets': (bytes) => `a${'[a]'.repeat(Math.floor((bytes - 3) / 3))}=1`,
+  ampersands: (bytes) => '&'.repeat(bytes),
+  'equal signs': (bytes) => '='.repeat(bytes),
+  'percent signs': (bytes) => '%'.repeat(bytes),
+  'plus signs': (bytes) => `a=${'+'.repeat(bytes - 2)}`,
+  'bytes that are no UTF-8': (bytes) => `a=${'%FF'.repeat(Math.floor((bytes - 2) / 3))}`,
+  'no UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
+};
+
+/** Bytes that a head may have, less what every request needs. */
+const headBytes = 15_000;
+const long = (text: string) => text.repeat(Math.floor(headBytes / text.length));
+
+/** Queries that are hostile. */
+export const queries: Readonly<Record<string, string>> = {
+  '5,000 parameters': long('a&'),
+  'different parameters': pairs((index) => `${index.toString(36)}=1`)(headBytes),
+  'parameters of lists': `page=${'1'.repeat(4000)}&sort=${long('%CC%81').slice(0, 6000)}&dir=${'a'.repeat(2000)}&org=a&before=${'9'.repeat(2000)}`,
+  'brackets in brackets': `a${long('[a]')}=1`,
+  'percent signs': `a=${long('%')}`,
+};
+
+/** Heads that are hostile: those that the service reads. */
+export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'a long preference': { prefer: `handling=${long('a')}` },
+  'preferences of blanks': { prefer: `,${long(' ')}handling` },
+  'many preferences': { prefer: long(', handling =') },
+  'many cookies': { cookie: long('a=b;') },
+  'cookies of blanks': { cookie: `a=${long(' ')}b` },
+  'cookies of percent signs': { cookie: `crm_session=${long('%F')}` },
+  'a long session': { cookie: `crm_session=${long('a')}` },
+  'a long credential': { authorization: `Bearer ${long('a')}` },
+  'credentials of blanks': { authorization: `Bearer${long(' ')}a b` },
+  'a long key': { authorization: `Bearer crm_${long('a')}` },
+  'a long token': { authorization: `Bearer a.${long('a')}.a` },
+  'a long type': { 'content-type': `application/json${long(';a="\\\\"')}` },
+  'a type of blanks': { 'content-type': `application/json;${long(' ')}x` },
+  'many signatures': {
+    'stripe-signature': `t=1,${long('v1=a,').slice(0, 10_000)}`,
+    'x-hub-signature-256': long('a').slice(0, 2000),
+    'x-twilio-signature': long('=').slice(0, 2000),
+  },
+  'lists of everything': {
+    'x-forwarded-for': long('1.1.1.1, ').slice(0, 4000),
+    'if-none-match': long('"a", ').slice(0, 4000),
+    'accept-encoding': long('gzip, ').slice(0, 4000),
+  },
+  'a long origin': { origin: `http://${long('a')}`, 'sec-fetch-site': 'same-origin' },
+  'a long slug': { 'x-org-slug': long('a'), 'x-inbound-secret': 'a' },
+};

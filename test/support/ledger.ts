@@ -1,0 +1,172 @@
+// Load on a service, with a ledger of every write: what was acknowledged must be there, what was not may be.
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Instance } from './instance.ts';
+import { type ExactRecord, exactRecord, numberText, walk } from './reading.ts';
+
+/** A record that a client makes, changes and deletes; nobody else does. */
+interface Entry {
+  readonly name: string;
+  id: string;
+  /** The versions that may be stored; undefined stands for no record. More than one where a response was missing. */
+  states: readonly (number | undefined)[];
+}
+
+/** Where requests go at the moment; it changes with each restart. */
+export interface Target {
+  readonly url: string;
+  readonly key: string;
+}
+
+/** What became of the load. */
+export interface Findings {
+  readonly requests: number;
+  /** Writes that had a response of success. */
+  readonly acknowledged: number;
+  /** Requests without one. */
+  readonly failed: number;
+  /** Acknowledged writes that are not there as they were sent. */
+  readonly lost: readonly string[];
+  /** Records that are there twice, or that nobody sent. */
+  readonly doubled: readonly string[];
+  /** Responses that no fault explains, such as 400. */
+  readonly wrong: readonly string[];
+}
+
+/** A running load. */
+export interface Load {
+  readonly acknowledged: () => number;
+  /** Requests without a response of success. */
+  readonly failed: () => number;
+  /** Times without an acknowledged write, longer than 20 ms, as performance.now() tells time. */
+  readonly gaps: () => readonly (readonly [from: number, to: number])[];
+  /** Lets requests in flight end and begins no further ones. */
+  readonly stop: () => Promise<void>;
+  /** Compares what a service has with the ledger, once the load is stopped. */
+  readonly check: (service: Pick<Instance, 'call'>, key: string) => Promise<Findings>;
+}
+
+/** No request takes this long, so that a client that waits longer has found a hang. */
+const patienceMs = 20_000;
+const shortestGapMs = 20;
+const path = '/api/v1/leads';
+
+const bodyOf = (name: string, version: number) => ({
+  last_name: name,
+  rating: 'load',
+  lead_score: version,
+  // Of any length, so that what is cut shows.
+  description: '☃'.repeat((version * 37 + name.length) % 300),
+});
+
+/** The version that a record is, if every part of it says so. */
+function versionOf(record: ExactRecord): number | undefined {
+  const version = Number(numberText(record.lead_score));
+  const body = bodyOf(String(record.last_name), version);
+  return record.description === body.description && record.rating === body.rating ? version : undefined;
+}
+
+/** Begins a load of some clients, each of which sends one request after another. */
+export function startLoad(target: () => Target, clients: number): Load {
+  const ledger: Entry[] = [];
+  const counts = { requests: 0, acknowledged: 0, failed: 0 };
+  const lost: string[] = [];
+  const wrong: string[] = [];
+  const gaps: [number, number][] = [];
+  let last = performance.now();
+  let stopped = false;
+
+  /** The text of a successful response; undefined where there was none, so that nobody knows what became of it. */
+  async function send(method: string, id: string, body?: object): Promise<string | undefined> {
+    const { url, key } = target();
+    counts.requests++;
+    try {
+      const response = await fetch(`${url}${path}${id === '' ? '' : `/${id}`}`, {
+        method,
+        signal: AbortSignal.timeout(patienceMs),
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      if (response.ok) return text;
+      if (response.status === 404) lost.push(`${method} ${id}: ${text}`);
+      else if (response.status < 500) wrong.push(`${method} ${id}: ${response.status} ${text}`);
+    } catch {
+      // Cut off, refused or timed out: the fault, seen by a client.
+    }
+    counts.failed++;
+    await pause(100);
+    return undefined;
+  }
+
+  /** Sends a write. @returns whether it was acknowledged; if not, the record is left as it may be */
+  async function write(entry: Entry, method: string, next: number | undefined): Promise<boolean> {
+    const before = entry.states;
+    entry.states = [...before, next];
+    const text = await send(method, entry.id, next === undefined ? undefined : bodyOf(entry.name, next));
+    if (text === undefined) return false;
+    counts.acknowledged++;
+    const now = performance.now();
+    if (now - last > shortestGapMs) gaps.push([last, now]);
+    last = now;
+    entry.states = [next];
+    if (method === 'POST') entry.id = numberText(exactRecord(text).id);
+    return true;
+  }
+
+  async function client(number: number): Promise<void> {
+    const own: Entry[] = [];
+    for (let count = 0; !stopped; count++) {
+      const at = Math.floor(Math.random() * own.length);
+      const entry = own[at];
+      const version = entry?.states[0];
+      const turn = count % 10;
+      if (entry === undefined || version === undefined || turn < 4) {
+        const made: Entry = { name: `${number} ${count}`, id: '', states: [undefined] };
+        ledger.push(made);
+        if (await write(made, 'POST', 0)) own.push(made);
+      } else if (turn < 7) {
+        if (!(await write(entry, 'PUT', version + 1))) own.splice(at, 1);
+      } else if (turn < 9) {
+        const text = await send('GET', entry.id);
+        if (text !== undefined && versionOf(exactRecord(text)) !== version) {
+          lost.push(`${entry.name}: ${text.slice(0, 300)} while version ${version} was acknowledged`);
+        }
+      } else {
+        await write(entry, 'DELETE', undefined);
+        own.splice(at, 1);
+      }
+    }
+  }
+
+  const running = Promise.all(Array.from({ length: clients }, (_, number) => client(number)));
+  return {
+    acknowledged: () => counts.acknowledged,
+    failed: () => counts.failed,
+    gaps: () => [...gaps, [last, performance.now()]],
+    stop: async () => {
+      stopped = true;
+      await running;
+    },
+    check: async (service, key) => {
+      const found = (await walk(service, path, 'rating=load&sort=id', key)).flat();
+      const doubled: string[] = [];
+      const byName = new Map<string, ExactRecord>();
+      for (const record of found) {
+        const name = String(record.last_name);
+        if (byName.has(name)) doubled.push(`${name} is there twice`);
+        byName.set(name, record);
+      }
+      for (const { name, id, states } of ledger) {
+        const record = byName.get(name);
+        byName.delete(name);
+        const version = record && (versionOf(record) ?? NaN);
+        const isSame = record === undefined || id === '' || numberText(record.id) === id;
+        if (!states.includes(version) || !isSame) {
+          lost.push(`${name}: ${JSON.stringify(record ?? null).slice(0, 300)}, not ${states.join(' or ')}`);
+        }
+      }
+      doubled.push(...[...byName.keys()].map((name) => `${name} was sent by nobody`));
+      return { ...counts, lost, doubled, wrong };
+    },
+  };
+}

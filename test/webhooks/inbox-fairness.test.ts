@@ -1,0 +1,338 @@
+// The inbox shares: one organization's flood, slow provider or broken integration is nobody else's problem.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { CompiledQuery, sql } from 'kysely';
+import { type Platform, platform, sealing, transaction } from '../../engine/platform/index.ts';
+import { claim, claimStatement } from '../../webhooks/inbox/claim.ts';
+import { failureLog } from '../../webhooks/inbox/failures.ts';
+import { changeSecrets, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { prune } from '../../webhooks/inbox/retention.ts';
+import { slots } from '../../webhooks/inbox/slots.ts';
+import { leadgenBody, whatsappBody } from '../support/channels.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
+import { command, fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { startProvider } from '../support/providers.ts';
+
+const graph = await startProvider();
+after(() => graph.close());
+const maxWaiting = 300;
+const file = settingsFile({
+  inbox: { attempts: 3, max_waiting: maxWaiting },
+  graph: { base_url: graph.url, timeout_ms: 20_000 },
+});
+
+test('slots: whatever organizations hold, another finds a free one', async () => {
+  const shared = slots(20);
+  const ends: (() => void)[] = [];
+  const hold = (organization: string) =>
+    shared.hold(organization, new Promise((resolve) => ends.push(resolve)), () => {});
+  const fill = (...organizations: string[]) => {
+    for (let free = true; free; ) {
+      const wanting = organizations.filter((each) => !shared.full().includes(each));
+      for (const each of wanting.slice(0, shared.share())) hold(each);
+      free = wanting.length > 0 && shared.free() > 0;
+    }
+    return shared.free();
+  };
+  assert.ok(fill('a') >= 9, 'alone it gets about a half');
+  assert.ok(fill('a', 'b') >= 5, 'two get a third each');
+  assert.ok(fill('a', 'b', 'c', 'd') >= 1);
+  for (const end of ends) end();
+  await shared.done();
+  assert.deepEqual([shared.free(), shared.full()], [20, []]);
+});
+
+describe('failures in the log', () => {
+  test('a repeated failure is one line at once and one a minute with its count', (context) => {
+    context.mock.timers.enable({ apis: ['setInterval'] });
+    const lines: unknown[] = [];
+    const log = failureLog((details, text) => lines.push({ ...details, text }));
+    for (let item = 1; item <= 20_000; item++) log.report('a', { item }, 'down');
+    log.report('b', { item: 0 }, 'other');
+    assert.deepEqual(lines.splice(0), [
+      { item: 1, count: 1, text: 'down' },
+      { item: 0, count: 1, text: 'other' },
+    ]);
+    context.mock.timers.tick(60_000);
+    assert.deepEqual(lines.splice(0), [{ item: 20_000, count: 19_999, text: 'down' }]);
+    log.report('a', { item: 7 }, 'down');
+    log.report('b', { item: 8 }, 'other');
+    assert.deepEqual(lines.splice(0), [{ item: 8, count: 1, text: 'other' }], 'a quiet minute ends it');
+    log.close();
+    assert.deepEqual(lines, [{ item: 7, count: 1, text: 'down' }]);
+  });
+
+  test('however many kinds of failure there are, the lines are bounded', () => {
+    let lines = 0;
+    const log = failureLog(() => (lines += 1));
+    for (let kind = 0; kind < 20_000; kind++) log.report(`kind ${kind}`, {}, 'down');
+    assert.ok(lines <= 101, `${lines} lines`);
+    log.close();
+  });
+});
+
+/** Puts so many events into an integration's inbox by one statement. */
+const flood = (
+  tables: Platform,
+  { id, organization }: Added,
+  count: number,
+  status = 'waiting',
+  hours = -1,
+) =>
+  sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, done_at, next_at)
+      select ${organization.id}::bigint, ${id}::bigint, ${fresh('flood')} || '-' || n,
+        json_build_object('message', json_build_object('id', ${fresh('m')} || n, 'from', '1'))::text, ${status},
+        case when ${status} = 'waiting' then null else now() end, now() + ${hours}::int * interval '1 hour'
+      from generate_series(1, ${count}::int) n`.execute(tables);
+
+const message = (id: string) => whatsappBody({ messages: [{ id, from: '1' }] });
+
+onBothDrivers(
+  'one inbox for several organizations',
+  (instance) => {
+    let acme: Organization;
+    let beta: Organization;
+    let busy: Added;
+    let quiet: Added;
+    before(async () => {
+      acme = await instance().organization('acme');
+      beta = await instance().organization('beta');
+      busy = await integrate(instance(), acme, 'whatsapp');
+      quiet = await integrate(instance(), beta, 'whatsapp');
+    });
+    const tables = () => platform(instance().database);
+    const turn = (of: Added, on: boolean) =>
+      switchIntegration(tables(), command(instance()), of.organization.id, of.id, on);
+    const waiting = async (of: Added) => {
+      const { rows } = await sql<{ count: string }>`select count(*)::text as count from crm_inbox
+        where integration_id = ${of.id}::bigint and status = 'waiting'`.execute(tables());
+      return Number(rows[0]?.count);
+    };
+    const empty = (of: Added) =>
+      sql`delete from crm_inbox where integration_id = ${of.id}::bigint`.execute(tables());
+    const becomes = (of: Added, id: string, status: string) =>
+      until(
+        async () =>
+          (await inboxOf(instance(), of)).some((each) => each.event_id === id && each.status === status),
+        `${id} ${status}`,
+        30_000,
+      );
+
+    test("20,000 events of one organization do not delay another's", async () => {
+      await flood(tables(), busy, 20_000);
+      const latencies: number[] = [];
+      const overtaken: number[] = [];
+      for (let n = 0; n < 5; n++) {
+        const id = fresh('late');
+        const start = performance.now();
+        const ahead = await waiting(busy);
+        await deliver(instance(), quiet, message(id));
+        await becomes(quiet, id, 'done');
+        latencies.push(Math.round(performance.now() - start));
+        overtaken.push(ahead - (await waiting(busy)));
+      }
+      await turn(busy, false);
+      const left = await waiting(busy);
+      console.log(
+        `another organization's event behind 20,000: after ${latencies} ms and ${overtaken} events of the flood`,
+      );
+      // Events, not milliseconds: how fast the machine is has nothing to do with whose turn it is.
+      assert.ok(Math.min(...overtaken) < 200 && left > 10_000, `${overtaken} came first, ${left} are left`);
+      await turn(busy, true);
+      await until(async () => (await waiting(busy)) < left, 'go on with the flood');
+      await turn(busy, false);
+      await empty(busy);
+    });
+
+    test('slow items of one organization leave slots for another', async () => {
+      const page = await integrate(instance(), acme, 'meta-lead-ads');
+      graph.behave('slow');
+      const before = graph.asked.length;
+      const ids = Array.from({ length: 60 }, (_, n) => String(700_000_000_000 + n));
+      await deliver(instance(), page, leadgenBody(...ids.map((id) => ({ leadgen: `"${id}"` }))));
+      await until(() => graph.asked.length - before >= 9, 'hold slots');
+      const id = fresh('quick');
+      await deliver(instance(), quiet, message(id));
+      await becomes(quiet, id, 'done');
+      assert.ok((await waiting(page)) === 60, 'none of the slow ones had ended');
+      await turn(page, false);
+      graph.behave('fine');
+      await until(
+        async () =>
+          (await inboxOf(instance(), page)).every(({ error, attempts }) => attempts === 0 || error !== ''),
+        'end what had begun',
+      );
+      await empty(page);
+    });
+
+    test('a claim reads as little with 30,000 items that it cannot take as with none', async () => {
+      await turn(busy, false);
+      await turn(quiet, false);
+      const page = await integrate(instance(), beta, 'telegram');
+      const pages = async () => {
+        const { sql: text, parameters } = claimStatement(tables(), { limit: 5, without: [], after: '0' });
+        const explain = CompiledQuery.raw(`explain (analyze, buffers, format json) ${text}`, [...parameters]);
+        const { rows } = await tables().executeQuery<{ 'QUERY PLAN': unknown }>(explain);
+        const found = rows[0]?.['QUERY PLAN'];
+        const [{ Plan }] = (typeof found === 'string' ? JSON.parse(found) : found) as [
+          { Plan: Record<string, number> },
+        ];
+        return Number(Plan['Shared Hit Blocks']) + Number(Plan['Shared Read Blocks']);
+      };
+      const none = await pages();
+      await flood(tables(), busy, 10_000);
+      await flood(tables(), quiet, 10_000, 'done');
+      await flood(tables(), page, 10_000, 'waiting', 1);
+      const many = await pages();
+      assert.ok(many <= none + 60, `${many} pages instead of ${none}`);
+      for (const each of [busy, quiet, page]) await empty(each);
+      await turn(quiet, true);
+      await turn(busy, true);
+    });
+
+    test('organizations take turns, whoever waits longest', async () => {
+      const others: Added[] = [];
+      for (let n = 0; n < 8; n++) {
+        const organization = await instance().organization(fresh('turn'));
+        others.push(await integrate(instance(), organization, 'whatsapp'));
+      }
+      const nothing = new Error('nothing of this is kept');
+      // In one transaction, so that no worker sees them.
+      const taken = transaction(instance().database, async (within) => {
+        for (const each of others) await flood(within, each, 4);
+        const organizations: string[] = [];
+        for (let last = '0'; organizations.length < 16; ) {
+          const wanted = { limit: 4, without: [], after: last };
+          const found = (await claim(within, wanted)).map(({ organization }) => organization);
+          last = found.at(-1) ?? assert.fail('nothing claimed');
+          organizations.push(...found);
+        }
+        const turns = Map.groupBy(organizations, (id) => id);
+        assert.deepEqual(
+          [...turns.values()].map((each) => each.length),
+          Array(8).fill(2),
+        );
+        throw nothing;
+      });
+      await assert.rejects(taken, nothing);
+    });
+
+    test('so many waiting events of an organization, and the provider is told to come later', async () => {
+      await turn(busy, false);
+      const second = await integrate(instance(), acme, 'whatsapp');
+      await flood(tables(), busy, maxWaiting);
+      const refused = await until503(() => deliver(instance(), second, message(fresh('full'))));
+      assert.equal(refused.headers.get('retry-after'), '60');
+      assert.equal(refused.json.error, 'too many events wait to be processed; try again later');
+      const other = fresh('other');
+      assert.equal((await deliver(instance(), quiet, message(other))).status, 200, 'another organization');
+      await becomes(quiet, other, 'done');
+      const forged = { ...second, secret: 'wrong' };
+      assert.equal((await deliver(instance(), forged, message('x'))).status, 401, 'strangers learn nothing');
+      await empty(busy);
+      await until(
+        async () => (await deliver(instance(), second, message(fresh('again')))).status === 200,
+        'take events again',
+      );
+      await turn(busy, true);
+    });
+    /** Deliveries until one is refused: what waits is counted at most once a moment. */
+    const until503 = async (call: () => ReturnType<typeof deliver>) => {
+      let answer = await call();
+      await until(async () => {
+        answer = await call();
+        return answer.status === 503;
+      }, 'refuse');
+      return answer;
+    };
+
+    test('a node whose clock is wrong waits as long as the others', async () => {
+      const page = await integrate(instance(), beta, 'meta-lead-ads');
+      graph.behave('failing');
+      const right = globalThis.Date;
+      for (const hours of [-1, 1]) {
+        const id = String(710_000_000_000 + hours);
+        globalThis.Date = skewed(right, hours * 3_600_000);
+        try {
+          await deliver(instance(), page, leadgenBody({ leadgen: `"${id}"` }));
+          await until(
+            async () =>
+              (await inboxOf(instance(), page)).some((each) => each.event_id === id && each.error !== ''),
+            'fail',
+          );
+        } finally {
+          globalThis.Date = right;
+        }
+        const { rows } = await sql<{ wait: string; attempts: number }>`
+          select (extract(epoch from next_at - received_at))::text as wait, attempts from crm_inbox
+          where event_id = ${id}`.execute(tables());
+        const wait = Number(rows[0]?.wait);
+        assert.ok(wait >= 1 && wait < 60, `${hours} h: ${wait} s`);
+      }
+      graph.behave('fine');
+      await empty(page);
+    });
+
+    test('secrets that were changed are used at once; one that cannot be opened is the reason', async () => {
+      const page = await integrate(instance(), beta, 'meta-lead-ads');
+      const token = () => graph.asked.at(-1)?.headers.authorization;
+      const lead = async (id: string) => {
+        graph.leads.set(id, { id, field_data: [] });
+        await deliver(instance(), page, leadgenBody({ leadgen: `"${id}"` }));
+        await becomes(page, id, 'done');
+      };
+      await lead('720000000001');
+      assert.equal(token(), `Bearer ${page.token}`);
+      await changeSecrets(tables(), command(instance()), sealing(instance().config), beta.id, page.id, {
+        secret: '',
+        token: 'another-token',
+      });
+      await lead('720000000002');
+      assert.equal(token(), 'Bearer another-token');
+      await sql`update crm_integrations set token = 'broken' where id = ${page.id}::bigint`.execute(tables());
+      await flood(tables(), page, 1);
+      await until(async () => (await inboxOf(instance(), page)).some(({ error }) => error !== ''), 'fail');
+      const { error } = (await inboxOf(instance(), page)).at(-1) ?? assert.fail();
+      assert.match(error, /^a stored secret cannot be opened: AUTH_SECRETS has changed/);
+      await empty(page);
+    });
+
+    test('what is done and old is removed in steps; what waits, is new or was given up is kept', async () => {
+      await turn(busy, false);
+      await flood(tables(), busy, 1100, 'done');
+      await flood(tables(), busy, 10, 'dead');
+      await sql`update crm_inbox set done_at = now() - interval '40 days' where done_at is not null`.execute(
+        tables(),
+      );
+      await flood(tables(), busy, 5, 'done');
+      await flood(tables(), busy, 5);
+      const removed = [];
+      for (let count = 1; count > 0; removed.push(count)) count = await prune(tables(), 'done', 30);
+      assert.deepEqual(removed.slice(0, 2), [500, 500]);
+      assert.equal(await prune(tables(), 'dead', 90), 0);
+      const left = Map.groupBy(await inboxOf(instance(), busy), ({ status }) => status);
+      assert.deepEqual(
+        ['done', 'dead', 'waiting'].map((status) => left.get(status)?.length),
+        [5, 10, 5],
+      );
+      assert.equal(await prune(tables(), 'dead', 30), 10);
+      await empty(busy);
+    });
+  },
+  { environment: file.environment },
+);
+
+/** Date of a clock that is wrong by so many milliseconds. */
+function skewed(right: DateConstructor, byMs: number): DateConstructor {
+  return class extends right {
+    constructor(...given: [] | [string | number | Date]) {
+      if (given.length === 0) super(right.now() + byMs);
+      else super(...given);
+    }
+    static override now() {
+      return right.now() + byMs;
+    }
+  } as DateConstructor;
+}

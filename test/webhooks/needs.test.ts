@@ -1,0 +1,140 @@
+// What partner endpoints and channels declare to need is all that they need: they work on definitions with nothing else.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Source } from '../../engine/yaml/index.ts';
+import { partnerNeeds } from '../../webhooks/needs.ts';
+import { leadgenBody } from '../support/channels.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { deliver, inboxOf, integrate, record, settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
+import { startProvider } from '../support/providers.ts';
+
+/** The smallest definitions that have what is needed. */
+function smallest(): Source[] {
+  const common = ['id', 'organization_id'].map(
+    (name) => `  ${name}: { type: int64, read_only: true, set: ${name.replace('_id', '')} }`,
+  );
+  const resources = Map.groupBy(partnerNeeds, ({ resource }) => resource);
+  const sources = [...resources].map(([resource, needs]) => {
+    const fields = new Map<string, string>();
+    for (const [name, { types, lookup }] of needs.flatMap((each) => Object.entries(each.fields))) {
+      const known = fields.get(name);
+      const found = lookup === undefined ? '' : `, lookup: ${lookup}`;
+      const nullable = types[0] === 'timestamp' ? ', nullable: true' : '';
+      if (known === undefined || found !== '') fields.set(name, `{ type: ${types[0]}${found}${nullable} }`);
+    }
+    const lines = [...fields].map(([name, field]) => `  ${name}: ${field}`);
+    return { file: `${resource}.yaml`, text: ['common: all', 'fields:', ...lines].join('\n') };
+  });
+  return [{ file: 'common.yaml', text: ['fields:', ...common].join('\n') }, ...sources];
+}
+
+const graph = await startProvider();
+after(() => graph.close());
+const secret = 'a-secret-of-a-partner';
+const file = settingsFile({
+  partners: {
+    inbound_leads: { secrets: [secret] },
+    payments: {
+      acme: {
+        organization: 'acme',
+        verify: { header: 'X-Key', secrets: [secret] },
+        event_id: '{{id}}',
+        lead: { id: '{{lead}}', email: '{{email}}', phone: '{{phone}}' },
+        opportunity: { name: '{{id}}', amount: '{{total}}', currency: '{{currency}}', close_date: '{{at}}' },
+      },
+    },
+  },
+  graph: { base_url: graph.url },
+});
+
+onBothDrivers(
+  'needs of partners',
+  (instance) => {
+    let acme: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+
+    test('inbound leads', async () => {
+      const lead = {
+        first_name: 'Ada',
+        last_name: 'L',
+        email: 'ada@example.org',
+        company: 'C',
+        phone: '+1 555 010 0001',
+        source: 'Web',
+        description: 'D',
+      };
+      const made = await instance().call('POST /webhooks/inbound-leads', {
+        body: { ...lead, campaign_name: 'Spring' },
+        headers: { 'x-inbound-secret': secret },
+      });
+      assert.equal(made.status, 201, made.text);
+      const { id, organization_id, ...kept } = await record(instance(), acme, `leads/${made.json.id}`);
+      for (const [name, value] of Object.entries({ ...lead, description: 'D\nCampaign: Spring' })) {
+        assert.equal(kept[name], value, name);
+      }
+    });
+
+    for (const lead of [{ email: 'ADA@example.org' }, { phone: '15550100001' }]) {
+      test(`payments, by ${Object.keys(lead)}`, async () => {
+        const body = {
+          id: Object.keys(lead)[0],
+          ...lead,
+          total: 12.5,
+          currency: 'EUR',
+          at: '2026-01-01T00:00:00Z',
+        };
+        const headers = { 'x-key': secret };
+        const { status, json, text } = await instance().call('POST /webhooks/acme-payment', {
+          body,
+          headers,
+        });
+        assert.deepEqual([status, json.ok], [200, true], text);
+        const { id, organization_id, ...opened } = await record(
+          instance(),
+          acme,
+          `opportunities/${json.opportunity_id}`,
+        );
+        assert.deepEqual(opened, {
+          name: body.id,
+          amount: 12.5,
+          stage: 'Closed Won',
+          probability: 100,
+          close_date: body.at,
+          description: 'Paid in EUR.',
+        });
+      });
+    }
+
+    test('Lead Ads', async () => {
+      const page = await integrate(instance(), acme, 'meta-lead-ads');
+      const field = (name: string, value: string) => ({ name, values: [value] });
+      graph.leads.set('770000000001', {
+        id: '770000000001',
+        ad_id: '1',
+        form_id: '2',
+        campaign_id: '3',
+        field_data: [
+          field('full_name', 'Grace Hopper'),
+          field('email', 'grace@example.org'),
+          field('phone_number', '+15550100002'),
+          field('company_name', 'Navy'),
+        ],
+      });
+      await deliver(instance(), page, leadgenBody({ leadgen: '"770000000001"', form: '"2"', ad: '"1"' }));
+      await until(async () => (await inboxOf(instance(), page))[0]?.status === 'done', 'process the lead');
+      const { json } = await instance().call('GET /api/v1/leads', { key: acme.key });
+      const [lead = {}] = (json.data as Record<string, unknown>[]).filter(
+        ({ meta_leadgen_id: id }) => id === '770000000001',
+      );
+      const { first_name, last_name, email, phone, company, source, meta_campaign_id } = lead;
+      assert.deepEqual(
+        [first_name, last_name, email, phone, company, source, meta_campaign_id],
+        ['Grace', 'Hopper', 'grace@example.org', '+15550100002', 'Navy', 'Meta Lead Ads', '3'],
+      );
+    });
+  },
+  { sources: smallest(), environment: file.environment },
+);

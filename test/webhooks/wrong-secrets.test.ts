@@ -1,0 +1,125 @@
+// Whoever guesses the secret of an endpoint is told to wait; who has it is never refused, also from the same address.
+// Guesses are counted in memory, so one driver stands for both.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import pLimit from 'p-limit';
+import { providers, publicUrl } from '../support/channels.ts';
+import { type Answer, type Instance, startInstance } from '../support/instance.ts';
+import { integrate, settingsFile } from '../support/partners.ts';
+import { customers, entries, newSecret, organization, variables } from '../support/payments.ts';
+import { fresh } from '../support/people.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const most = 100;
+const quarterOfAnHour = 900;
+const [inbound, booking] = ['the-secret-of-inbound-leads', 'the-token-of-booking-forms'];
+const { environment } = settingsFile(
+  {
+    public_url: publicUrl,
+    partners: {
+      inbound_leads: { secrets: [inbound] },
+      booking_forms_whatsapp: { secrets: [booking], organization },
+      payments: entries,
+    },
+    messaging: { [organization]: { sender: 'log' } },
+  },
+  variables,
+);
+
+type Headers = Readonly<Record<string, string>>;
+
+/** An endpoint: what it is called with a secret, and how it refuses a wrong one. */
+interface Endpoint {
+  readonly request: string;
+  readonly body?: string;
+  readonly headers: (secret: string) => Headers;
+  readonly secret: string;
+  readonly refused: number;
+}
+
+describe('wrong secrets', () => {
+  let instance: Instance;
+  const endpoints = new Map<string, Endpoint>();
+  const names = ['inbound leads', 'booking forms', ...customers.map(({ name }) => name)];
+  const channels = [...providers.map(({ provider }) => provider), 'a handshake'];
+  before(async () => {
+    instance = await startInstance('postgresql', { environment: { ...environment, TRUSTED_PROXIES: '1' } });
+    const shop = await instance.organization(organization);
+    const partner = { headers: (secret: string) => ({ authorization: `Bearer ${secret}` }), refused: 401 };
+    endpoints.set('inbound leads', {
+      ...partner,
+      request: 'POST /webhooks/inbound-leads',
+      body: '{"email":"a@example.com"}',
+      secret: inbound,
+    });
+    endpoints.set('booking forms', {
+      ...partner,
+      request: 'POST /api/booking-forms/whatsapp',
+      body: '{"to":"+15550100","message":"x"}',
+      secret: booking,
+    });
+    for (const { name, payload, headers } of customers) {
+      const body = JSON.stringify(
+        payload({ event: fresh('event'), email: 'nobody@example.com', phone: null }),
+      );
+      const request = `POST /webhooks/${name}-payment`;
+      const made = (secret: string) => headers(body, secret, 'event');
+      endpoints.set(name, { request, body, headers: made, secret: newSecret(name), refused: 401 });
+    }
+    for (const { provider, type, body, headers } of providers) {
+      const { path, secret } = await integrate(instance, shop, provider);
+      const raw = body('1234567');
+      const made = (given: string) => ({ 'content-type': type, ...headers({ path, secret: given }, raw) });
+      endpoints.set(provider, { request: `POST ${path}`, body: raw, headers: made, secret, refused: 401 });
+    }
+    const { path, verifyToken } = await integrate(instance, shop, 'messenger');
+    const query = (token: string) => `hub.mode=subscribe&hub.challenge=1&hub.verify_token=${token}`;
+    endpoints.set('a handshake', {
+      request: `GET ${path}?${query('SECRET')}`,
+      headers: () => ({}),
+      secret: verifyToken,
+      refused: 403,
+    });
+  });
+  after(() => instance.close());
+
+  const call = ({ request, body, headers }: Endpoint, secret: string, more: Headers = {}): Promise<Answer> =>
+    instance.call(request.replace('SECRET', secret), {
+      headers: { 'content-type': 'application/json', ...headers(secret), ...more },
+      ...(body === undefined ? {} : { body }),
+    });
+
+  for (const name of [...names, ...channels]) {
+    test(`${name}: after a hundred a wrong one gets 429, a right one is let in`, async () => {
+      const endpoint = endpoints.get(name) ?? assert.fail(name);
+      const { secret, refused } = endpoint;
+      assert.ok((await call(endpoint, secret)).status < 300);
+      const limited = pLimit(8);
+      const wrong = await limited.map(Array(most).keys(), (index) =>
+        call(endpoint, `a-wrong-secret-${index}`),
+      );
+      assert.deepEqual([...new Set(wrong.map(({ status }) => status))], [refused]);
+
+      const answer = await call(endpoint, 'one-more-wrong-secret');
+      assert.equal(answer.status, 429);
+      assertErrorShape(answer);
+      const wait = Number(answer.headers.get('retry-after'));
+      assert.ok(wait > quarterOfAnHour - 120 && wait <= quarterOfAnHour, String(wait));
+
+      assert.ok((await call(endpoint, secret)).status < 300, 'who has it, from the same address');
+      const elsewhere = { 'x-forwarded-for': '203.0.113.9' };
+      assert.equal((await call(endpoint, 'wrong', elsewhere)).status, refused, 'another address');
+      if (names.includes(name)) {
+        const { status } = await instance.call(endpoint.request, { body: endpoint.body });
+        assert.equal(status, 401, 'none is no guess');
+      }
+    });
+  }
+
+  test('each endpoint counts for itself', async () => {
+    const shop = await instance.organization('another');
+    const { path } = await integrate(instance, shop, 'telegram');
+    const headers = { 'x-telegram-bot-api-secret-token': 'wrong' };
+    assert.equal((await instance.call(`POST ${path}`, { body: {}, headers })).status, 401);
+  });
+});

@@ -1,0 +1,36 @@
+import { sql } from 'kysely';
+import type { Database } from '../../engine/database/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { platform } from '../../engine/platform/index.ts';
+import { recent } from '../../plugins/recent.ts';
+
+/** How many events of each organization wait to be processed. */
+export interface Backlog {
+  /** @throws HttpError 503, so that the provider tries again, where `most` or more wait */
+  readonly admit: (organization: string, most: number) => Promise<void>;
+  /** Counts events that were just stored. */
+  readonly add: (organization: string, count: number) => void;
+}
+
+/**
+ * Bounds what waits for one organization. Counted at most once a moment and node, so that a flood costs no count for
+ * each delivery; several nodes together may exceed the bound by what they store within that moment.
+ */
+export function backlog(database: Database): Backlog {
+  const waiting = recent(async (organization) => {
+    const { rows } = await sql<{ count: string }>`
+      select count(*)::text as count from crm_inbox
+      where organization_id = ${organization}::bigint and status = 'waiting'`.execute(platform(database));
+    return { count: Number(rows[0]?.count) };
+  });
+  return {
+    admit: async (organization, most) => {
+      const known = await waiting.get(organization);
+      if (known !== undefined && known.count >= most) throw errors.inboxFull();
+    },
+    add: (organization, count) => {
+      const known = waiting.get(organization);
+      if (known !== undefined && !(known instanceof Promise)) known.count += count;
+    },
+  };
+}

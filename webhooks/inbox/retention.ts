@@ -1,0 +1,53 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import { sql } from 'kysely';
+import { type Platform, platform } from '../../engine/platform/index.ts';
+import type { Webhooks } from '../index.ts';
+
+/** How often a node looks for what is old, in milliseconds. */
+const everyMs = 10 * 60_000;
+/** Rows that one statement removes, and the pause after it: others go first. */
+const step = 500;
+const pauseMs = 100;
+
+/** Removes up to `step` events that came to an end so long ago. @returns how many */
+export async function prune(tables: Platform, status: 'done' | 'dead', days: number): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from crm_inbox i using (
+      select organization_id, id from crm_inbox
+      where status = ${sql.lit(status)} and done_at < now() - ${days}::int * interval '1 day'
+      order by done_at limit ${sql.lit(step)} for update skip locked) old
+    where i.organization_id = old.organization_id and i.id = old.id`.execute(tables);
+  return Number(numAffectedRows);
+}
+
+/** Keeps the inbox from growing for ever: removes what `retention` in config.yaml says, in small steps. */
+export function startRetention(app: FastifyInstance, { database, settings }: Webhooks): void {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const sweep = async () => {
+    for (const status of ['done', 'dead'] as const) {
+      const days = () => settings.current.retention[`inbox_${status}_days`];
+      while (!signal.aborted && (await prune(platform(database), status, days())) === step) {
+        await pause(pauseMs, undefined, { signal, ref: false }).catch(() => {});
+      }
+    }
+  };
+  let running: Promise<void> | undefined;
+  const begin = () => {
+    running ??= sweep()
+      .catch((cause: { code?: string }) =>
+        app.log.warn({ code: cause.code }, 'old events could not be removed; trying again later'),
+      )
+      .finally(() => {
+        running = undefined;
+      });
+  };
+  const timer = setInterval(begin, everyMs).unref();
+  app.addHook('onReady', async () => begin());
+  app.addHook('preClose', async () => {
+    stopping.abort();
+    clearInterval(timer);
+    await running;
+  });
+}

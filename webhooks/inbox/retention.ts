@@ -13,10 +13,12 @@ const pauseMs = 100;
 /** Removes up to `step` events that came to an end so long ago. @returns how many */
 export async function prune(tables: Platform, status: 'done' | 'dead', days: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
-    delete from crm_inbox i using (
+    -- Materialized: a join that evaluated this again for each row would lock, and delete, others each time.
+    with old as materialized (
       select organization_id, id from crm_inbox
       where status = ${sql.lit(status)} and done_at < now() - ${days}::int * interval '1 day'
-      order by done_at limit ${sql.lit(step)} for update skip locked) old
+      order by done_at limit ${sql.lit(step)} for update skip locked)
+    delete from crm_inbox i using old
     where i.organization_id = old.organization_id and i.id = old.id`.execute(tables);
   return Number(numAffectedRows);
 }

@@ -91,7 +91,8 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
       const without = busy.full();
       more = limit === 0 || without.length > 0;
       if (limit === 0) return;
-      const items = await claim(platform(database), { limit, without, after: last });
+      const wanted = { limit, without, after: last };
+      const items = await transaction(database, (within) => claim(within, wanted));
       items.forEach(begin);
       if (items.length < limit) return;
       more = true;

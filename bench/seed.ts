@@ -1,14 +1,12 @@
-import { loadResources } from '../engine/app.ts';
-import { readConfig } from '../engine/config.ts';
-import { openDatabase } from '../engine/database/index.ts';
-import {
-  commandLine,
-  createKey,
-  createOrganization,
-  profileId,
-  transaction,
-} from '../engine/platform/index.ts';
-import { model } from '../engine/schema/index.ts';
+import { loadResources } from '../app/build.ts';
+import { readConfig } from '../app/config.ts';
+import { entitiesFor } from '../app/instance.ts';
+import { openDatabase } from '../engine/database/open.ts';
+import { commandLine } from '../engine/effects/actor.ts';
+import { transaction } from '../engine/tables/handle.ts';
+import { createKey } from '../plugins/api-keys/keys.ts';
+import { createOrganization } from '../plugins/organizations/organizations.ts';
+import { profileId } from '../plugins/profiles/profiles.ts';
 
 export const organizations = 50;
 export const rows = 200_000;
@@ -23,7 +21,7 @@ export const filter = 'Working - Contacted';
 export async function seed(databaseUrl: string): Promise<string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
   const resources = await loadResources(config);
-  const database = await openDatabase(config, model(resources));
+  const database = await openDatabase(config, entitiesFor(resources));
   await database.orm.schema.create();
   const keys: string[] = [];
   const by = commandLine({ audit: false });

@@ -1,5 +1,6 @@
 // Starve: what one organization notices of another that asks for as much as it can. One real PostgreSQL, one process of
 // the engine with a heap of 512 MB.
+
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -9,18 +10,16 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import autocannon from 'autocannon';
-import { loadResources } from '../engine/app.ts';
-import { table } from '../engine/cli/context.ts';
-import { readConfig } from '../engine/config.ts';
-import { openDatabase } from '../engine/database/index.ts';
-import {
-  commandLine,
-  createKey,
-  createOrganization,
-  profileId,
-  transaction,
-} from '../engine/platform/index.ts';
-import { model } from '../engine/schema/index.ts';
+import { loadResources } from '../app/build.ts';
+import { readConfig } from '../app/config.ts';
+import { entitiesFor } from '../app/instance.ts';
+import { openDatabase } from '../engine/database/open.ts';
+import { commandLine } from '../engine/effects/actor.ts';
+import { table } from '../engine/modules/command-line.ts';
+import { transaction } from '../engine/tables/handle.ts';
+import { createKey } from '../plugins/api-keys/keys.ts';
+import { createOrganization } from '../plugins/organizations/organizations.ts';
+import { profileId } from '../plugins/profiles/profiles.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { median } from './load.ts';
 
@@ -34,7 +33,7 @@ const worst = `sort=description&dir=desc&${Array.from({ length: 50 }, (_, n) => 
 /** Three organizations: 300,000 leads, 4,000 leads, and two tables of large records. @returns a key of each */
 async function seed(databaseUrl: string): Promise<readonly string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
-  const database = await openDatabase(config, model(await loadResources(config)));
+  const database = await openDatabase(config, entitiesFor(await loadResources(config)));
   await database.orm.schema.create();
   const actor = commandLine({ audit: false });
   const keys: string[] = [];

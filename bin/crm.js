@@ -26,7 +26,7 @@ const child = spawn(
   [
     '--import',
     import.meta.resolve('tsx'),
-    fileURLToPath(new URL('../engine/cli/index.ts', import.meta.url)),
+    fileURLToPath(new URL('../app/main.ts', import.meta.url)),
     ...process.argv.slice(2),
   ],
   { stdio: 'inherit' },

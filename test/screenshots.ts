@@ -20,7 +20,7 @@ interface Started {
 
 /** Serves the demo organization as `npm start` does. */
 async function serve(dataFolder: string): Promise<{ started: Started; stop: () => Promise<void> }> {
-  const child = spawn(process.execPath, ['engine/cli/index.ts', 'serve', '--json'], {
+  const child = spawn(process.execPath, ['app/main.ts', 'serve', '--json'], {
     cwd: root,
     env: { ...process.env, HOST: '127.0.0.1', PORT: '0', DATA_DIR: dataFolder, DATABASE_URL: '' },
     stdio: ['ignore', 'pipe', 'inherit'],

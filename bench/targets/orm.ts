@@ -1,15 +1,16 @@
 // The same with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush, em.nativeUpdate.
+
 import type { EntitySchema } from '@mikro-orm/core';
 import fastify from 'fastify';
-import { loadResources } from '../../engine/app.ts';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import { model } from '../../engine/schema/index.ts';
+import { loadResources } from '../../app/build.ts';
+import { readConfig } from '../../app/config.ts';
+import { entitiesFor } from '../../app/instance.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 import { listening } from './listening.ts';
 
 const config = readConfig();
 const resources = await loadResources(config);
-const { orm } = await openDatabase(config, model(resources));
+const { orm } = await openDatabase(config, entitiesFor(resources));
 const leads = resources.find((resource) => resource.name === 'leads');
 if (leads === undefined) throw new Error('no leads');
 const Lead = leads.entity as EntitySchema<Record<string, unknown>>;

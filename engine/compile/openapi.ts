@@ -5,9 +5,11 @@ import { type Action, type DescribedResource, type Operation, operations } from 
 
 /** What one part of the service says of itself in the OpenAPI document. */
 export interface Fragment {
-  readonly tag: Schema;
-  readonly paths: Readonly<Record<string, Schema>>;
-  readonly schemas: Readonly<Record<string, Schema>>;
+  readonly tag?: Schema;
+  readonly paths?: Readonly<Record<string, Schema>>;
+  readonly schemas?: Readonly<Record<string, Schema>>;
+  /** Ways to authenticate that operations of the whole document take. */
+  readonly security?: readonly Schema[];
   readonly securitySchemes?: Readonly<Record<string, Schema>>;
 }
 

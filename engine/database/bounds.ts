@@ -1,11 +1,14 @@
-import type { Config } from '../config.ts';
 import type { Bound, Bounds } from './admission.ts';
+import type { DatabaseConfig } from './variables.ts';
 
 /** Requests that wait in one lane. */
 const queue: Bound = { each: 1000, total: 4000 };
 
 /** One organization may have half of the response bytes that all may have. */
-const bytes = ({ responseBytes }: Config): Bound => ({ each: responseBytes / 2, total: responseBytes });
+const bytes = ({ responseBytes }: DatabaseConfig): Bound => ({
+  each: responseBytes / 2,
+  total: responseBytes,
+});
 
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
@@ -23,7 +26,7 @@ export function connections(pool: number): { readonly lists: number; readonly re
  * screens and partners; no organization can have all of anything, and writes, which may wait for locks, not all
  * connections for records. With fewer than five connections there is not enough for that.
  */
-export function postgresBounds(config: Config): Bounds {
+export function postgresBounds(config: DatabaseConfig): Bounds {
   const { lists, records } = connections(config.pool);
   const most = (total: number): Bound => ({ each: atLeastOne(total - 1), total });
   const one = most(atLeastOne(records - (records > 3 ? 2 : 1)));
@@ -48,7 +51,7 @@ export function postgresBounds(config: Config): Bounds {
  * The bounds on the embedded database, which runs one statement at a time on the server's own thread: organizations
  * take turns, and whatever else needs the database comes after one statement at most.
  */
-export function embeddedBounds(config: Config): Bounds {
+export function embeddedBounds(config: DatabaseConfig): Bounds {
   const only = [{ each: 1, total: 1 }];
   return {
     lanes: { read: only, write: only, list: only, scan: only },

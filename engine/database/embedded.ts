@@ -2,7 +2,6 @@ import { PGlite } from '@electric-sql/pglite';
 import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Config } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { admission } from './admission.ts';
 import { embeddedBounds } from './bounds.ts';
@@ -11,12 +10,16 @@ import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder
 import { lockFolder } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { keepStatistics } from './statistics.ts';
+import type { DatabaseConfig } from './variables.ts';
 
 /**
  * Opens the embedded database (PGlite) in the data folder.
  * @throws UserError in one line when the folder is in use or cannot be used
  */
-export async function openEmbedded(config: Config, entities: readonly EntitySchema[]): Promise<Database> {
+export async function openEmbedded(
+  config: DatabaseConfig,
+  entities: readonly EntitySchema[],
+): Promise<Database> {
   const release = await lockFolder(config.dataFolder);
   try {
     const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({

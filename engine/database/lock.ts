@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { UserError } from '../errors.ts';
 import { makeFolder } from './folder.ts';
 
@@ -25,8 +26,7 @@ const reasons: Readonly<Record<string, string>> = {
  *
  * @throws UserError when another process has the folder, or it cannot be written
  */
-export async function lockFolder(folder: string): Promise<Release> {
-  const { DatabaseSync } = await quietly(() => import('node:sqlite'));
+export function lockFolder(folder: string): Release {
   try {
     makeFolder(folder, 0o700);
     const database = new DatabaseSync(join(folder, 'lock'));
@@ -50,16 +50,5 @@ export async function lockFolder(folder: string): Promise<Release> {
         : `the data folder ${folder} cannot be used: ${reasons[code ?? ''] ?? code ?? message}`,
       { cause },
     );
-  }
-}
-
-/** Imports a module without Node's notice that it is new: standard error is for what an administrator must know. */
-async function quietly<T>(load: () => Promise<T>): Promise<T> {
-  const { emitWarning } = process;
-  process.emitWarning = () => {};
-  try {
-    return await load();
-  } finally {
-    process.emitWarning = emitWarning;
   }
 }

@@ -1,24 +1,17 @@
-import { registerHooks } from 'node:module';
 import type { EntitySchema } from '@mikro-orm/core';
 import { Migrator } from '@mikro-orm/migrations';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Config } from '../config.ts';
 import type { Orm } from './database.ts';
 import { ExactSchemaGenerator } from './differ.ts';
 import { ForwardGenerator, LosslessGenerator } from './generator.ts';
-
-// A folder of migrations may lie anywhere (MIGRATIONS_DIR); what its files import is this package's.
-const migrationsPackage = '@mikro-orm/migrations';
-const migrationsUrl = import.meta.resolve(migrationsPackage);
-registerHooks({
-  resolve: (specifier, context, next) =>
-    specifier === migrationsPackage
-      ? { url: migrationsUrl, format: 'module', shortCircuit: true }
-      : next(specifier, context),
-});
+import type { DatabaseConfig } from './variables.ts';
 
 /** How MikroORM is set up in both drivers. */
-export function ormOptions(entities: readonly EntitySchema[], config: Config, generator = LosslessGenerator) {
+export function ormOptions(
+  entities: readonly EntitySchema[],
+  config: DatabaseConfig,
+  generator = LosslessGenerator,
+) {
   return {
     entities: [...entities],
     extensions: [Migrator],
@@ -43,7 +36,7 @@ export function ormOptions(entities: readonly EntitySchema[], config: Config, ge
  * @param allowDataLoss whether it may write migrations that drop or convert stored values
  */
 export function openModel(
-  config: Config,
+  config: DatabaseConfig,
   entities: readonly EntitySchema[],
   allowDataLoss = false,
 ): Promise<Orm> {

@@ -1,7 +1,6 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
 import pg, { type Pool } from 'pg';
-import type { Config } from '../config.ts';
 import type { Address } from './address.ts';
 import { admission } from './admission.ts';
 import { connections, postgresBounds } from './bounds.ts';
@@ -11,6 +10,7 @@ import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
 import { findServer } from './server.ts';
 import { keepStatistics } from './statistics.ts';
+import type { DatabaseConfig } from './variables.ts';
 
 /** How long the connections in use at the end may still take, and how long their end may take. */
 const closeMs = 1000;
@@ -20,7 +20,7 @@ const closeMs = 1000;
  * @throws UserError in one line when it does not respond
  */
 export async function openPostgres(
-  config: Config,
+  config: DatabaseConfig,
   address: Address,
   entities: readonly EntitySchema[],
 ): Promise<Database> {

@@ -1,8 +1,8 @@
 import type { ClientConfig } from 'pg';
-import type { Config } from '../config.ts';
 import { UserError } from '../errors.ts';
 import { type Address, describeAddress } from './address.ts';
 import { type Route, reason, route } from './route.ts';
+import type { DatabaseConfig } from './variables.ts';
 
 /** A server that can be used, and how. */
 export interface FoundServer {
@@ -19,7 +19,7 @@ export interface FoundServer {
  * @throws UserError in one line when there is no such server
  */
 export async function findServer(
-  config: Config,
+  config: DatabaseConfig,
   address: Address,
   connectionTimeoutMillis: number,
 ): Promise<FoundServer> {
@@ -72,7 +72,7 @@ function refusesSettings(cause: unknown): true {
 }
 
 /** Settings of a connection, as the command line of its server process. */
-const settings = ({ lockTimeoutMs }: Config, statementTimeoutMs: number): readonly string[] =>
+const settings = ({ lockTimeoutMs }: DatabaseConfig, statementTimeoutMs: number): readonly string[] =>
   [
     `statement_timeout=${statementTimeoutMs}`,
     `lock_timeout=${lockTimeoutMs}`,

@@ -1,9 +1,7 @@
-// Effects: what else a write does in its own statement, one object each.
-// May import sql.
-import { audit } from './audit.ts';
-import type { Effect } from './effect.ts';
+// Effects: what else a write does in its own statement, one object each; and the audit log, which modules write too.
+// May import config, sql, database, tables.
 
-/** Every effect by its name. Which of them an instance has, its settings say. */
-export const effects = { audit } as const satisfies Readonly<Record<string, Effect>>;
-
-export type { Caller, Effect, WriteAction, WriteInput } from './effect.ts';
+export { type Actor, type AuditConfig, auditVariables, commandLine, recordChanges } from './actor.ts';
+export type { Caller, Effect, WriteAction } from './effect.ts';
+export { effects } from './effects.ts';
+export { activityTables } from './tables.ts';

@@ -1,10 +1,11 @@
 // Fields: what a value is, one plain object per type (column, JSON schema, how it is read, written, compared).
 // May import nothing local.
+
 export { ExactNumber, int64, isRowId } from './exact.ts';
-export { jsonLimits, parseExactJson } from './exact-json.ts';
+export { parseExactJson } from './exact-json.ts';
 export { columnsOf, type Field, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
 export { judgeValue, sentence, validator, valueSchema } from './judge.ts';
 export { head, isStorable, type Lookup, lookups } from './string.ts';
 export { isDate, parseTimestamp } from './temporal.ts';
-export type { Column, FieldOptions, FieldType, Parameter, Schema } from './type.ts';
+export type { FieldType, Parameter, Schema } from './type.ts';

@@ -25,3 +25,6 @@ export function grantMasks(rows: Iterable<{ readonly object: string; readonly ac
 export function allows(grants: Grants, object: string, action: Action): boolean {
   return (((grants[object] ?? 0) | (grants[everything] ?? 0)) & actions[action]) !== 0;
 }
+
+/** Name of the profile whose members administrate their organization. */
+export const administrator = 'administrator';

@@ -1,5 +1,6 @@
 // SQL: statements whose text and parameters are made together, and how names and literals are written.
 // May import fields.
+
 export { column, indexKey, record } from './record.ts';
 export {
   identifier,
@@ -10,5 +11,4 @@ export {
   prepare,
   quote,
   type Statement,
-  type Value,
 } from './statement.ts';

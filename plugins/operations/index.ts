@@ -1,25 +1,4 @@
-import fastify, { type FastifyInstance } from 'fastify';
-import { type Parts, readinessOf } from './readiness.ts';
+// operations:
+// May import
 
-/**
- * What operators and balancers ask on a port of its own, without credentials: `/livez`, whether the process runs, and
- * `/readyz`, whether it should be given requests. Both respond in JSON with 200 or 503.
- */
-export function operations(parts: Parts): FastifyInstance {
-  const readiness = readinessOf(parts);
-  const app = fastify({ requestTimeout: 5_000, bodyLimit: 1024, forceCloseConnections: true });
-  app.addHook('onRequest', (_request, reply, done) => {
-    reply.header('cache-control', 'no-store');
-    done();
-  });
-  app.get('/livez', async () => ({ status: 'ok' }));
-  app.get('/readyz', async (_request, reply) => {
-    const found = Object.entries(await readiness());
-    const checks = Object.fromEntries(found.map(([name, problem]) => [name, problem ?? 'ok']));
-    const failing = found.flatMap(([name, problem]) => (problem === undefined ? [] : [name]));
-    if (failing.length === 0) return { status: 'ready', checks };
-    return reply.code(503).send({ error: `not ready: ${failing.join(', ')}`, checks });
-  });
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'not found' }));
-  return app;
-}
+export { operations } from './operations.ts';

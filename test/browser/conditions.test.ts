@@ -1,7 +1,7 @@
 // The setup screens under all conditions: hostile names, no scripts, no mouse, a phone; and the API explorer.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { inBrowser } from '../support/browser.ts';
 import { fresh, makePerson, soonerThan } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
@@ -14,7 +14,7 @@ inBrowser('the setup screens under all conditions', (world) => {
     const evil = '"\'><img src=x onerror=alert(1)><script>alert(2)</script>{{constructor}}';
     const address = '"><img/src=x/onerror=alert(3)>@people.example';
     const { acme, page } = await enter({ userAgent: `Evil/1 ${evil}` });
-    const rows = platform(world().instance.database);
+    const rows = tablesOf(world().instance.database);
     await rows.updateTable('crm_organizations').set({ name: evil }).where('id', '=', acme.id).execute();
     const { id } = await makePerson(world().instance, [{ organization: acme }]);
     // Such an address is refused today; one that is stored is shown all the same.

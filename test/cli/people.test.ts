@@ -4,9 +4,9 @@ import { after, before, describe, test } from 'node:test';
 import { verify } from 'argon2';
 import { drivers } from '../support/instance.ts';
 import { soonerThan } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import {
   assertRefused,
-  connected,
   crm,
   crmJson,
   crmTable,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type pg from 'pg';
-import type { Resource } from '../../engine/compile/index.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
 import { type Instance, startInstance } from '../support/instance.ts';
 
 describe('lanes of lists', () => {

@@ -1,8 +1,8 @@
 // Names that YAML may give must not meet names that the engine gives: such a file works, or is refused with its place.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/index.ts';
-import { YamlError } from '../../engine/yaml/index.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { YamlError } from '../../engine/yaml/load.ts';
 import { startInstance } from '../support/instance.ts';
 
 const head = [

@@ -1,13 +1,14 @@
 // Every statement that the compiler can make is bound to one organization, and nothing of a request is in its text.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile, type Resource } from '../../engine/compile/index.ts';
-import { checkSources } from '../../engine/definition/index.ts';
-import { effects } from '../../engine/effects/index.ts';
-import { columnsOf } from '../../engine/fields/index.ts';
-import { type Asked, pageSize } from '../../engine/query/index.ts';
-import type { OperationRequest } from '../../engine/records/index.ts';
-import type { Statement } from '../../engine/sql/index.ts';
+import { compile, type Resource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { effects } from '../../engine/effects/effects.ts';
+import { columnsOf } from '../../engine/fields/field.ts';
+import { pageSize } from '../../engine/query/page.ts';
+import type { Asked } from '../../engine/query/parts.ts';
+import type { OperationRequest } from '../../engine/records/operation.ts';
+import type { Statement } from '../../engine/sql/statement.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/instance.ts';
 

@@ -1,7 +1,7 @@
 // Admission: who runs, who waits, in which order, and who is refused.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Admission, admission, type Bounds } from '../../engine/database/index.ts';
+import { type Admission, admission, type Bounds } from '../../engine/database/admission.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';

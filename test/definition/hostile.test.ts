@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { readConfig } from '../../engine/config.ts';
-import { checkSources, readSources } from '../../engine/definition/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { readSources } from '../../engine/definition/sources.ts';
 import { UserError } from '../../engine/errors.ts';
-import { type Problem, YamlError } from '../../engine/yaml/index.ts';
+import { type Problem, YamlError } from '../../engine/yaml/load.ts';
 import { takes } from '../support/clock.ts';
 import { temporaryFolder } from '../support/instance.ts';
 

@@ -1,8 +1,8 @@
 // Every mistake in a YAML file is told with its place and, where a known word is near, a suggestion.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/index.ts';
-import { YamlError } from '../../engine/yaml/index.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { YamlError } from '../../engine/yaml/load.ts';
 
 type Files = Readonly<Record<string, string>>;
 

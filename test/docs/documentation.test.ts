@@ -4,11 +4,11 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { parse } from 'yaml';
-import { settings } from '../../engine/config.ts';
-import { checkSources } from '../../engine/definition/index.ts';
+import { variables } from '../../app/config.ts';
+import { checkSources } from '../../engine/definition/check.ts';
 import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
-import { fieldTypes } from '../../engine/fields/index.ts';
-import { channels } from '../../webhooks/channels/index.ts';
+import { fieldTypes } from '../../engine/fields/field-types.ts';
+import { channels } from '../../webhooks/channels/channels.ts';
 import settingsSchema from '../../webhooks/settings/settings.schema.json' with { type: 'json' };
 import { sourcesWith } from '../support/instance.ts';
 
@@ -32,13 +32,16 @@ describe('the pages are complete', () => {
   mentions('docs/maintainers.md', Object.keys(fieldTypes));
   mentions('docs/maintainers.md', Object.keys(schema.properties));
   mentions('docs/maintainers.md', Object.keys(schema.$defs.field.properties));
-  mentions('docs/administrators.md', Object.keys(settings));
+  mentions(
+    'docs/administrators.md',
+    Object.values(variables).map(({ name }) => name),
+  );
   mentions('docs/partners.md', Object.keys(settingsSchema.properties));
   mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
   mentions('docs/partners.md', Object.keys(channels));
 
   const help = (...command: string[]) =>
-    execFileSync(process.execPath, ['engine/cli/index.ts', ...command, '--help'], {
+    execFileSync(process.execPath, ['app/main.ts', ...command, '--help'], {
       cwd: root,
       encoding: 'utf8',
     });

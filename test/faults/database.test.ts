@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Answer } from '../support/instance.ts';
-import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
-import { connected, type Service, serve, until } from '../support/process.ts';
+import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { type Service, serve, until } from '../support/process.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
 const limits = {

@@ -1,10 +1,12 @@
 // Several hosts: a primary and its hot standby. Writes go to the one that takes them, and are never lost to the other.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Pool } from 'pg';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import { migrate } from '../../engine/schema/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { modelOf } from '../../app/instance.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { migrate } from '../../engine/schema/schema.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
@@ -20,7 +22,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
   before(async () => {
     primary = await startPostgres();
     database = (await makeDatabase(primary.url)).url;
-    await migrate(readConfig({ DATABASE_URL: database }), []);
+    await migrate(readConfig({ DATABASE_URL: database }), modelOf([]));
     standby = await primary.standby();
     // The standby is named first, so that being up is not enough.
     instance = await startInstance('postgresql', {

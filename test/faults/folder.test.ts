@@ -14,8 +14,9 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { readConfig } from '../../engine/config.ts';
-import { type Database, openDatabase } from '../../engine/database/index.ts';
+import { readConfig } from '../../app/config.ts';
+import type { Database } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import {
   assertRefused,
@@ -33,8 +34,8 @@ const opener: Options = {
   program: [
     '--input-type=module',
     '-e',
-    `import { readConfig } from ${JSON.stringify(import.meta.resolve('../../engine/config.ts'))};
-     import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/index.ts'))};
+    `import { readConfig } from ${JSON.stringify(import.meta.resolve('../../app/config.ts'))};
+     import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/open.ts'))};
      await openDatabase(readConfig(), []);
      console.log('open');
      setInterval(() => {}, 1000);`,
@@ -47,8 +48,8 @@ const losing: Options = {
     '-e',
     `import { cpSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
      import { setTimeout as pause } from 'node:timers/promises';
-     import { readConfig } from ${JSON.stringify(import.meta.resolve('../../engine/config.ts'))};
-     import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/index.ts'))};
+     import { readConfig } from ${JSON.stringify(import.meta.resolve('../../app/config.ts'))};
+     import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/open.ts'))};
      const { FOLDER, COMPLETE } = process.env;
      const pgdata = FOLDER + '/pgdata';
      const remove = () => rmSync(pgdata, { recursive: true });

@@ -5,7 +5,7 @@ import { chownSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { table } from '../../engine/cli/context.ts';
+import { table } from '../../engine/modules/command-line.ts';
 import { type Disk, mountDisk } from '../support/disk.ts';
 import { type Fault, type Outcome, runFault, type World } from '../support/faults.ts';
 import { type Driver, drivers } from '../support/instance.ts';

@@ -1,8 +1,10 @@
 // Lists are quick after many records came at once, though their statements were prepared on empty tables.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { readConfig } from '../../engine/config.ts';
-import { migrate } from '../../engine/schema/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { modelOf } from '../../app/instance.ts';
+import { migrate } from '../../engine/schema/schema.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
@@ -22,7 +24,7 @@ for (const driver of drivers) {
         // Without anybody else who analyzes tables.
         server = await startPostgres({ autovacuum: 'off' });
         environment.DATABASE_URL = (await makeDatabase(server.url)).url;
-        await migrate(readConfig(environment), []);
+        await migrate(readConfig(environment), modelOf([]));
       }
       instance = await startInstance(driver, { environment });
       acme = await instance.organization('acme');

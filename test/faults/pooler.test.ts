@@ -1,9 +1,11 @@
 // PgBouncer in transaction mode between the service and PostgreSQL: found out, and everything works through it.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import { migrate } from '../../engine/schema/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { modelOf } from '../../app/instance.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { migrate } from '../../engine/schema/schema.ts';
 import { type Instance, type Organization, postgresServer, startInstance } from '../support/instance.ts';
 import { noPooler, type Pooler, startPooler } from '../support/pooler.ts';
 import { connected, makeDatabase } from '../support/postgres.ts';
@@ -39,7 +41,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
 
     test('nodes that start together apply each migration once', async () => {
       const config = readConfig(environment);
-      const applied = await Promise.all([1, 2, 3].map(() => migrate(config, [])));
+      const applied = await Promise.all([1, 2, 3].map(() => migrate(config, modelOf([]))));
       assert.equal(applied.filter((names) => names.length > 0).length, 1, JSON.stringify(applied));
       await connected(direct.url, async (client) => {
         const { rows } = await client.query(

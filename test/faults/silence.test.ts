@@ -4,9 +4,9 @@ import { createServer, type Server as TcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Pool } from 'pg';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import { type Platform, transaction } from '../../engine/platform/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { type Tables, transaction } from '../../engine/tables/handle.ts';
 import type { Answer } from '../support/instance.ts';
 import { connected, freePort, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
@@ -99,7 +99,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
     const database = await openDatabase(readConfig(environment), []);
     const pool = (await database.orm.em.getConnection().getNativeClient()) as Pool;
     // Before its last statement, as it waits for it, and with the rollback of one that has failed.
-    const losses: readonly ((tables: Platform) => Promise<unknown>)[] = [
+    const losses: readonly ((tables: Tables) => Promise<unknown>)[] = [
       async (tables) => {
         const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tables);
         await connected(server.url, (client) =>

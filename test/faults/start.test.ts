@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { readConfig, settings } from '../../engine/config.ts';
+import { readConfig, variables } from '../../app/config.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import { freePort } from '../support/postgres.ts';
 import {
@@ -269,7 +269,10 @@ describe('refused starts', { concurrency: 2 }, () => {
       ),
       ({ name, value }) => [['serve', '--json'], { PORT: '0', DATA_DIR: folder, [name]: value }],
       (outcome, { name }) => {
-        assertRefused(outcome, `${name} must be ${settings[name as keyof typeof settings].expected}`);
+        assertRefused(
+          outcome,
+          `${name} must be ${Object.values(variables).find((variable) => variable.name === name)?.expected}`,
+        );
         assert.ok(!existsSync(folder));
       },
     );

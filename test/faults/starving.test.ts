@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { namesPerConnection } from '../../engine/database/named.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
-import { connected, until } from '../support/process.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 import { replacingRun } from '../support/statements.ts';
 

@@ -7,7 +7,7 @@ import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { readConfig } from '../../engine/config.ts';
+import { readConfig } from '../../app/config.ts';
 import { type Balancer, startBalancer } from '../support/balancer.ts';
 import { send, temporaryFolder } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';

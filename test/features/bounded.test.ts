@@ -2,7 +2,7 @@
 // its own limit, never stands still for longer than a tenth of a second and never fails.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { publicUrl } from '../support/channels.ts';
 import { type HostileBody, hostileBodies } from '../support/hostile/bodies.ts';
 import { type Client, type Got, startClient } from '../support/hostile/client.ts';
@@ -172,7 +172,7 @@ for (const driver of drivers) {
     }
 
     test('what was stored is processed, or refused once: nothing of it fails again and again', async () => {
-      const rows = await platform(instance.database).selectFrom('crm_inbox').select(['error']).execute();
+      const rows = await tablesOf(instance.database).selectFrom('crm_inbox').select(['error']).execute();
       assert.ok(rows.length > 0);
       assert.deepEqual(
         rows.filter(({ error }) => error.startsWith('failed')),

@@ -1,8 +1,8 @@
 // Create, read, replace, delete: what each operation answers and what a record is afterwards, field by field.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { ResourceDefinition } from '../../engine/definition/index.ts';
-import type { Field } from '../../engine/fields/index.ts';
+import type { ResourceDefinition } from '../../engine/definition/definition.ts';
+import type { Field } from '../../engine/fields/field.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   dataOf,

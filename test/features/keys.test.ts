@@ -3,14 +3,9 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
-import {
-  changeProfile,
-  createProfile,
-  type Grant,
-  platform,
-  revokeKey,
-  transaction,
-} from '../../engine/platform/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { revokeKey } from '../../plugins/api-keys/keys.ts';
+import { changeProfile, createProfile, type Grant } from '../../plugins/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   command,
@@ -184,7 +179,7 @@ onBothDrivers('API keys', (instance) => {
       await becomes(key, 200, 401, async () => {
         // Sooner than anybody could ask, and later than what is remembered of the key is asked for again.
         const expiresAt = new Date(Date.now() + 1500);
-        await platform(instance().database)
+        await tablesOf(instance().database)
           .updateTable('crm_api_keys')
           .set({ expires_at: expiresAt })
           .where('id', '=', id)
@@ -210,7 +205,7 @@ onBothDrivers('API keys', (instance) => {
       const { key, id } = await keyOfProfile(grant(['read']));
       const { profile } = await keyOfProfile(grant(['list']));
       await becomes(key, 403, 200, () =>
-        platform(instance().database)
+        tablesOf(instance().database)
           .updateTable('crm_api_keys')
           .set({ profile_id: profile })
           .where('id', '=', id)

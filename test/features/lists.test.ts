@@ -1,9 +1,10 @@
 // Lists: pages, orders and filters, over every field of every resource.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { ResourceDefinition } from '../../engine/definition/index.ts';
-import type { Field } from '../../engine/fields/index.ts';
-import { deepPage, maxFilterValues } from '../../engine/query/index.ts';
+import type { ResourceDefinition } from '../../engine/definition/definition.ts';
+import type { Field } from '../../engine/fields/field.ts';
+import { maxFilterValues } from '../../engine/query/filters.ts';
+import { deepPage } from '../../engine/query/page.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { compareValues, dataOf, type ExactRecord, numberText, objectText, walk } from '../support/reading.ts';
 import { definitions, isStored, kindOf, make, pathOf, writable } from '../support/records.ts';

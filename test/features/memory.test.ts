@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
-import { admission, type Bounds } from '../../engine/database/index.ts';
-import { errorHandling } from '../../plugins/errors.ts';
-import { memory } from '../../plugins/memory.ts';
+import { admission, type Bounds } from '../../engine/database/admission.ts';
+import { errorHandling } from '../../engine/http/error-handling.ts';
+import { memory } from '../../engine/http/memory.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { readConfig } from '../../engine/config.ts';
-import { checkSources, readSources } from '../../engine/definition/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { readSources } from '../../engine/definition/sources.ts';
 
 const root = join(import.meta.dirname, '../..');
 const files = ['engine', 'plugins'].flatMap((folder) =>

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { FieldType } from '../../engine/fields/index.ts';
+import type { FieldType } from '../../engine/fields/type.ts';
 import {
   computed,
   everyType,
@@ -65,7 +65,7 @@ onBothDrivers(
       const replaced = await send(`PUT ${path}`, read.text);
       assert.equal(replaced.status, 200, replaced.text);
       assert.equal(replaced.text, read.text, 'a record put back as it was read stays as it is');
-      const schema = instance().resources.find(({ name }) => name === 'loose')?.openApi.schemas.Loose;
+      const schema = instance().resources.find(({ name }) => name === 'loose')?.openApi.schemas?.Loose;
       assert.ok(ajv.validate(schema ?? false, read.json), ajv.errorsText());
       return exactRecord(read.text);
     }

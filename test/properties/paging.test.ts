@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
-import type { Resource } from '../../engine/compile/index.ts';
-import type { ResourceDefinition } from '../../engine/definition/index.ts';
-import type { Field } from '../../engine/fields/index.ts';
-import { pageSize } from '../../engine/query/index.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
+import type { ResourceDefinition } from '../../engine/definition/definition.ts';
+import type { Field } from '../../engine/fields/field.ts';
+import { pageSize } from '../../engine/query/page.ts';
 import { everyType, valuesOf } from '../support/every-type.ts';
 import { type Instance, onBothDrivers, sourcesWith } from '../support/instance.ts';
 import {

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
-import type { Resource } from '../../engine/compile/index.ts';
-import { checkSources } from '../../engine/definition/index.ts';
-import type { Field } from '../../engine/fields/index.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import type { Field } from '../../engine/fields/field.ts';
 import { bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, onBothDrivers, sourcesWith } from '../support/instance.ts';

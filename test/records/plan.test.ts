@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compile, type Resource } from '../../engine/compile/index.ts';
-import { checkSources } from '../../engine/definition/index.ts';
+import { compile, type Resource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
 import { HttpError } from '../../engine/errors.ts';
-import type { Query } from '../../engine/query/index.ts';
-import type { Body, OperationRequest } from '../../engine/records/index.ts';
+import type { Query } from '../../engine/query/part.ts';
+import type { Body } from '../../engine/records/body.ts';
+import type { OperationRequest } from '../../engine/records/operation.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/instance.ts';
 

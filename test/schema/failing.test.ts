@@ -1,14 +1,18 @@
 // A migration that fails: nothing of the run is applied, and nothing of it is kept: no lock, no connection.
+
 import assert from 'node:assert/strict';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { loadResources } from '../../engine/app.ts';
-import { readConfig } from '../../engine/config.ts';
-import { type Database, openDatabase } from '../../engine/database/index.ts';
-import { applyPending, model } from '../../engine/schema/index.ts';
+import { loadResources } from '../../app/build.ts';
+import { readConfig } from '../../app/config.ts';
+import { entitiesFor } from '../../app/instance.ts';
+import type { Database } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { applyPending } from '../../engine/schema/schema.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
-import { connected, emptyStorage, project, type Storage } from '../support/process.ts';
+import { connected } from '../support/postgres.ts';
+import { emptyStorage, project, type Storage } from '../support/process.ts';
 
 const broken = `import { Migration } from '@mikro-orm/migrations';
 export class Migration29990101000000_broken extends Migration {
@@ -36,7 +40,7 @@ for (const driver of drivers) {
         DATABASE_POOL: '2',
         DATABASE_CONNECT_TIMEOUT_MS: '3000',
       });
-      database = await openDatabase(config, model(await loadResources(config)));
+      database = await openDatabase(config, entitiesFor(await loadResources(config)));
     });
     after(async () => {
       await database?.close();

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict';
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { loadResources } from '../../engine/app.ts';
-import { readConfig } from '../../engine/config.ts';
+import { loadResources } from '../../app/build.ts';
+import { readConfig } from '../../app/config.ts';
+import { modelOf } from '../../app/instance.ts';
+import { modules } from '../../app/modules.ts';
 import { UserError } from '../../engine/errors.ts';
-import { createMigration } from '../../engine/schema/index.ts';
-import { partnerNeeds } from '../../webhooks/needs.ts';
+import { createMigration } from '../../engine/schema/schema.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { crm, crmJson, emptyStorage, project, type Storage, serve } from '../support/process.ts';
 
@@ -125,7 +126,8 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
 describe('statements of a migration', () => {
   const create = async (own: Copy, allowDataLoss: boolean) => {
     const config = readConfig(own.environment);
-    return (await createMigration(config, await loadResources(config), 'x', allowDataLoss)).statements;
+    return (await createMigration(config, modelOf(await loadResources(config)), 'x', allowDataLoss))
+      .statements;
   };
   const changes: readonly [
     name: string,
@@ -213,7 +215,7 @@ describe('statements of a migration', () => {
   }
 });
 
-for (const { file } of partnerNeeds) {
+for (const { file } of modules.flatMap(({ needs = [] }) => needs)) {
   test(`${file} is a file of the project`, () => {
     assert.match(readFileSync(join(project, file.split(' ')[0] ?? ''), 'utf8'), /Needs\b/);
   });

@@ -1,7 +1,8 @@
 // The forms of the setup screens: who may send them, and from where.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { platform, profileId } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { profileId } from '../../plugins/profiles/profiles.ts';
 import { administratorOf, formsOf, optionOf, signIn, type Visitor, visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { delivered, integrate } from '../support/partners.ts';
@@ -192,7 +193,7 @@ describe('forms of the setup screens', () => {
     test('what is another organization’s cannot be touched by its id', async () => {
       const { browser } = await screens.administrator();
       const beta = await instance.organization(fresh('beta'));
-      const profile = await profileId(platform(instance.database), beta.id, 'administrator');
+      const profile = await profileId(tablesOf(instance.database), beta.id, 'administrator');
       const own = await optionOf(browser, '/setup/o/acme/keys', 'read-only');
       const key = (await beta.makeKey()).id;
       const { id: bot } = await integrate(instance, beta, 'telegram');

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { commandLine, disableUser, findUserBy, platform, transaction } from '../../engine/platform/index.ts';
+import { commandLine } from '../../engine/effects/actor.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { disableUser, findUserBy } from '../../plugins/identity/operator-users.ts';
 import {
   administratorOf,
   optionOf,
@@ -151,7 +153,7 @@ onBothDrivers(
       const mails = mailsTo(person.email);
       assert.equal(mails.length, 3);
       const [late = '', ...links] = mails.map(first).map(({ path }) => path.split('/').at(-1));
-      const resets = platform(instance().database).updateTable('crm_resets');
+      const resets = tablesOf(instance().database).updateTable('crm_resets');
       await resets
         .set({ expires_at: new Date(Date.now() - 1000) })
         .where('public_id', '=', late)

@@ -1,7 +1,7 @@
 // Mistakes on the setup screens: each gets a clear message on its page, and nothing is half done.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import {
   administratorOf,
   optionOf,
@@ -75,7 +75,7 @@ describe('mistakes on the setup screens', () => {
     assert.equal(answer.status, 303);
   };
   const expire = ({ email }: { email: string }) =>
-    platform(instance.database)
+    tablesOf(instance.database)
       .updateTable('crm_invites')
       .set({ expires_at: new Date(Date.now() - 1000) })
       .where('email', '=', email)
@@ -83,7 +83,7 @@ describe('mistakes on the setup screens', () => {
   const idOfInvite = async (change: (invite: { path: string; code: string }) => unknown) => {
     const invite = await screens.invitation();
     await change(invite);
-    const rows = platform(instance.database).selectFrom('crm_invites').select('id');
+    const rows = tablesOf(instance.database).selectFrom('crm_invites').select('id');
     return String((await rows.where('email', '=', invite.email).executeTakeFirstOrThrow()).id);
   };
   const alone = async (
@@ -98,7 +98,7 @@ describe('mistakes on the setup screens', () => {
   const usedProfile = async (use: (name: string, id: string) => Promise<unknown>) => {
     const id = await screens.newProfile();
     const name = (
-      await platform(instance.database)
+      await tablesOf(instance.database)
         .selectFrom('crm_profiles')
         .select('name')
         .where('id', '=', id)
@@ -144,7 +144,7 @@ describe('mistakes on the setup screens', () => {
     'invitation: taken back': [
       () =>
         accept(({ email }) =>
-          platform(instance.database).deleteFrom('crm_invites').where('email', '=', email).execute(),
+          tablesOf(instance.database).deleteFrom('crm_invites').where('email', '=', email).execute(),
         ),
       unusable,
     ],

@@ -1,7 +1,7 @@
 // Things done again or at once on the setup screens: guesses, double clicks, two tabs, two administrators.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import {
   administratorOf,
   optionOf,
@@ -97,7 +97,7 @@ describe('again and at once on the setup screens', () => {
     const remove = (by: Visitor, id: string) =>
       by.submit(`/setup/o/${org.slug}/members`, `/setup/o/${org.slug}/members/remove`, { id });
     await Promise.all([remove(one, second.id), remove(two, org.user)]);
-    const rows = platform(instance.database).selectFrom('crm_memberships').select('user_id');
+    const rows = tablesOf(instance.database).selectFrom('crm_memberships').select('user_id');
     assert.equal((await rows.where('organization_id', '=', org.id).execute()).length, 1);
   });
 

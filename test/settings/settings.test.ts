@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import { readConfig } from '../../engine/config.ts';
-import { YamlError } from '../../engine/yaml/index.ts';
-import { defaults, parseSettings, readSettings, type Settings } from '../../webhooks/settings/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { YamlError } from '../../engine/yaml/load.ts';
+import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
+import { defaults, type Settings } from '../../webhooks/settings/settings.ts';
 import { type SettingsFile, settingsFile } from '../support/partners.ts';
 import {
   migratedStorage,

@@ -1,7 +1,7 @@
 // Generators for property tests (fast-check). JSON is made as text, so that it holds numbers that JavaScript cannot.
 import fc, { type Arbitrary } from 'fast-check';
-import type { Resource } from '../../engine/compile/index.ts';
-import type { Field } from '../../engine/fields/index.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
+import type { Field } from '../../engine/fields/field.ts';
 import { valuesOf, wrongValues } from './every-type.ts';
 import { objectText } from './reading.ts';
 

@@ -7,7 +7,7 @@ interface Command {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-const commandLine = new URL('../../engine/cli/index.ts', import.meta.url);
+const commandLine = new URL('../../app/main.ts', import.meta.url);
 const inherited = { ...process.env };
 const write = process.stdout.write.bind(process.stdout);
 const exited = Symbol('exited');

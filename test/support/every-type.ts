@@ -1,5 +1,6 @@
-import { type FieldType, fieldTypes } from '../../engine/fields/index.ts';
-import type { Source } from '../../engine/yaml/index.ts';
+import { fieldTypes } from '../../engine/fields/field-types.ts';
+import type { FieldType } from '../../engine/fields/type.ts';
+import type { Source } from '../../engine/yaml/load.ts';
 
 /** Every registered field type with its name. */
 export const types: readonly (readonly [name: string, type: FieldType])[] =

@@ -3,25 +3,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { build } from '../../engine/app.ts';
-import { compile, type Resource } from '../../engine/compile/index.ts';
-import { type Config, readConfig } from '../../engine/config.ts';
-import { type Database, openDatabase } from '../../engine/database/index.ts';
-import { checkSources, readSources } from '../../engine/definition/index.ts';
-import { effects } from '../../engine/effects/index.ts';
-import {
-  commandLine,
-  createKey,
-  createOrganization,
-  createProfile,
-  createUser,
-  type Grant,
-  profileId,
-  transaction,
-} from '../../engine/platform/index.ts';
-import { apiPrefix } from '../../engine/routes/openapi.ts';
-import { model } from '../../engine/schema/index.ts';
-import type { Source } from '../../engine/yaml/index.ts';
+import { build } from '../../app/build.ts';
+import { type Config, readConfig } from '../../app/config.ts';
+import { entitiesFor } from '../../app/instance.ts';
+import { compile, type Resource } from '../../engine/compile/compile.ts';
+import type { Database } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { readSources } from '../../engine/definition/sources.ts';
+import { commandLine } from '../../engine/effects/actor.ts';
+import { effects } from '../../engine/effects/effects.ts';
+import { apiPrefix } from '../../engine/http/openapi.ts';
+import { transaction } from '../../engine/tables/handle.ts';
+import type { Source } from '../../engine/yaml/load.ts';
+import { createKey } from '../../plugins/api-keys/keys.ts';
+import { createUser } from '../../plugins/identity/users.ts';
+import { createOrganization } from '../../plugins/organizations/organizations.ts';
+import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 import { type Content, copyFolder } from './templates.ts';
 
@@ -114,7 +113,7 @@ export async function startInstance(
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {
-      const empty = await openDatabase(readConfig(place), model(resources));
+      const empty = await openDatabase(readConfig(place), entitiesFor(resources));
       await empty.orm.schema.create();
       await empty.close();
     },
@@ -122,8 +121,8 @@ export async function startInstance(
   const made = driver === 'postgresql' ? await makeDatabase(await postgresServer(), tables) : undefined;
   if (driver === 'embedded') await copyFolder(tables, join(folder.path, 'data'));
   const config = readConfig({ ...(made && { DATABASE_URL: made.url }), ...environment });
-  const database = await openDatabase(config, model(resources));
-  const app = await build(config, resources, database);
+  const database = await openDatabase(config, entitiesFor(resources));
+  const app = await build({ config, resources, database, secrets: instanceSecrets(config) });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
     driver,

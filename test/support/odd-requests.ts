@@ -1,7 +1,7 @@
 // Requests as careless and hostile clients send them, over real sockets: the fetch of Node would mend many.
 import { Agent, request as httpRequest } from 'node:http';
 import fc, { type Arbitrary } from 'fast-check';
-import type { Resource } from '../../engine/compile/index.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
 import { bodyText, edgyInteger, type KnownIds, oddJson } from './arbitraries.ts';
 import type { Answer } from './instance.ts';
 

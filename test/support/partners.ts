@@ -1,12 +1,15 @@
 // Partners: settings files of a test's own, and signatures as the providers make them, independent of the service's.
+
 import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sql } from 'kysely';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import { platform, sealing } from '../../engine/platform/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/secrets/sealing.ts';
 import { addIntegration } from '../../webhooks/inbox/integrations.ts';
 import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
 import { command, fresh } from './people.ts';
@@ -103,7 +106,7 @@ export async function integrate<Owner extends { readonly id: string } = Organiza
   const token = fresh(`${provider}-token`);
   const given = { organization: organization.id, provider, name: provider, secret, token };
   const by = command({ config });
-  const added = await addIntegration(platform(database), by, sealing(config), given);
+  const added = await addIntegration(tablesOf(database), by, sealing(instanceSecrets(config)), given);
   return { ...added, secret, token, organization };
 }
 
@@ -131,7 +134,7 @@ export async function delivered(
   integration: string,
   { event = fresh('event'), payload = '{}', status = 'done', error = '' } = {},
 ): Promise<string> {
-  const row = await platform(database)
+  const row = await tablesOf(database)
     .insertInto('crm_inbox')
     .values({
       organization_id: organization,
@@ -156,7 +159,7 @@ export async function unmatchedPayment(
   organization: string,
   { event = fresh('event'), customer = 'acme', payload = '{}' } = {},
 ): Promise<void> {
-  await platform(database)
+  await tablesOf(database)
     .insertInto('crm_payment_events')
     .values({ organization_id: organization, customer, event_id: event, answer: null, payload })
     .execute();
@@ -174,7 +177,7 @@ export function deliver(
 
 /** How many items of an integration's inbox have each status. */
 export async function inboxOf({ database }: Instance, { id }: Pick<Added, 'id'>) {
-  return platform(database)
+  return tablesOf(database)
     .selectFrom('crm_inbox')
     .selectAll()
     .where('integration_id', '=', id)
@@ -203,6 +206,6 @@ export async function record(
 export async function dumped({ database }: Pick<Instance, 'database'>, table: string): Promise<string> {
   const { rows } = await sql<{
     line: string;
-  }>`select t::text as line from ${sql.table(table)} t order by 1`.execute(platform(database));
+  }>`select t::text as line from ${sql.table(table)} t order by 1`.execute(tablesOf(database));
   return rows.map(({ line }) => line).join('\n');
 }

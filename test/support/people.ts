@@ -1,24 +1,19 @@
 // People: how they come to be, how they log in, and requests that fetch would mend before sending them.
+
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { decodeJwt } from 'jose';
 import { sql } from 'kysely';
-import { build } from '../../engine/app.ts';
-import type { Config } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import {
-  type Actor,
-  addExisting,
-  commandLine,
-  createProfile,
-  createUser,
-  type Grant,
-  platform,
-  profileId,
-  transaction,
-} from '../../engine/platform/index.ts';
-import { model } from '../../engine/schema/index.ts';
+import { build } from '../../app/build.ts';
+import type { Config } from '../../app/config.ts';
+import { entitiesFor } from '../../app/instance.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { type Actor, commandLine } from '../../engine/effects/actor.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { addExisting, createUser } from '../../plugins/identity/users.ts';
+import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { type Answer, type Call, type Instance, send } from './instance.ts';
 
 /** What tests do themselves is done by the command line. */
@@ -78,7 +73,7 @@ async function outsider(
 ): Promise<Person> {
   const organization = await instance.organization(fresh('left'));
   const person = await makePerson(instance, [{ organization }], { email, password, verified });
-  await platform(instance.database).deleteFrom('crm_memberships').where('user_id', '=', person.id).execute();
+  await tablesOf(instance.database).deleteFrom('crm_memberships').where('user_id', '=', person.id).execute();
   return person;
 }
 
@@ -110,7 +105,7 @@ export async function logIn(
   const cookie = cookieOf(answer);
   const token = String(answer.json.access_token);
   const { jti = '' } = decodeJwt(token);
-  const row = await platform(instance.database)
+  const row = await tablesOf(instance.database)
     .selectFrom('crm_sessions')
     .select('id')
     .where('jti', '=', jti)
@@ -152,8 +147,14 @@ export async function secondNode(
   { config, resources, database, driver }: Instance,
   changes: Partial<Config> = {},
 ): Promise<Node> {
-  const own = driver === 'postgresql' ? await openDatabase(config, model(resources)) : undefined;
-  const app = await build({ ...config, ...changes }, resources, own ?? database);
+  const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
+  const changed = { ...config, ...changes };
+  const app = await build({
+    config: changed,
+    resources,
+    database: own ?? database,
+    secrets: instanceSecrets(changed),
+  });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
     url,
@@ -215,7 +216,7 @@ export const told = ({ status, headers, text }: Answer) => ({
 
 /** Every row of every table, as text; without when things were last used, which is written now and then. */
 export async function dump({ database }: Instance): Promise<string> {
-  const tables = platform(database);
+  const tables = tablesOf(database);
   const { rows } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables where table_schema = current_schema()
   `.execute(tables);
@@ -234,7 +235,7 @@ export async function dump({ database }: Instance): Promise<string> {
 
 /** The activity of an organization, oldest first; ids as text. */
 export async function activityOf({ database }: Instance, organization: string) {
-  const rows = await platform(database)
+  const rows = await tablesOf(database)
     .selectFrom('crm_activity')
     .selectAll()
     .where('organization_id', '=', organization)

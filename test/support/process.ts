@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase, type Rows } from '../../engine/database/index.ts';
+import { readConfig } from '../../app/config.ts';
+import type { Rows } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase } from './postgres.ts';
 import { type Content, copyFolder } from './templates.ts';
@@ -18,7 +19,7 @@ export type Environment = Readonly<Record<string, string>>;
 /** The project's folder. */
 export const project = fileURLToPath(new URL('../..', import.meta.url));
 /** What Node is given to run the command line, as the npm scripts do. */
-const commandLine = [join(project, 'engine/cli/index.ts')];
+const commandLine = [join(project, 'app/main.ts')];
 /** No command takes this long, so one that does hangs. */
 const limitMs = 60_000;
 
@@ -292,8 +293,8 @@ export const rows = (environment: Environment, text: string): Promise<Rows> =>
  */
 export async function rowsApart(environment: Environment, text: string): Promise<Rows> {
   const program = `
-    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../engine/config.ts'))};
-    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/index.ts'))};
+    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../app/config.ts'))};
+    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/open.ts'))};
     const database = await openDatabase(readConfig(), []);
     console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
     await database.close();

@@ -1,8 +1,9 @@
 // Records and requests made from the definitions, so that a test covers every field and resource that there is.
 import assert from 'node:assert/strict';
-import { checkSources, type ResourceDefinition } from '../../engine/definition/index.ts';
-import type { Field } from '../../engine/fields/index.ts';
-import { apiPrefix } from '../../engine/routes/openapi.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import type { ResourceDefinition } from '../../engine/definition/definition.ts';
+import type { Field } from '../../engine/fields/field.ts';
+import { apiPrefix } from '../../engine/http/openapi.ts';
 import { type Answer, type Instance, type Organization, sourcesWith } from './instance.ts';
 import { type ExactRecord, exactRecord, numberText, objectText } from './reading.ts';
 

@@ -1,5 +1,6 @@
 // The setup screens of an organization `acme`: its pages, and every form on them with fields that do something.
-import { platform, profileId } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { profileId } from '../../plugins/profiles/profiles.ts';
 import { administratorOf, optionOf, shownIn, signIn, type Visitor } from './forms.ts';
 import type { Instance, Organization } from './instance.ts';
 import { delivered, integrate } from './partners.ts';
@@ -64,7 +65,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   const newProfile = async () => {
     const name = fresh('profile');
     await admin.submit(profiles, `${profiles}/create`, { name });
-    return profileId(platform(instance.database), acme.id, name);
+    return profileId(tablesOf(instance.database), acme.id, name);
   };
   const newDelivery = async () => {
     const { id: integration } = await integrate(instance, acme, 'telegram');
@@ -72,7 +73,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
   const newIntegration = async () => ({ id: (await newDelivery()).integration });
   const settled = () => {
-    const waiting = platform(instance.database).selectFrom('crm_inbox').select('id');
+    const waiting = tablesOf(instance.database).selectFrom('crm_inbox').select('id');
     return until(
       async () => (await waiting.where('status', '=', 'waiting').execute()).length === 0,
       'process what waits',
@@ -80,7 +81,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
   const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;
   const lastInvite = async () => {
-    const rows = platform(instance.database).selectFrom('crm_invites').select('id');
+    const rows = tablesOf(instance.database).selectFrom('crm_invites').select('id');
     return String((await rows.orderBy('id', 'desc').executeTakeFirst())?.id);
   };
   const fields: Readonly<Record<FormName, (own: Person) => Promise<Record<string, string>>>> = {

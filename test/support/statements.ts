@@ -1,5 +1,5 @@
 // Watches what reaches the database, without a change of the engine.
-import type { Database, Runnable } from '../../engine/database/index.ts';
+import type { Database, Runnable } from '../../engine/database/database.ts';
 
 /** Statements for records that a request makes, in their order. */
 export async function recordStatements(

@@ -1,6 +1,6 @@
 // Steps that people take on the setup screens, for tests in a browser.
 import type { Page } from 'playwright-core';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import type { World } from './browser.ts';
 import { logIn } from './chromium.ts';
 import type { Organization } from './instance.ts';
@@ -40,7 +40,7 @@ export function steps(world: () => World) {
     const { instance } = world();
     await go(page, acme, 'integrations');
     await addIntegration(page, text.slice(0, 200));
-    const rows = platform(instance.database).selectFrom('crm_integrations').select('id');
+    const rows = tablesOf(instance.database).selectFrom('crm_integrations').select('id');
     const { id } = await rows.where('organization_id', '=', acme.id).executeTakeFirstOrThrow();
     for (const status of ['done', 'waiting', 'dead']) {
       const item = { event: `${status} ${text}`, payload: JSON.stringify({ text }), status };

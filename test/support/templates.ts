@@ -14,8 +14,8 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type pg from 'pg';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 
 /** What a template holds: a name for its content, and how to fill a new database with it. */
 export interface Content {

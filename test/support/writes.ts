@@ -1,6 +1,6 @@
 // The same body as POST and as PUT: whatever is refused or served must be so in both.
 import assert from 'node:assert/strict';
-import type { ResourceDefinition } from '../../engine/definition/index.ts';
+import type { ResourceDefinition } from '../../engine/definition/definition.ts';
 import type { Answer, Call, Instance } from './instance.ts';
 import { rowHashes } from './reading.ts';
 import { type Pair, pathOf } from './records.ts';

@@ -1,7 +1,7 @@
 // Messaging send (contract section 4.3): who may, what a message needs, what the sender gets, and its failures.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -67,7 +67,7 @@ onBothDrivers(
     const post = (body: unknown, key = token, on: Pick<Node, 'call'> = instance()) =>
       on.call(request, { key, body });
     const messages = () =>
-      platform(instance().database)
+      tablesOf(instance().database)
         .selectFrom('crm_messages')
         .selectAll()
         .where('organization_id', '=', clinic.id)

@@ -1,7 +1,10 @@
 // Channel webhooks (contract section 4.5): proved on the raw bytes, stored once per event, answered, processed after.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { platform, sealing } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/secrets/sealing.ts';
 import { openIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
 import {
   leadgenBody,
@@ -60,7 +63,7 @@ onBothDrivers(
     const stored = async ({ provider, eventId }: Sends, id: string) =>
       (await inboxOf(instance(), of(provider))).filter(({ event_id }) => event_id === eventId(id));
     const received = async (provider: string) =>
-      platform(instance().database)
+      tablesOf(instance().database)
         .selectFrom('crm_received_messages')
         .selectAll()
         .where('integration_id', '=', of(provider).id)
@@ -252,7 +255,7 @@ onBothDrivers(
           const status = async () => (await post(sends, raw, headers(one, raw), one.path)).status;
           const turn = (on: boolean) =>
             switchIntegration(
-              platform(instance().database),
+              tablesOf(instance().database),
               command(instance()),
               organization.id,
               one.id,
@@ -280,14 +283,14 @@ onBothDrivers(
       const text = await dump(instance());
       for (const { secret, token, verifyToken, id } of Object.values(added)) {
         for (const hidden of [secret, token, verifyToken]) assert.ok(!text.includes(hidden), hidden);
-        const sealed = sealing(instance().config);
-        const opened = await openIntegration(platform(instance().database), sealed, {
+        const sealed = sealing(instanceSecrets(instance().config));
+        const opened = await openIntegration(tablesOf(instance().database), sealed, {
           organization: organization.id,
           id,
         });
         assert.deepEqual([opened?.secret, opened?.token], [secret, token]);
         assert.equal(
-          await openIntegration(platform(instance().database), sealed, { organization: other.id, id }),
+          await openIntegration(tablesOf(instance().database), sealed, { organization: other.id, id }),
           undefined,
         );
       }
@@ -313,7 +316,7 @@ onBothDrivers(
       for (const [order, expected] of orders) {
         test(`${order.join(', ')} → ${expected}`, async () => {
           const id = `wamid.${freshId()}`;
-          const tables = platform(instance().database);
+          const tables = tablesOf(instance().database);
           for (const { id: organization_id } of [organization, other]) {
             const sent = {
               recipient: '1',

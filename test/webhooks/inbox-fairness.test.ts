@@ -1,8 +1,11 @@
 // The inbox shares: one organization's flood, slow provider or broken integration is nobody else's problem.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { CompiledQuery, sql } from 'kysely';
-import { type Platform, platform, sealing, transaction } from '../../engine/platform/index.ts';
+import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/secrets/sealing.ts';
 import { byIndexes, claim, claimStatement } from '../../webhooks/inbox/claim.ts';
 import { failureLog } from '../../webhooks/inbox/failures.ts';
 import { changeSecrets, switchIntegration } from '../../webhooks/inbox/integrations.ts';
@@ -74,13 +77,7 @@ describe('failures in the log', () => {
 });
 
 /** Puts so many events into an integration's inbox by one statement. */
-const flood = (
-  tables: Platform,
-  { id, organization }: Added,
-  count: number,
-  status = 'waiting',
-  hours = -1,
-) =>
+const flood = (tables: Tables, { id, organization }: Added, count: number, status = 'waiting', hours = -1) =>
   sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, done_at, next_at)
       select ${organization.id}::bigint, ${id}::bigint, ${fresh('flood')} || '-' || n,
         json_build_object('message', json_build_object('id', ${fresh('m')} || n, 'from', '1'))::text, ${status},
@@ -102,7 +99,7 @@ onBothDrivers(
       busy = await integrate(instance(), acme, 'whatsapp');
       quiet = await integrate(instance(), beta, 'whatsapp');
     });
-    const tables = () => platform(instance().database);
+    const tables = () => tablesOf(instance().database);
     const turn = (of: Added, on: boolean) =>
       switchIntegration(tables(), command(instance()), of.organization.id, of.id, on);
     const waiting = async (of: Added) => {
@@ -308,10 +305,17 @@ onBothDrivers(
       };
       await lead('720000000001');
       assert.equal(token(), `Bearer ${page.token}`);
-      await changeSecrets(tables(), command(instance()), sealing(instance().config), beta.id, page.id, {
-        secret: '',
-        token: 'another-token',
-      });
+      await changeSecrets(
+        tables(),
+        command(instance()),
+        sealing(instanceSecrets(instance().config)),
+        beta.id,
+        page.id,
+        {
+          secret: '',
+          token: 'another-token',
+        },
+      );
       await lead('720000000002');
       assert.equal(token(), 'Bearer another-token');
       await sql`update crm_integrations set token = 'broken' where id = ${page.id}::bigint`.execute(tables());

@@ -1,11 +1,14 @@
 // The inbox: what was acknowledged is processed, whatever fails in between, by one node each time.
+
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { readConfig } from '../../engine/config.ts';
-import { openDatabase } from '../../engine/database/index.ts';
-import { platform, sealing } from '../../engine/platform/index.ts';
-import { channels } from '../../webhooks/channels/index.ts';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/secrets/sealing.ts';
+import { channels } from '../../webhooks/channels/channels.ts';
 import { replay } from '../../webhooks/inbox/inbox.ts';
 import { addIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
 import { backoff } from '../../webhooks/inbox/worker.ts';
@@ -53,7 +56,7 @@ onBothDrivers(
       graph.behave('fine');
       graph.asked.length = 0;
     });
-    const tables = () => platform(instance().database);
+    const tables = () => tablesOf(instance().database);
     const itemOf = async (id: string, of = page) =>
       (await inboxOf(instance(), of)).find(({ event_id }) => event_id === id) ?? assert.fail(`no item ${id}`);
     const becomes = (id: string, status: string, of = page) =>
@@ -333,7 +336,12 @@ for (const driver of drivers) {
         secret,
         token: 'token',
       };
-      ({ path } = await addIntegration(platform(database), command({ config }), sealing(config), given));
+      ({ path } = await addIntegration(
+        tablesOf(database),
+        command({ config }),
+        sealing(instanceSecrets(config)),
+        given,
+      ));
       await database.close();
     });
     after(() => storage.remove());

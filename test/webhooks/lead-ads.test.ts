@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { platform, transaction } from '../../engine/platform/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { replay } from '../../webhooks/inbox/inbox.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -58,7 +58,7 @@ onBothDrivers(
       until(async () => ((await itemOf(leadgen))?.error ?? '') !== '', `fail on ${leadgen}`);
     /** Lets what waits for another attempt be due now. */
     const hurry = () =>
-      sql`update crm_inbox set next_at = now() where error <> ''`.execute(platform(instance().database));
+      sql`update crm_inbox set next_at = now() where error <> ''`.execute(tablesOf(instance().database));
     const asked = (leadgen: string) => graph.asked.filter(({ path }) => path === `/v23.0/${leadgen}`);
     /** The only lead of a leadgen id. */
     const leadOf = async (leadgen: string, of = acme): Promise<Record<string, unknown>> => {
@@ -194,7 +194,7 @@ onBothDrivers(
       }));
       await send(leadgenBody(...good, ...bad), one);
       assert.equal((await inboxOf(instance(), one)).length, 1000);
-      await platform(instance().database).deleteFrom('crm_integrations').where('id', '=', one.id).execute();
+      await tablesOf(instance().database).deleteFrom('crm_integrations').where('id', '=', one.id).execute();
     });
 
     const failures: readonly [Behaviour, RegExp][] = [

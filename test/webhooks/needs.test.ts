@@ -1,8 +1,8 @@
 // What partner endpoints and channels declare to need is all that they need: they work on definitions with nothing else.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Source } from '../../engine/yaml/index.ts';
-import { partnerNeeds } from '../../webhooks/needs.ts';
+import { modules } from '../../app/modules.ts';
+import type { Source } from '../../engine/yaml/load.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, inboxOf, integrate, record, settingsFile } from '../support/partners.ts';
@@ -14,7 +14,10 @@ function smallest(): Source[] {
   const common = ['id', 'organization_id'].map(
     (name) => `  ${name}: { type: int64, read_only: true, set: ${name.replace('_id', '')} }`,
   );
-  const resources = Map.groupBy(partnerNeeds, ({ resource }) => resource);
+  const resources = Map.groupBy(
+    modules.flatMap(({ needs = [] }) => needs),
+    ({ resource }) => resource,
+  );
   const sources = [...resources].map(([resource, needs]) => {
     const fields = new Map<string, string>();
     for (const [name, { types, lookup }] of needs.flatMap((each) => Object.entries(each.fields))) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { integerIn, record, settingsFile } from '../support/partners.ts';
 import { customers, entries, newSecret, organization, variables } from '../support/payments.ts';
@@ -21,7 +21,7 @@ onBothDrivers(
     before(async () => {
       shop = await instance().organization(organization);
     });
-    const tables = () => platform(instance().database);
+    const tables = () => tablesOf(instance().database);
     const headers = { 'x-acme-key': newSecret('acme') };
     /** A lead and how to pay for it. */
     const buyer = async () => {

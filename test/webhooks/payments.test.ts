@@ -2,7 +2,7 @@
 // a payment leads to.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   hmacHex,
@@ -61,7 +61,7 @@ onBothDrivers(
       return integerIn(answer, 'id');
     };
     const events = (event: string) =>
-      platform(instance().database)
+      tablesOf(instance().database)
         .selectFrom('crm_payment_events')
         .selectAll()
         .where('event_id', '=', event)

@@ -1,7 +1,10 @@
 // Secrets at rest: sealed with the first of AUTH_SECRETS, opened by each, renewed when the first changes.
+
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { platform, sealing } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/secrets/sealing.ts';
 import { changeSecrets, openIntegration, renewSecrets } from '../../webhooks/inbox/integrations.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dumped, integrate } from '../support/partners.ts';
@@ -19,8 +22,9 @@ onBothDrivers(
     before(async () => {
       acme = await instance().organization('acme');
     });
-    const tables = () => platform(instance().database);
-    const sealedWith = (...authSecrets: string[]) => sealing({ ...instance().config, authSecrets });
+    const tables = () => tablesOf(instance().database);
+    const sealedWith = (...authSecrets: string[]) =>
+      sealing(instanceSecrets({ ...instance().config, authSecrets }));
     const open = (id: string, ...authSecrets: string[]) =>
       openIntegration(tables(), sealedWith(...authSecrets), { organization: acme.id, id });
 

@@ -1,7 +1,7 @@
 // The simulator as an administrator runs it: what each provider sends is answered and arrives as it should.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { platform } from '../../engine/platform/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { switchIntegration } from '../../webhooks/inbox/integrations.ts';
 import { publicUrl } from '../support/channels.ts';
 import { drivers } from '../support/instance.ts';
@@ -101,7 +101,7 @@ for (const driver of drivers) {
         for (const provider of channels)
           added.set(provider, await integrate(instance, { id: shop }, provider));
         const { id } = await integrate(instance, { id: empty }, 'twilio');
-        await switchIntegration(platform(instance.database), command(instance), empty, id, false);
+        await switchIntegration(tablesOf(instance.database), command(instance), empty, id, false);
       });
     });
     after(() => storage.remove());

@@ -1,7 +1,7 @@
 // Channels: providers whose webhooks the service receives, one file for each; a name in the registry is all a new one needs.
 // May import the rest of webhooks/ and what that may import.
-import type { Platform } from '../../engine/platform/index.ts';
-import type { Webhooks } from '../index.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+import type { Webhooks } from '../endpoint/index.ts';
 
 /** A delivery as it came. */
 export interface Delivery {
@@ -36,9 +36,9 @@ export interface Work {
   /** Milliseconds since the event arrived, by the database's clock. */
   readonly ageMs: number;
   /** Runs work that is all done or not at all. */
-  readonly transaction: <T>(work: (tables: Platform) => Promise<T>) => Promise<T>;
+  readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
   /** Replaces the event's data, so that the next attempt knows how far this one came. */
-  readonly remember: (tables: Platform, data: unknown) => Promise<void>;
+  readonly remember: (tables: Tables, data: unknown) => Promise<void>;
 }
 
 /** A channel: how its deliveries are proved, taken apart and processed. */

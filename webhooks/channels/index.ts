@@ -1,20 +1,18 @@
-import { own } from '../own.ts';
-import type { Channel } from './channel.ts';
-import { instagram, messenger } from './messenger.ts';
-import { metaLeadAds } from './meta-lead-ads.ts';
-import { telegram } from './telegram.ts';
-import { twilio } from './twilio.ts';
-import { whatsapp } from './whatsapp.ts';
+// channels:
+// May import
 
-/** Every channel by the name in its address. */
-export const channels: Readonly<Record<string, Channel>> = {
-  whatsapp,
-  'meta-lead-ads': metaLeadAds,
-  messenger,
-  instagram,
-  telegram,
-  twilio,
-};
-
-/** The channel of a name, own names only. */
-export const channelOf = (name: string): Channel | undefined => own(channels, name);
+export {
+  type Channel,
+  type ChannelEvent,
+  type Delivery,
+  GiveUp,
+  type Integration,
+  TryAgain,
+} from './channel.ts';
+export { channelOf, channels } from './channels.ts';
+export { messenger } from './messenger.ts';
+export { metaSignature } from './meta.ts';
+export { leadAdsNeeds, metaLeadAds } from './meta-lead-ads.ts';
+export { telegram } from './telegram.ts';
+export { twilio, twilioSignature } from './twilio.ts';
+export { whatsapp } from './whatsapp.ts';

@@ -1,4 +1,4 @@
-import { indexable } from '../event-id.ts';
+import { indexable } from '../endpoint/index.ts';
 import { TryAgain, type Work } from './channel.ts';
 
 /** A message that somebody sent to the organization. */

@@ -1,9 +1,8 @@
 import { sql } from 'kysely';
 import type { Needs } from '../../engine/definition/index.ts';
-import type { Platform } from '../../engine/platform/index.ts';
 import { readJson } from '../../engine/records/index.ts';
-import { fetchJson, Unreachable } from '../outbound.ts';
-import { partnerRecords } from '../records.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+import { fetchJson, partnerRecords, Unreachable } from '../endpoint/index.ts';
 import { type Channel, GiveUp, TryAgain, type Work } from './channel.ts';
 import { type Json, list, meta, object, text } from './meta.ts';
 
@@ -73,14 +72,14 @@ export const metaLeadAds: Channel = {
   },
 };
 
-const recordsOf = (tables: Platform, { webhooks, integration, requestId }: Work) =>
+const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Work) =>
   partnerRecords(tables, webhooks.resources, { organization: integration.organization, requestId });
 
-const findLead = (tables: Platform, work: Work, leadgen: string) =>
+const findLead = (tables: Tables, work: Work, leadgen: string) =>
   recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
 
 /** Makes the lead with its ids; nothing where it is there. Two nodes at once make one. */
-async function stub(tables: Platform, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
+async function stub(tables: Tables, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
   const { organization } = work.integration;
   const name = `${organization} ${ids.meta_leadgen_id}`;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);

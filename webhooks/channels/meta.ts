@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { isOneOf } from '../secrets.ts';
+import { isOneOf } from '../endpoint/index.ts';
 import type { Channel, ChannelEvent, Delivery } from './channel.ts';
 
 /** X-Hub-Signature-256 of a body. */

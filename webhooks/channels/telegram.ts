@@ -1,5 +1,5 @@
 import { readJson } from '../../engine/records/index.ts';
-import { isOneOf } from '../secrets.ts';
+import { isOneOf } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { object, text } from './meta.ts';

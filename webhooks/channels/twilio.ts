@@ -1,6 +1,6 @@
 import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
-import { isOneOf } from '../secrets.ts';
+import { isOneOf } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import type { Channel, Delivery } from './channel.ts';
 import { keepMessage } from './messages.ts';

@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, ttlCache } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { platform } from '../../engine/platform/index.ts';
-import { recent } from '../../plugins/recent.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
 
 /** How many events of each organization wait to be processed. */
 export interface Backlog {
@@ -17,10 +16,10 @@ export interface Backlog {
  * each delivery; several nodes together may exceed the bound by what they store within that moment.
  */
 export function backlog(database: Database): Backlog {
-  const waiting = recent(async (organization) => {
+  const waiting = ttlCache(async (organization) => {
     const { rows } = await sql<{ count: string }>`
       select count(*)::text as count from crm_inbox
-      where organization_id = ${organization}::bigint and status = 'waiting'`.execute(platform(database));
+      where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));
     return { count: Number(rows[0]?.count) };
   });
   return {

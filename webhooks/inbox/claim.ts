@@ -1,5 +1,5 @@
 import { type CompiledQuery, sql } from 'kysely';
-import type { Platform } from '../../engine/platform/index.ts';
+import type { Tables } from '../../engine/tables/index.ts';
 
 /** An item that this node may process until its lease ends. */
 export interface Claimed {
@@ -40,7 +40,7 @@ const leaseSeconds = 60;
  * at most `limit` organizations. How many items wait, are done, or belong to disabled integrations is of no
  * consequence: `crm_inbox_due` is (organization_id, integration_id, next_at) of waiting items.
  */
-export function claimStatement(tables: Platform, { limit, without, after }: Wanted): CompiledQuery {
+export function claimStatement(tables: Tables, { limit, without, after }: Wanted): CompiledQuery {
   // The ring starts after the organization that was served last, and wraps once ("lap"). PostgreSQL evaluates a
   // recursive query only as far as its reader asks for rows, so "limit" ends the walk. Limits are in the text: the
   // plan of a statement that could claim any number of rows would read whole tables.
@@ -105,7 +105,7 @@ export function claimStatement(tables: Platform, { limit, without, after }: Want
  * The claim's plan, whatever the planner believes: statistics of a moment when one organization had every item, or
  * when none waited, would have it read the whole table.
  */
-export const byIndexes = (within: Platform) =>
+export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
       from unnest(array['enable_seqscan', 'enable_bitmapscan', 'enable_sort']) name`.execute(within);
 
@@ -114,7 +114,7 @@ export const byIndexes = (within: Platform) =>
  * @param within a transaction of its own
  * @returns them in the order of the ring: the last one's organization is where the next claim goes on
  */
-export async function claim(within: Platform, wanted: Wanted): Promise<Claimed[]> {
+export async function claim(within: Tables, wanted: Wanted): Promise<Claimed[]> {
   await byIndexes(within);
   const { rows } = await within.executeQuery<Record<string, string>>(claimStatement(within, wanted));
   const items = rows.map((row) => ({
@@ -141,28 +141,28 @@ export async function claim(within: Platform, wanted: Wanted): Promise<Claimed[]
   });
 }
 
-const row = (tables: Platform, { organization, id }: Claimed) =>
+const row = (tables: Tables, { organization, id }: Claimed) =>
   tables.updateTable('crm_inbox').where('organization_id', '=', organization).where('id', '=', id);
 
 /** The item as it was claimed: a replay, or another node after the lease, has made it another's. */
-const claimed = (tables: Platform, item: Claimed) =>
+const claimed = (tables: Tables, item: Claimed) =>
   row(tables, item).where('status', '=', 'waiting').where('attempts', '=', item.attempts);
 
 /** Replaces what the item holds. */
-export const remember = async (tables: Platform, item: Claimed, data: unknown): Promise<void> => {
+export const remember = async (tables: Tables, item: Claimed, data: unknown): Promise<void> => {
   await row(tables, item)
     .set({ payload: JSON.stringify(data) })
     .execute();
 };
 
 /** The item is processed. */
-export const finish = async (tables: Platform, item: Claimed): Promise<void> => {
+export const finish = async (tables: Tables, item: Claimed): Promise<void> => {
   await claimed(tables, item).set({ status: 'done', done_at: sql<Date>`now()`, error: '' }).execute();
 };
 
 /** The item failed; tried again after `delayMs`, or given up where that is undefined. */
 export const fail = async (
-  tables: Platform,
+  tables: Tables,
   item: Claimed,
   error: string,
   delayMs: number | undefined,

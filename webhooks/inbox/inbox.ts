@@ -1,8 +1,9 @@
 import { sql } from 'kysely';
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { type Actor, note, type Platform } from '../../engine/platform/index.ts';
-import type { ChannelEvent, Integration } from '../channels/channel.ts';
-import { indexable } from '../event-id.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+import type { ChannelEvent, Integration } from '../channels/index.ts';
+import { indexable } from '../endpoint/index.ts';
 
 /** What can be with an item: it waits, is done, or was given up. */
 export const states = ['waiting', 'done', 'dead'];
@@ -20,7 +21,7 @@ export interface InboxItem {
 
 /** Stores events, each once for its id. When this is done, the provider may be told that they have arrived. */
 export async function store(
-  tables: Platform,
+  tables: Tables,
   { organization, id }: Integration,
   events: readonly ChannelEvent[],
 ): Promise<number> {
@@ -63,7 +64,7 @@ const itemOf = (row: Readonly<Record<(typeof columns)[number], unknown>>): Inbox
 
 /** What came in for an organization, newest first, without payloads. */
 export async function listInbox(
-  tables: Platform,
+  tables: Tables,
   organization: string,
   { status, before, limit }: { status?: string | undefined; before?: string | undefined; limit: number },
 ): Promise<InboxItem[]> {
@@ -76,7 +77,7 @@ export async function listInbox(
 
 /** One item with its payload, or its first characters. @throws UserError when there is none */
 export async function showInbox(
-  tables: Platform,
+  tables: Tables,
   organization: string,
   id: string,
   characters?: number,
@@ -96,7 +97,7 @@ export async function showInbox(
 const noItem = (id: string) => new UserError(`there is no inbox item ${id} in this organization`);
 
 /** Has an item processed once more, whatever became of it. @throws UserError when there is none */
-export async function replay(tables: Platform, by: Actor, organization: string, id: string): Promise<void> {
+export async function replay(tables: Tables, by: Actor, organization: string, id: string): Promise<void> {
   const row = await tables
     .updateTable('crm_inbox')
     .set({ status: 'waiting', attempts: 0, next_at: sql<Date>`now()`, error: '', done_at: null })
@@ -105,5 +106,5 @@ export async function replay(tables: Platform, by: Actor, organization: string, 
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw noItem(id);
-  await note(tables, by, { organization, action: 'replay', object: 'inbox item', objectId: id });
+  await recordChanges(tables, by, { organization, action: 'replay', object: 'inbox item', objectId: id });
 }

@@ -1,16 +1,8 @@
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import {
-  type Actor,
-  hashSecret,
-  makePublicId,
-  makeSecret,
-  note,
-  type Platform,
-  plain,
-  type Sealing,
-} from '../../engine/platform/index.ts';
-import type { Integration } from '../channels/channel.ts';
-import { channelOf } from '../channels/index.ts';
+import { displayName, type Tables } from '../../engine/tables/index.ts';
+import { hashSecret, makePublicId, makeSecret, type Sealing } from '../../plugins/secrets/index.ts';
+import { channelOf, type Integration } from '../channels/index.ts';
 
 /** An integration as an administrator sees it. */
 export interface IntegrationInfo {
@@ -27,7 +19,7 @@ export const endpointPath = (provider: string, endpoint: string): string =>
   `/webhooks/channels/${provider}/${endpoint}`;
 
 /** Every integration of an organization, oldest first. */
-export async function listIntegrations(tables: Platform, organization: string): Promise<IntegrationInfo[]> {
+export async function listIntegrations(tables: Tables, organization: string): Promise<IntegrationInfo[]> {
   const rows = await tables
     .selectFrom('crm_integrations')
     .select(['id', 'provider', 'name', 'endpoint', 'enabled'])
@@ -47,7 +39,7 @@ export async function listIntegrations(tables: Platform, organization: string): 
  * @throws UserError when the provider is unknown or a needed secret is missing
  */
 export async function addIntegration(
-  tables: Platform,
+  tables: Tables,
   by: Actor,
   { seal }: Sealing,
   given: {
@@ -60,7 +52,7 @@ export async function addIntegration(
 ): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
   const channel = channelOf(given.provider);
   if (channel === undefined) throw new UserError('there is no such provider');
-  const name = plain(given.name, 'the name');
+  const name = displayName(given.name, 'the name');
   if (given.secret.trim() === '') throw new UserError(`${channel.secretLabel} is needed`);
   if (channel.tokenLabel !== undefined && given.token.trim() === '') {
     throw new UserError(`${channel.tokenLabel} is needed`);
@@ -81,7 +73,7 @@ export async function addIntegration(
     .returning('id')
     .executeTakeFirstOrThrow();
   const id = String(row.id);
-  await note(tables, by, {
+  await recordChanges(tables, by, {
     organization: given.organization,
     action: 'create',
     object: 'integration',
@@ -92,7 +84,7 @@ export async function addIntegration(
 
 /** Writes columns of an integration. @throws UserError when there is none */
 async function update(
-  tables: Platform,
+  tables: Tables,
   organization: string,
   id: string,
   values: { readonly enabled?: boolean; readonly secret?: string; readonly token?: string },
@@ -109,7 +101,7 @@ async function update(
 
 /** Switches an integration on or off. @throws UserError when there is none */
 export async function switchIntegration(
-  tables: Platform,
+  tables: Tables,
   by: Actor,
   organization: string,
   id: string,
@@ -117,14 +109,14 @@ export async function switchIntegration(
 ): Promise<void> {
   await update(tables, organization, id, { enabled });
   const action = enabled ? 'switch on' : 'switch off';
-  await note(tables, by, { organization, action, object: 'integration', objectId: id });
+  await recordChanges(tables, by, { organization, action, object: 'integration', objectId: id });
 }
 
 /**
  * Seals every stored secret with the first of AUTH_SECRETS, so that the others can be removed.
  * @returns ids of integrations whose secrets none of AUTH_SECRETS opens
  */
-export async function renewSecrets(tables: Platform, { renew }: Sealing): Promise<string[]> {
+export async function renewSecrets(tables: Tables, { renew }: Sealing): Promise<string[]> {
   const rows = await tables
     .selectFrom('crm_integrations')
     .select(['organization_id', 'id', 'secret', 'token'])
@@ -156,7 +148,7 @@ export async function renewSecrets(tables: Platform, { renew }: Sealing): Promis
  * @throws UserError when there is no such integration, or both are blank
  */
 export async function changeSecrets(
-  tables: Platform,
+  tables: Tables,
   by: Actor,
   { seal }: Sealing,
   organization: string,
@@ -169,12 +161,17 @@ export async function changeSecrets(
   };
   if (Object.keys(changed).length === 0) throw new UserError('give the new secret');
   await update(tables, organization, id, changed);
-  await note(tables, by, { organization, action: 'change secrets', object: 'integration', objectId: id });
+  await recordChanges(tables, by, {
+    organization,
+    action: 'change secrets',
+    object: 'integration',
+    objectId: id,
+  });
 }
 
 /** Removes an integration with its deliveries; its address answers 404. @throws UserError when there is none */
 export async function removeIntegration(
-  tables: Platform,
+  tables: Tables,
   by: Actor,
   organization: string,
   id: string,
@@ -186,7 +183,7 @@ export async function removeIntegration(
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw new UserError('there is no such integration');
-  await note(tables, by, { organization, action: 'delete', object: 'integration', objectId: id });
+  await recordChanges(tables, by, { organization, action: 'delete', object: 'integration', objectId: id });
 }
 
 /** An integration that is on, with its secrets in the clear and the hash of its verify token. */
@@ -196,7 +193,7 @@ export interface OpenIntegration extends Integration {
 
 /** An integration that is on, by its address or its id. */
 export async function openIntegration(
-  tables: Platform,
+  tables: Tables,
   { open }: Sealing,
   by: { readonly endpoint: string } | { readonly organization: string; readonly id: string },
 ): Promise<OpenIntegration | undefined> {

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
-import { type Platform, platform } from '../../engine/platform/index.ts';
-import type { Webhooks } from '../index.ts';
+import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import type { Webhooks } from '../endpoint/index.ts';
 
 /** How often a node looks for what is old, in milliseconds. */
 const everyMs = 10 * 60_000;
@@ -11,7 +11,7 @@ const step = 500;
 const pauseMs = 100;
 
 /** Removes up to `step` events that came to an end so long ago. @returns how many */
-export async function prune(tables: Platform, status: 'done' | 'dead', days: number): Promise<number> {
+export async function prune(tables: Tables, status: 'done' | 'dead', days: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     -- Materialized: a join that evaluated this again for each row would lock, and delete, others each time.
     with old as materialized (
@@ -30,7 +30,7 @@ export function startRetention(app: FastifyInstance, { database, settings }: Web
   const sweep = async () => {
     for (const status of ['done', 'dead'] as const) {
       const days = () => settings.current.retention[`inbox_${status}_days`];
-      while (!signal.aborted && (await prune(platform(database), status, days())) === step) {
+      while (!signal.aborted && (await prune(tablesOf(database), status, days())) === step) {
         await pause(pauseMs, undefined, { signal, ref: false }).catch(() => {});
       }
     }

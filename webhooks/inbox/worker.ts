@@ -2,10 +2,10 @@ import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { sqlState } from '../../engine/database/index.ts';
 import { HttpError, UserError } from '../../engine/errors.ts';
-import { platform, type Sealing, transaction } from '../../engine/platform/index.ts';
-import { GiveUp, TryAgain } from '../channels/channel.ts';
-import { channelOf } from '../channels/index.ts';
-import type { Webhooks } from '../index.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import type { Sealing } from '../../plugins/secrets/index.ts';
+import { channelOf, GiveUp, TryAgain } from '../channels/index.ts';
+import type { Webhooks } from '../endpoint/index.ts';
 import { type Claimed, claim, fail, finish, remember } from './claim.ts';
 import { failureLog } from './failures.ts';
 import { type Slots, slots } from './slots.ts';
@@ -56,14 +56,14 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
     await requestsFirst();
     try {
       await processItem(webhooks, sealing, item);
-      await finish(platform(database), item);
+      await finish(tablesOf(database), item);
     } catch (cause) {
       const reason = reasonOf(cause);
       const { id, attempts, organization, integration } = item;
       const givenUp = isHopeless(cause) || attempts >= settings.current.inbox.attempts;
       const details = { organization, integration: integration.id, item: id, attempts, given_up: givenUp };
       failures.report(`${integration.id} ${givenUp} ${reason}`, details, reason);
-      await fail(platform(database), item, reason, givenUp ? undefined : backoff(attempts));
+      await fail(tablesOf(database), item, reason, givenUp ? undefined : backoff(attempts));
     }
   };
   const busy: Slots = slots(concurrency);

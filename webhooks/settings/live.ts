@@ -1,8 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { Config } from '../../engine/config.ts';
 import { UserError } from '../../engine/errors.ts';
-import { readSettings } from './load.ts';
+import { readSettings, type SettingsConfig } from './load.ts';
 import type { Settings } from './settings.ts';
 
 /** What the log must be able to do. */
@@ -29,7 +28,7 @@ const settleMs = 100;
  * Reads the settings and follows the file.
  * @throws YamlError, UserError where the first reading fails
  */
-export async function liveSettings(config: Config, log: Log): Promise<LiveSettings> {
+export async function liveSettings(config: SettingsConfig, log: Log): Promise<LiveSettings> {
   let current = await readSettings(config);
   let problem: string | undefined;
   let closed = false;

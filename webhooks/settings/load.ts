@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { relative } from 'node:path';
-import type { Config } from '../../engine/config.ts';
+import { join, relative } from 'node:path';
+import { type Environment, path, projectFolder, type Values } from '../../engine/config/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import {
   inOrder,
@@ -11,18 +11,26 @@ import {
   shape,
   YamlError,
 } from '../../engine/yaml/index.ts';
-import { expressionProblem } from '../expressions.ts';
+import { expressionProblem } from './expressions.ts';
 import schema from './settings.schema.json' with { type: 'json' };
 import { defaults, type RawSettings, type Settings } from './settings.ts';
 
 const hasShape = shape<RawSettings>(schema);
-type Environment = Config['environment'];
+
+/** The environment variables of config.yaml. */
+export const settingsVariables = {
+  /** File of settings that may change while the instance runs. */
+  settingsFile: path('CRM_CONFIG', join(projectFolder, 'config.yaml'), 'a file'),
+};
+
+/** Where config.yaml is, and what `${NAME}` in it means. */
+export type SettingsConfig = Values<typeof settingsVariables> & { readonly environment: Environment };
 
 /**
  * Reads the instance's configuration file.
  * @throws YamlError with every mistake in it; UserError when it cannot be read
  */
-export async function readSettings(config: Config): Promise<Settings> {
+export async function readSettings(config: SettingsConfig): Promise<Settings> {
   const text = await readFile(config.settingsFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read ${config.settingsFile}: ${cause.code}`);
   });

@@ -1,4 +1,4 @@
-import type { MailSettings } from '../../plugins/mail.ts';
+import type { MailSettings } from '../../plugins/mail/index.ts';
 
 /** Secrets that open an endpoint; none means that it is not configured. */
 export type Secrets = readonly string[];

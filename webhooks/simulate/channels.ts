@@ -1,10 +1,13 @@
-import type { Channel } from '../channels/channel.ts';
-import { messenger as messengerChannel } from '../channels/messenger.ts';
-import { metaSignature } from '../channels/meta.ts';
-import { metaLeadAds } from '../channels/meta-lead-ads.ts';
-import { telegram } from '../channels/telegram.ts';
-import { twilio, twilioSignature } from '../channels/twilio.ts';
-import { whatsapp } from '../channels/whatsapp.ts';
+import {
+  type Channel,
+  messenger as messengerChannel,
+  metaLeadAds,
+  metaSignature,
+  telegram,
+  twilio,
+  twilioSignature,
+  whatsapp,
+} from '../channels/index.ts';
 import type { Script } from './script.ts';
 
 const json = 'application/json';

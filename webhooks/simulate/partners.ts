@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { signatures } from '../secrets.ts';
+import { signatures } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
 import type { Script, SimulatedEvent } from './script.ts';
 

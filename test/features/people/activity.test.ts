@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { platform } from '../../../engine/platform/index.ts';
+import { tablesOf } from '../../../engine/tables/handle.ts';
 import {
   administratorOf,
   formsOf,
@@ -22,7 +22,7 @@ async function latest(
   table: 'crm_api_keys' | 'crm_profiles' | 'crm_invites',
   { id }: Organization,
 ): Promise<string> {
-  const rows = await platform(database)
+  const rows = await tablesOf(database)
     .selectFrom(table)
     .select('id')
     .where('organization_id', '=', id)
@@ -173,7 +173,7 @@ onBothDrivers('activity', (instance) => {
     const accepted = await added(async () => {
       assert.equal((await guest.submit(shown.link, shown.link, fields)).status, 303);
     });
-    const users = platform(instance().database).selectFrom('crm_users').select('id');
+    const users = tablesOf(instance().database).selectFrom('crm_users').select('id');
     const id = String((await users.where('email', '=', email).executeTakeFirstOrThrow()).id);
     assert.deepEqual(did(accepted), [`user ${id}: create member ${id}`]);
 
@@ -246,10 +246,10 @@ onBothDrivers('activity', (instance) => {
   describe('that cannot be written lets nothing be changed', () => {
     const forbid = (instance: Instance) =>
       sql`alter table crm_activity add constraint refused check (organization_id = 0) not valid`.execute(
-        platform(instance.database),
+        tablesOf(instance.database),
       );
     const allow = (instance: Instance) =>
-      sql`alter table crm_activity drop constraint refused`.execute(platform(instance.database));
+      sql`alter table crm_activity drop constraint refused`.execute(tablesOf(instance.database));
     const work: Readonly<Record<string, () => Promise<() => Promise<number>>>> = {
       'creating a record': async () => async () =>
         (await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } })).status,
@@ -328,7 +328,7 @@ onBothDrivers(
       assert.equal(made.status, 303);
       const session = await logIn(instance(), administratorOf(acme));
       await instance().call('POST /auth/logout-everywhere', { headers: session.byToken });
-      const rows = await platform(instance().database).selectFrom('crm_activity').selectAll().execute();
+      const rows = await tablesOf(instance().database).selectFrom('crm_activity').selectAll().execute();
       assert.deepEqual(rows, []);
     });
 

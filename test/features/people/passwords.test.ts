@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { argon2i, hash } from 'argon2';
-import { platform } from '../../../engine/platform/index.ts';
-import { checkChosen, checkPassword } from '../../../engine/platform/passwords.ts';
+import { tablesOf } from '../../../engine/tables/handle.ts';
+import { checkChosen, checkPassword } from '../../../plugins/identity/passwords.ts';
 import { administratorOf, optionOf, problemOf, shownIn, signIn, visitor } from '../../support/forms.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import { makePerson, type Person } from '../../support/people.ts';
@@ -21,11 +21,11 @@ onBothDrivers('passwords', (instance) => {
   const status = async ({ email }: Person, password: string) =>
     (await instance().call('POST /auth/login', { body: { email, password } })).status;
   const stored = async ({ id }: Person) => {
-    const users = platform(instance().database).selectFrom('crm_users').select('password_hash');
+    const users = tablesOf(instance().database).selectFrom('crm_users').select('password_hash');
     return (await users.where('id', '=', id).executeTakeFirstOrThrow()).password_hash;
   };
   const store = ({ id }: Person, password_hash: string) =>
-    platform(instance().database)
+    tablesOf(instance().database)
       .updateTable('crm_users')
       .set({ password_hash })
       .where('id', '=', id)

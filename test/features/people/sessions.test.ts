@@ -1,7 +1,9 @@
 // Sessions: stored as hashes, listed and ended by their person, ended by time, and gone on every node at once.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { beginSession, enabledUsers, platform, transaction } from '../../../engine/platform/index.ts';
+import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import { beginSession } from '../../../plugins/identity/sessions.ts';
+import { enabledUsers } from '../../../plugins/identity/users.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import {
   dump,
@@ -40,7 +42,7 @@ onBothDrivers('sessions', (instance) => {
     return json.data as Record<string, unknown>[];
   };
   const set = ({ session }: LoggedIn, values: { last_seen_at?: Date; expires_at?: Date }) =>
-    platform(instance().database).updateTable('crm_sessions').set(values).where('id', '=', session).execute();
+    tablesOf(instance().database).updateTable('crm_sessions').set(values).where('id', '=', session).execute();
   const gone = (session: LoggedIn, way: By, url?: Node) =>
     soonerThan(second, async () => (await status(session, way, url)) === 401);
 
@@ -57,7 +59,7 @@ onBothDrivers('sessions', (instance) => {
 
   test('what is stored of a cookie opens nothing', async () => {
     const session = await logIn(instance(), await person());
-    const row = await platform(instance().database)
+    const row = await tablesOf(instance().database)
       .selectFrom('crm_sessions')
       .selectAll()
       .where('id', '=', session.session)
@@ -222,7 +224,7 @@ onBothDrivers('sessions', (instance) => {
 
     test('a login whose password was judged before every session was ended begins none', async () => {
       const ann = await person();
-      const [user] = await enabledUsers(platform(instance().database), ann.email);
+      const [user] = await enabledUsers(tablesOf(instance().database), ann.email);
       const { tokenVersion = 0 } = user ?? {};
       const own = await logIn(instance(), ann);
       const begin = (version: number) =>
@@ -259,7 +261,7 @@ onBothDrivers('sessions', (instance) => {
         [Number(own.session)],
       );
       await logIn(instance(), ann);
-      const rows = platform(instance().database).selectFrom('crm_sessions').select('id');
+      const rows = tablesOf(instance().database).selectFrom('crm_sessions').select('id');
       assert.deepEqual(await rows.where('id', '=', old.session).execute(), []);
     });
   });

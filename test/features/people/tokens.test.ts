@@ -1,11 +1,14 @@
 // Tokens of people (JWT): only those that this instance signed and that are live count; all others look the same.
 // A token is judged before any table is read, so one driver stands for both.
+
 import assert from 'node:assert/strict';
 import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { decodeJwt, decodeProtectedHeader, EncryptJWT, type JWTHeaderParameters, SignJWT } from 'jose';
-import { readConfig } from '../../../engine/config.ts';
-import { platform, tokens } from '../../../engine/platform/index.ts';
+import { readConfig } from '../../../app/config.ts';
+import { tablesOf } from '../../../engine/tables/handle.ts';
+import { tokens } from '../../../plugins/identity/tokens.ts';
+import { instanceSecrets } from '../../../plugins/secrets/instance-secrets.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import {
   type LoggedIn,
@@ -185,7 +188,7 @@ describe('tokens', () => {
   test('"everywhere" voids every token made before, also where the session were back', async () => {
     const bea = await makePerson(instance, [{ organization: acme }]);
     const first = await logIn(instance, bea);
-    const rows = platform(instance.database);
+    const rows = tablesOf(instance.database);
     const kept = await rows
       .selectFrom('crm_sessions')
       .selectAll()
@@ -206,7 +209,7 @@ describe('tokens', () => {
     const gone = await makePerson(instance, [{ organization: acme }]);
     const { token } = await logIn(instance, gone);
     assert.equal((await send(token)).status, 200);
-    const rows = platform(instance.database);
+    const rows = tablesOf(instance.database);
     const user = await rows
       .selectFrom('crm_users')
       .selectAll()
@@ -266,7 +269,8 @@ describe('tokens', () => {
 
   test('without AUTH_SECRETS an instance keeps one of its own, which lasts', async () => {
     const folder = instance.config.dataFolder;
-    const [one, two] = [tokens(readConfig({ DATA_DIR: folder })), tokens(readConfig({ DATA_DIR: folder }))];
+    const kept = () => tokens(instanceSecrets(readConfig({ DATA_DIR: folder })));
+    const [one, two] = [kept(), kept()];
     const token = await one.sign({ user: '7', jti: 'j', version: 1 }, new Date(Date.now() + 60_000));
     assert.deepEqual(await two.verify(token), { user: '7', jti: 'j', version: 1 });
   });

@@ -2,17 +2,16 @@
 // stays in the organization that made it, and another organization's invitation gives it nothing.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { commandLine } from '../../../engine/effects/actor.ts';
+import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
 import {
-  addExisting,
-  commandLine,
   disableUser,
   enableUser,
   findUserBy,
-  platform,
-  profileId,
-  transaction,
   verifyAddress,
-} from '../../../engine/platform/index.ts';
+} from '../../../plugins/identity/operator-users.ts';
+import { addExisting } from '../../../plugins/identity/users.ts';
+import { profileId } from '../../../plugins/profiles/profiles.ts';
 import {
   administratorOf,
   optionOf,
@@ -128,7 +127,7 @@ onBothDrivers('users of one address', (instance) => {
   test('a membership of another organization gives an unverified user nothing, however it came about', async () => {
     const { id, ...person } = await makePerson(instance(), [{ organization: acme }]);
     const session = await logIn(instance(), person);
-    const tables = platform(instance().database);
+    const tables = tablesOf(instance().database);
     const profile_id = await profileId(tables, beta.id, 'administrator');
     await tables
       .insertInto('crm_memberships')
@@ -221,7 +220,7 @@ onBothDrivers('users of one address', (instance) => {
       assert.equal((await use(link, attackers)).status, 400);
       assert.equal((await login(person.email, person.password)).status, 401);
       assert.equal((await login(person.email, victims)).status, 200);
-      assert.equal((await findUserBy(platform(instance().database), person.id)).verified_at, null);
+      assert.equal((await findUserBy(tablesOf(instance().database), person.id)).verified_at, null);
       await soonerThan(1000, async () => {
         const { status } = await instance().call('GET /auth/me', { headers: session.byToken });
         return status === 401;

@@ -1,0 +1,59 @@
+// App: from the environment and the list of modules to a running service, and its command line.
+// May import everything; nobody imports it.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { compile, type Fragment, type Resource } from '../engine/compile/index.ts';
+import { projectFolder } from '../engine/config/index.ts';
+import { checkSources, readSources } from '../engine/definition/index.ts';
+import { effects } from '../engine/effects/index.ts';
+import { apiPrefix, crud, httpServer } from '../engine/http/index.ts';
+import { mailer } from '../plugins/mail/index.ts';
+import { liveSettings } from '../webhooks/settings/index.ts';
+import type { Config } from './config.ts';
+import { modules } from './modules.ts';
+import type { Instance, Services } from './services.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Why the last change of config.yaml was refused; undefined where what it says is in force. */
+    configurationProblem: () => string | undefined;
+  }
+}
+
+/** The version of this package, and of the described API. */
+export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8')) as {
+  version: string;
+};
+
+/** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
+export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
+  compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit ? [effects.audit] : []);
+
+/** What modules and resources add to the description. */
+export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>
+  [...modules, ...resources].flatMap(({ openApi = [] }) => openApi);
+
+/** Puts the service together. It owns neither the database nor the process. */
+export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
+  const { config, resources, database } = instance;
+  const app = await httpServer(config, database.admission);
+  const settings = await liveSettings(config, app.log);
+  app.addHook('onClose', async () => settings.close());
+  app.decorate('configurationProblem', () => settings.problem);
+  const services: Services = {
+    ...instance,
+    service: () => build(instance),
+    settings,
+    publicUrl: () => settings.current.public_url,
+    mailer: mailer(() => settings.current.mail, app.log),
+    fragments: fragments(resources),
+    version,
+    pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
+  };
+  for (const module of modules) await module.register?.(app, services);
+  for (const resource of resources) {
+    await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
+  }
+  return app;
+}

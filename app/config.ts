@@ -1,0 +1,71 @@
+import { join } from 'node:path';
+import {
+  type Environment,
+  integer,
+  oneOf,
+  path,
+  projectFolder,
+  readVariables,
+  text,
+  type Values,
+} from '../engine/config/index.ts';
+import { databaseVariables } from '../engine/database/index.ts';
+import { auditVariables } from '../engine/effects/index.ts';
+import { UserError } from '../engine/errors.ts';
+import { httpVariables } from '../engine/http/index.ts';
+import { keyVariables } from '../plugins/api-keys/index.ts';
+import { sessionVariables } from '../plugins/identity/index.ts';
+import { secretsVariables } from '../plugins/secrets/index.ts';
+import { settingsVariables } from '../webhooks/settings/index.ts';
+
+/** The environment variables of the process. */
+const processVariables = {
+  /** Address to listen on. */
+  host: text('HOST', '127.0.0.1'),
+  /** 0 takes any free port. */
+  port: integer('PORT', 3000, [0, 65_535]),
+  /** Port of /livez and /readyz; undefined: none. 0 takes any free one. */
+  adminPort: integer('ADMIN_PORT', undefined, [0, 65_535]),
+  adminHost: text('ADMIN_HOST', '127.0.0.1'),
+  /**
+   * How long the service goes on serving after SIGTERM, not ready any more, before it closes. Where nobody can see
+   * that it is not ready, waiting is of no use: the default is 2000 with ADMIN_PORT and 0 without.
+   */
+  stopDelayMs: integer('STOP_DELAY_MS', undefined, [0, 600_000]),
+  /** Whether starting applies migrations; the embedded database always does. */
+  migrateOnStart: oneOf('MIGRATE_ON_START', false, { true: true, false: false }),
+  /** Folder of resource definitions. */
+  resources: path('RESOURCES_DIR', join(projectFolder, 'resources'), 'a folder'),
+  /** Folder of the demo organization's records. */
+  samples: path('SAMPLES_DIR', join(projectFolder, 'samples'), 'a folder'),
+};
+
+/** Every environment variable that the service reads. */
+export const variables = {
+  ...processVariables,
+  ...databaseVariables,
+  ...httpVariables,
+  ...auditVariables,
+  ...secretsVariables,
+  ...sessionVariables,
+  ...keyVariables,
+  ...settingsVariables,
+};
+
+/** The instance's configuration: what the environment says, and the environment itself for `${NAME}` in config.yaml. */
+export type Config = Values<typeof variables> & {
+  readonly stopDelayMs: number;
+  readonly environment: Environment;
+};
+
+/**
+ * Reads the environment, once, at start. Empty variables count as absent. The only reader of process.env.
+ * @throws UserError with one line for each variable that is wrong
+ */
+export function readConfig(environment: Environment = process.env): Config {
+  const mistakes: string[] = [];
+  const values = readVariables(variables, environment, mistakes);
+  if (mistakes.length > 0) throw new UserError(mistakes.join('\n'));
+  const stopDelayMs = values.stopDelayMs ?? (values.adminPort === undefined ? 0 : 2000);
+  return Object.freeze({ ...values, stopDelayMs, environment });
+}

@@ -1,0 +1,65 @@
+import type { EntitySchema } from '@mikro-orm/core';
+import type { Resource } from '../engine/compile/index.ts';
+import { openDatabase } from '../engine/database/index.ts';
+import {
+  applyPending,
+  assertMigrationsComplete,
+  assertUpToDate,
+  entitiesOf,
+  type Model,
+  migrate,
+} from '../engine/schema/index.ts';
+import { instanceSecrets } from '../plugins/secrets/index.ts';
+import { build, loadResources } from './build.ts';
+import { type Config, readConfig } from './config.ts';
+import { modules } from './modules.ts';
+import type { Instance } from './services.ts';
+
+/** Tables of every module. */
+export const moduleTables: readonly EntitySchema[] = modules.flatMap(({ tables = [] }) => tables);
+
+/** Every table of an instance with these resources. */
+export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
+  entitiesOf(modelOf(resources));
+
+/** What an instance with these resources stores. */
+export const modelOf = (resources: readonly Resource[]): Model => ({ resources, tables: moduleTables });
+
+/**
+ * Opens the instance's database, ready for use: the embedded one is migrated, as is PostgreSQL where
+ * MIGRATE_ON_START says so.
+ * @throws UserError when it cannot be opened or is behind the definitions
+ */
+export async function openInstance(config: Config = readConfig()): Promise<Instance> {
+  const resources = await loadResources(config);
+  const model = modelOf(resources);
+  await assertMigrationsComplete(config, model);
+  if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
+  const database = await openDatabase(config, entitiesFor(resources));
+  database.lost?.then(endAtOnce);
+  try {
+    if (database.kind === 'embedded') await applyPending(database);
+    await assertUpToDate(database);
+    const opened = { config, resources, database, secrets: instanceSecrets(config) };
+    return { ...opened, service: () => build(opened) };
+  } catch (cause) {
+    await database.close();
+    throw cause;
+  }
+}
+
+/** Without closing anything: what is written now can only be lost, or spoil what is there instead. */
+function endAtOnce({ message }: Error): void {
+  process.stderr.write(`crm: ${message}\n`);
+  process.exit(1);
+}
+
+/** Opens the instance, does some work, and closes it. */
+export async function withInstance<T>(work: (instance: Instance) => Promise<T>): Promise<T> {
+  const instance = await openInstance();
+  try {
+    return await work(instance);
+  } finally {
+    await instance.database.close();
+  }
+}

@@ -1,0 +1,91 @@
+import type { Resource } from '../engine/compile/index.ts';
+import { checkNeeds } from '../engine/definition/index.ts';
+import { openApiDocument } from '../engine/http/index.ts';
+import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
+import { assertMigrationsComplete, createMigration, migrate } from '../engine/schema/index.ts';
+import { readSettings } from '../webhooks/settings/index.ts';
+import { fragments, loadResources, version } from './build.ts';
+import { readConfig } from './config.ts';
+import { modelOf } from './instance.ts';
+import { modules } from './modules.ts';
+import type { Instance } from './services.ts';
+
+/** `migrate`, `check` and `openapi`. */
+export function modelCommands({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('migrate')
+    .description('apply the migrations that the database lacks, or write one for changed definitions')
+    .option('--create <name>', 'write a migration for what the definitions have changed; apply nothing')
+    .option('--allow-data-loss', 'with --create: also where it drops or converts stored values')
+    .addOption(asJson())
+    .action(({ json, ...options }) => run(json, migrateModel(options)));
+  program
+    .command('check')
+    .description('check the resource definitions and the configuration; needs no database')
+    .addOption(asJson())
+    .action(({ json }) => run(json, check()));
+  program
+    .command('openapi')
+    .description('print the OpenAPI description; needs no database')
+    .addOption(asJson())
+    .action(({ json }) => run(json, openApi()));
+}
+
+/** `check`: definitions and configuration, without a database. */
+async function check(): Promise<Result> {
+  const config = readConfig();
+  const resources = await loadResources(config);
+  checkModules(resources);
+  await assertMigrationsComplete(config, modelOf(resources));
+  const { partners } = await readSettings(config);
+  const names = resources.map((resource) => resource.name);
+  const payments = Object.keys(partners.payments);
+  return {
+    json: { ok: true, resources: names, payments },
+    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.`,
+  };
+}
+
+/** Modules write some fields by name: without them they would fail when they are called. */
+const checkModules = (resources: readonly Resource[]): void =>
+  checkNeeds(
+    resources.map(({ definition }) => definition),
+    modules.flatMap(({ needs = [] }) => needs),
+  );
+
+/** `openapi`: the description that GET /docs/openapi.json serves. */
+async function openApi(): Promise<Result> {
+  const document = openApiDocument(fragments(await loadResources(readConfig())), version);
+  return { json: document, text: JSON.stringify(document, null, 2) };
+}
+
+/** `migrate`: applies migrations, or with `--create` writes one. */
+async function migrateModel(options: {
+  create?: string | undefined;
+  allowDataLoss?: true | undefined;
+}): Promise<Result> {
+  const config = readConfig();
+  const resources = await loadResources(config);
+  if (options.create === undefined) {
+    await assertMigrationsComplete(config, modelOf(resources));
+    const applied = await migrate(config, modelOf(resources));
+    return {
+      json: { applied },
+      text: applied.length === 0 ? 'The database has every migration.' : `Applied ${applied.join(', ')}.`,
+    };
+  }
+  checkModules(resources);
+  const { file, statements } = await createMigration(
+    config,
+    modelOf(resources),
+    options.create,
+    options.allowDataLoss === true,
+  );
+  return {
+    json: { file: file ?? null, statements },
+    text:
+      file === undefined
+        ? 'The definitions have no change since the last migration.'
+        : `Wrote ${file}:\n${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`,
+  };
+}

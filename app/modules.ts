@@ -1,0 +1,30 @@
+import type { Module } from '../engine/modules/index.ts';
+import { activityModule } from '../plugins/activity/index.ts';
+import { apiKeysModule } from '../plugins/api-keys/index.ts';
+import { explorerModule } from '../plugins/explorer/index.ts';
+import { identityModule } from '../plugins/identity/index.ts';
+import { loginModule } from '../plugins/login/index.ts';
+import { membersModule } from '../plugins/members/index.ts';
+import { organizationsModule } from '../plugins/organizations/index.ts';
+import { profilesModule } from '../plugins/profiles/index.ts';
+import { screensModule } from '../plugins/screens/index.ts';
+import { secretsModule } from '../plugins/secrets/index.ts';
+import { usersModule } from '../plugins/users/index.ts';
+import { webhookModules } from '../webhooks/index.ts';
+import type { Instance, Services } from './services.ts';
+
+/** Everything that an instance has besides records, in the order of its registration, navigation and help. */
+export const modules: readonly Module<Services, Instance>[] = [
+  secretsModule,
+  organizationsModule,
+  identityModule,
+  usersModule,
+  apiKeysModule,
+  loginModule,
+  membersModule,
+  profilesModule,
+  ...webhookModules,
+  activityModule,
+  screensModule,
+  explorerModule,
+];

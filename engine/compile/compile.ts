@@ -1,0 +1,56 @@
+// Compile: a checked definition -> a frozen Resource (entity, operations, description).
+// May import errors, fields, sql, query, definition, effects, records.
+import type { EntitySchema } from '@mikro-orm/core';
+import type { ResourceDefinition } from '../definition/index.ts';
+import type { Effect } from '../effects/index.ts';
+import {
+  bodyRules,
+  type CompiledOperations,
+  compileOperations,
+  type OperationContext,
+  projection,
+} from '../records/index.ts';
+import { entity } from './entity.ts';
+import { type Fragment, openApiFragment } from './openapi.ts';
+
+/** All that requests need to know of one resource, computed once. */
+export interface Resource {
+  readonly name: string;
+  readonly definition: ResourceDefinition;
+  readonly entity: EntitySchema;
+  /** What its operations were compiled from. */
+  readonly context: OperationContext;
+  readonly operations: CompiledOperations;
+  /** Its part of the OpenAPI document. */
+  readonly openApi: Fragment;
+}
+
+/**
+ * Compiles checked definitions. They must be complete: references are followed.
+ * @param prefix path of the API, for the description
+ * @param effects what every write does besides
+ */
+export function compile(
+  definitions: readonly ResourceDefinition[],
+  prefix: string,
+  effects: readonly Effect[],
+): readonly Resource[] {
+  return Object.freeze(
+    definitions.map((definition) => {
+      const context: OperationContext = {
+        definition,
+        body: bodyRules(definition.fields),
+        projection: projection(definition, definitions),
+        effects,
+      };
+      return Object.freeze({
+        name: definition.name,
+        definition,
+        entity: entity(definition),
+        context,
+        operations: compileOperations(context),
+        openApi: openApiFragment(definition, prefix),
+      });
+    }),
+  );
+}

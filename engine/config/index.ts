@@ -1,0 +1,15 @@
+// Config: how environment variables are declared by the concerns that use them, and read once at start.
+// May import errors.
+
+export {
+  type Environment,
+  integer,
+  oneOf,
+  path,
+  projectFolder,
+  readVariables,
+  text,
+  type Values,
+  type Variable,
+  type Variables,
+} from './variables.ts';

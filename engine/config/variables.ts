@@ -1,0 +1,87 @@
+import { join, resolve } from 'node:path';
+import { UserError } from '../errors.ts';
+
+/** Where this package is. */
+export const projectFolder = join(import.meta.dirname, '../..');
+
+/** The environment: variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** An environment variable that is read once, at start. */
+export interface Variable<T> {
+  /** In capitals, such as DATABASE_URL. */
+  readonly name: string;
+  /** Its value where the variable is absent or empty. */
+  readonly fallback: T;
+  /** What a value must be, as in "PORT must be …". */
+  readonly expected: string;
+  /** The value of a text; undefined where it is none. @throws UserError that says more than `expected` */
+  readonly read: (text: string) => T | undefined;
+}
+
+/** The variables of one concern, by the name that code has for their values. */
+export type Variables = Readonly<Record<string, Variable<unknown>>>;
+
+/** The values of variables. */
+export type Values<V extends Variables> = {
+  readonly [Name in keyof V]: V[Name] extends Variable<infer T> ? T : never;
+};
+
+/** @param scale what a value is multiplied by, where people write it in a larger unit than code reads it in */
+export const integer = <F extends number | undefined>(
+  name: string,
+  fallback: F,
+  [min, max]: readonly [number, number],
+  scale = 1,
+): Variable<F extends undefined ? number | undefined : number> => ({
+  name,
+  fallback: (fallback === undefined ? undefined : fallback * scale) as F extends undefined
+    ? number | undefined
+    : number,
+  expected: `an integer from ${min} to ${max}`,
+  read: (text) => (/^\d{1,9}$/.test(text) && +text >= min && +text <= max ? +text * scale : undefined),
+});
+
+export const text = (name: string, fallback: string): Variable<string> => ({
+  name,
+  fallback,
+  expected: 'a text',
+  read: (given) => given,
+});
+
+/** A file or folder; relative paths start at the working directory. */
+export const path = (name: string, fallback: string, expected: 'a file' | 'a folder'): Variable<string> => ({
+  name,
+  fallback,
+  expected,
+  read: (given) => resolve(given),
+});
+
+export const oneOf = <T>(name: string, fallback: T, values: Readonly<Record<string, T>>): Variable<T> => ({
+  name,
+  fallback,
+  expected: `one of ${Object.keys(values).join(', ')}`,
+  read: (given) => (Object.hasOwn(values, given) ? values[given] : undefined),
+});
+
+/** Reads variables from the environment; each wrong one adds a line to `mistakes`. */
+export function readVariables<V extends Variables>(
+  variables: V,
+  environment: Environment,
+  mistakes: string[],
+): Values<V> {
+  const values = Object.entries(variables).map(([key, { name, fallback, expected, read }]) => {
+    const given = environment[name]?.trim() ?? '';
+    if (given === '') return [key, fallback];
+    try {
+      const value = read(given);
+      if (value === undefined) mistakes.push(`${name} must be ${expected}`);
+      return [key, value ?? fallback];
+    } catch (cause) {
+      if (!(cause instanceof UserError)) throw cause;
+      mistakes.push(`${name}: ${cause.message}`);
+      return [key, fallback];
+    }
+  });
+  return Object.fromEntries(values) as Values<V>;
+}

@@ -1,0 +1,38 @@
+import { join } from 'node:path';
+import { integer, oneOf, path, projectFolder, type Values, type Variable } from '../config/index.ts';
+import { type Address, isAddress, parseAddress } from './address.ts';
+
+const duration = [1, 600_000] as const;
+
+/** The environment variables of the database. */
+export const databaseVariables = {
+  /** Where PostgreSQL is; undefined means the embedded database. */
+  databaseAddress: {
+    name: 'DATABASE_URL',
+    fallback: undefined,
+    expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
+    read: (given) => (isAddress(given) ? parseAddress(given) : undefined),
+  } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
+  /** Whether a pooler that shares connections is in between; undefined: found out at start. */
+  databasePooler: oneOf<boolean | undefined>('DATABASE_POOLER', undefined, {
+    transaction: true,
+    none: false,
+  }),
+  /** Folder of the embedded database. */
+  dataFolder: path('DATA_DIR', join(process.cwd(), 'data'), 'a folder'),
+  /** Folder of migrations. */
+  migrations: path('MIGRATIONS_DIR', join(projectFolder, 'migrations'), 'a folder'),
+  /** Connections in the pool. */
+  pool: integer('DATABASE_POOL', 10, [1, 1000]),
+  connectTimeoutMs: integer('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
+  statementTimeoutMs: integer('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
+  /** Longest list on PostgreSQL. */
+  listTimeoutMs: integer('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
+  /** Longest wait for a lock on PostgreSQL. */
+  lockTimeoutMs: integer('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
+  /** Bytes of responses, for all organizations together, that wait for their readers before statements are held back. */
+  responseBytes: integer('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
+};
+
+/** How the database is reached and bounded. */
+export type DatabaseConfig = Values<typeof databaseVariables>;

@@ -1,0 +1,62 @@
+import { oneOf, type Values } from '../config/index.ts';
+import type { Tables } from '../tables/index.ts';
+
+/** The environment variables of the audit log. */
+export const auditVariables = {
+  /** Whether changes are recorded in the organization's activity. */
+  audit: oneOf('AUDIT', true, { true: true, false: false }),
+};
+
+/** Whether changes are recorded. */
+export type AuditConfig = Values<typeof auditVariables>;
+
+/** Who changes something, as the activity names them. */
+export interface Actor {
+  readonly kind: 'user' | 'key' | 'command' | 'partner';
+  /** Id of the user or key; null for the command line and for partners. */
+  readonly id: string | null;
+  readonly requestId: string | null;
+  /** Whether the instance records activity at all. */
+  readonly audited: boolean;
+}
+
+/** The command line as an actor; the demo organization is its work too. */
+export const commandLine = ({ audit }: AuditConfig): Actor => ({
+  kind: 'command',
+  id: null,
+  requestId: null,
+  audited: audit,
+});
+
+/** One change in an organization. */
+export interface Change {
+  readonly organization: string;
+  /** A verb, such as create, update, delete, revoke, login. */
+  readonly action: string;
+  /** A resource, or key, member, profile, invite, session, organization. */
+  readonly object: string;
+  readonly objectId: string | null;
+}
+
+/** Records changes. Called in the transaction that makes them, so that neither is there without the other. */
+export async function recordChanges(
+  tables: Tables,
+  actor: Actor,
+  ...changes: readonly Change[]
+): Promise<void> {
+  if (!actor.audited || changes.length === 0) return;
+  await tables
+    .insertInto('crm_activity')
+    .values(
+      changes.map((change) => ({
+        organization_id: change.organization,
+        actor_kind: actor.kind,
+        actor_id: actor.id,
+        action: change.action,
+        object: change.object,
+        object_id: change.objectId,
+        request_id: actor.requestId,
+      })),
+    )
+    .execute();
+}

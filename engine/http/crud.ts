@@ -1,0 +1,99 @@
+// Routes: what a Resource answers over HTTP, and the documents that describe it.
+// May import every room of engine/ above it; plugins provide app.authenticate.
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
+import type { Resource } from '../compile/index.ts';
+import type { Database } from '../database/index.ts';
+import { errors } from '../errors.ts';
+import type { Query } from '../query/index.ts';
+import {
+  type Action,
+  allows,
+  execute,
+  type OperationRequest,
+  type Principal,
+  readBody,
+  routed,
+} from '../records/index.ts';
+import { refuseOtherMethods } from './methods.ts';
+import { json } from './reply.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Who sent the request, and for which organization; a module provides it. At once where it is known already.
+     * @throws HttpError 401, the same for every reason; 400 or 403 where `?org=` does not decide; 500 when the
+     *   database does not respond
+     */
+    authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
+  }
+  interface FastifyRequest {
+    /** Who is calling; set before a route's handler runs. */
+    principal: Principal | null;
+  }
+}
+
+/** The routes of a resource: every operation, and 405 for all other methods. */
+export async function crud(
+  app: FastifyInstance,
+  { resource, database, path }: { resource: Resource; database: Database; path: string },
+): Promise<void> {
+  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE')[]>();
+  for (const { operation, compiled } of routed(resource.operations)) {
+    const url = `${path}${operation.path}`;
+    const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
+    allowed.set(url, [...(allowed.get(url) ?? []), ...methods]);
+    app.route({
+      method: operation.method,
+      url,
+      onRequest: authorize(app, resource.name, operation.action),
+      handler: async (request, reply) => {
+        const plan = compiled.plan(operationRequest(request, reply));
+        const rows = await execute(database, compiled, plan);
+        const body = compiled.respond(plan, rows);
+        if (operation.status !== 200) reply.code(operation.status);
+        if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
+        return body;
+      },
+    });
+  }
+  for (const [url, methods] of allowed) refuseOtherMethods(app, url, methods);
+}
+
+/** 401, then 403, before the body is read and before any record is looked up. */
+function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const accept = (principal: Principal) => {
+      request.principal = principal;
+      done(allows(principal.grants, object, action) ? undefined : errors.forbidden(object, action));
+    };
+    try {
+      const caller = app.authenticate(request);
+      // Mostly known already: then the request goes on at once.
+      if (caller instanceof Promise) caller.then(accept, done);
+      else accept(caller);
+    } catch (error) {
+      done(error as Error);
+    }
+  };
+}
+
+/** The preference `handling`; of one that is given twice the first counts (RFC 7240, section 2). */
+const handling = /(?:^|,)\s*handling\s*=\s*"?(\w+)"?\s*(?:$|[,;])/i;
+
+/** What operations need of a request; sets the headers that every response has. */
+function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
+  const { principal, headers } = request;
+  if (principal === null) throw errors.unauthenticated();
+  reply.header('content-type', json).header('cache-control', 'no-store');
+  const { prefer } = headers;
+  const strict =
+    prefer !== undefined && handling.exec([prefer].flat().join(','))?.[1]?.toLowerCase() === 'strict';
+  if (strict) reply.header('preference-applied', 'handling=strict');
+  return {
+    caller: { principal, requestId: request.id },
+    query: request.query as Query,
+    strict,
+    id: (request.params as { id?: string }).id,
+    body: () => readBody(headers['content-type'], request.body),
+  };
+}

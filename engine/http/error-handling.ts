@@ -1,0 +1,158 @@
+// Plugins: what every request passes through (errors, limits, authentication), each a named Fastify plugin.
+// May import every room of engine/ but cli and app.
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { databaseFailure, isDatabaseError, sqlState } from '../database/index.ts';
+import { errors, HttpError } from '../errors.ts';
+import { json } from './reply.ts';
+
+/** On every answer: no browser takes a body for anything but what it is sent as. */
+const noSniff = { 'x-content-type-options': 'nosniff' };
+
+/** What Fastify's own refusals become. Others of 400 to 499 keep their status with its standard text. */
+const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => errors.invalidJson('the Content-Length does not match the body'),
+};
+
+/** The HttpError that a thrown value stands for; anything unknown is a 500 without its text. */
+function toHttpError(error: unknown, request: FastifyRequest): HttpError {
+  if (error instanceof HttpError) return error;
+  const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
+  const known = fastifyErrors[code]?.(error as FastifyError, request);
+  if (known !== undefined) return known;
+  // What a client cut off is no failure of ours, whatever its socket says of it; there is nobody to answer.
+  if (error !== undefined && error === request.raw.errored) return errors.cutOff();
+  if (isDatabaseError(error)) return databaseFailure(error);
+  return statusCode >= 400 && statusCode < 500
+    ? new HttpError(statusCode, (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
+    : new HttpError(500, 'the server failed', {}, { cause: error });
+}
+
+/** Whether something went wrong inside; 501 is an endpoint that is switched off. */
+const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
+
+/** What a thrown value means to the caller; logs what an administrator must see. */
+export function failureOf(error: unknown, request: FastifyRequest): HttpError {
+  const failure = toHttpError(error, request);
+  // While the process drains, refusing is what it should do.
+  if (isFailure(failure) && failure.status !== 503) logFailure(failure, request);
+  return failure;
+}
+
+/** Sends an error in the one shape, `{"error": …}`. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const failure = failureOf(error, request);
+  const { fields, code, headers = {} } = failure.extra;
+  const body: Record<string, unknown> = {
+    error: failure.message,
+    ...(code && { code }),
+    ...(fields && { fields }),
+  };
+  if (isFailure(failure)) body.request_id = request.id;
+  reply.code(failure.status).headers({ ...noSniff, ...headers, 'content-type': json });
+  reply.send(JSON.stringify(body));
+}
+
+/** Path pattern, not address; class and SQLSTATE, not the driver's text, which may hold what was sent. */
+function logFailure(failure: HttpError, request: FastifyRequest): void {
+  const cause = failure.cause as Thrown | undefined;
+  const details = {
+    status: failure.status,
+    method: request.method,
+    route: request.routeOptions.url,
+    sqlstate: sqlState(cause),
+    code: word(cause?.code),
+    cause: word(cause?.name),
+    stack: framesOf(cause),
+  };
+  request.log.error(details, failure.message);
+}
+
+/** Something that was thrown, whatever it is. */
+interface Thrown {
+  readonly name?: unknown;
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly stack?: unknown;
+}
+
+/** A name or a code; undefined for what may be a text. */
+const word = (value: unknown): string | undefined =>
+  typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
+
+/** Where it was thrown: the first frames, without the message, which a stack begins with and which may look like one. */
+function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
+  if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
+  const start = stack.indexOf(message);
+  if (start === -1) return undefined;
+  const frames = stack.slice(start + message.length).split('\n    at ');
+  return frames.slice(1, 6);
+}
+
+/**
+ * Answers an address that cannot be decoded, such as `/%ff`. No record has such an id, so that it is missing like any
+ * other, and whoever shows no credentials learns not even that.
+ */
+export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const { code } = error as Partial<FastifyError>;
+  const missing = request.headers.authorization === undefined ? errors.unauthenticated() : errors.notFound();
+  sendError(code === 'FST_ERR_BAD_URL' ? missing : error, request, reply);
+}
+
+/** Answers what never became a request: a malformed head, one too large, one too slow. */
+export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const status =
+    error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
+  const reason = STATUS_CODES[status] ?? '';
+  const body = JSON.stringify({ error: reason.toLowerCase() });
+  const head = [
+    `HTTP/1.1 ${status} ${reason}`,
+    `Content-Type: ${json}`,
+    `Content-Length: ${body.length}`,
+    ...Object.entries(noSniff).map(([name, value]) => `${name}: ${value}`),
+    'Connection: close',
+  ];
+  socket.end([...head, '', body].join('\r\n'));
+}
+
+/** How many Host headers were sent; Node keeps the first and drops the others, a proxy may have looked at the last. */
+function countHosts({ rawHeaders }: IncomingMessage): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 4 && name.toLowerCase() === 'host') count++;
+  }
+  return count;
+}
+
+/** One shape for every error, also for unknown paths. */
+export const errorHandling = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+    // Node would answer 417 in a shape of its own.
+    app.server.on('checkExpectation', (_request, response: ServerResponse) => {
+      const body = JSON.stringify({ error: 'the expectation cannot be met' });
+      response.writeHead(417, { ...noSniff, 'content-type': json, 'content-length': body.length }).end(body);
+    });
+    app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
+    app.addHook('onRequest', ({ raw }, reply, done) => {
+      reply.headers(noSniff);
+      const hosts = countHosts(raw);
+      const right = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
+      done(right ? undefined : errors.oneHostNeeded(hosts));
+    });
+    // Before the body is read: nobody is there who would make anything of it.
+    app.addHook('preParsing', (request, _reply, payload, done) =>
+      request.is404 ? done(errors.notFound()) : done(null, payload),
+    );
+  },
+  { name: 'errors', fastify: '5.x' },
+);

@@ -1,0 +1,158 @@
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Admission } from '../database/index.ts';
+import { errors } from '../errors.ts';
+
+/** What clients may make the process hold. Sizes in bytes. */
+export interface MemoryOptions {
+  /** Counts responses that their readers have not taken, and holds back statements while there are too many. */
+  readonly admission: Admission;
+  /** Connections; further ones get 503. */
+  readonly maxConnections: number;
+  /** Large request bodies in flight, all together; one organization may have half, as may all partners and strangers. */
+  readonly bodyBytes: number;
+  /** A reader that takes less than {@link minimumRate} within this time is cut, in milliseconds. */
+  readonly windowMs?: number;
+}
+
+/** Smaller bodies and responses are bounded by the number of connections. */
+const large = 32 * 1024;
+/** Bytes of a large response that are written at once. */
+const slice = 16 * 1024;
+/** Bytes per second. */
+const minimumRate = 1024;
+
+/** Bounds connections, the bodies and responses that they hold in memory, and the patience with slow readers. */
+export const memory = fastifyPlugin(
+  async (app: FastifyInstance, options: MemoryOptions) => {
+    const { admission, windowMs = 30_000 } = options;
+    boundConnections(app, options.maxConnections);
+    boundBodies(app, options.bodyBytes);
+    const transfers = new Set<Transfer>();
+    const sweep = setInterval(() => {
+      for (const transfer of transfers) cutSlow(transfer, windowMs);
+    }, windowMs / 6).unref();
+    app.addHook('onClose', async () => clearInterval(sweep));
+
+    app.addHook('onSend', (request, reply, payload, done) => {
+      const isText = typeof payload === 'string';
+      const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= large;
+      if (!isLarge || request.method === 'HEAD') return done(null, payload);
+      // Outside of the heap, so that its limit is not what a slow reader meets.
+      const bytes = isText ? Buffer.from(payload) : payload;
+      const transfer = { socket: request.raw.socket, written: 0, since: performance.now(), taken: 0 };
+      transfers.add(transfer);
+      // A text was made for this request; a buffer is one for all.
+      const release = isText ? admission.hold(ownerOf(request), bytes.length) : () => {};
+      afterwards(request, reply, () => {
+        transfers.delete(transfer);
+        release();
+      });
+      reply.header('content-length', bytes.length);
+      done(null, slices(bytes, transfer));
+    });
+  },
+  { name: 'memory', fastify: '5.x', dependencies: ['errors'] },
+);
+
+/** A large response on its way. */
+interface Transfer {
+  readonly socket: Socket;
+  /** Bytes handed to the socket. */
+  written: number;
+  /** When its reader was last looked at, and how much it had taken by then. */
+  since: number;
+  taken: number;
+}
+
+/** Bytes that are read as their reader takes them. */
+function slices(bytes: Buffer, transfer: Transfer): Readable {
+  return new Readable({
+    highWaterMark: slice,
+    read() {
+      const next = bytes.subarray(transfer.written, transfer.written + slice);
+      transfer.written += next.length;
+      this.push(next.length === 0 ? null : next);
+    },
+  });
+}
+
+function cutSlow(transfer: Transfer, windowMs: number): void {
+  const now = performance.now();
+  if (now - transfer.since < windowMs) return;
+  const taken = transfer.written - transfer.socket.writableLength;
+  if (taken - transfer.taken < (minimumRate * windowMs) / 1000) transfer.socket.destroy();
+  transfer.since = now;
+  transfer.taken = taken;
+}
+
+/** Answers 503 on connections beyond the bound; those beyond even that are closed at once. */
+function boundConnections(app: FastifyInstance, max: number): void {
+  const surplus = new WeakSet<Socket>();
+  let open = 0;
+  app.server.maxConnections = max + Math.max(10, Math.ceil(max / 10));
+  app.server.on('connection', (socket) => {
+    if (++open > max) surplus.add(socket);
+    socket.once('close', () => open--);
+  });
+  app.addHook('onRequest', ({ raw }, _reply, done) =>
+    done(surplus.has(raw.socket) ? errors.tooManyConnections() : undefined),
+  );
+}
+
+/** Refuses large bodies, once it is known whose they are, while too many are held. */
+function boundBodies(app: FastifyInstance, total: number): void {
+  const held = new Map<string, number>();
+  let all = 0;
+  const add = (organization: string, size: number) => {
+    const now = (held.get(organization) ?? 0) + size;
+    if (now === 0) held.delete(organization);
+    else held.set(organization, now);
+    all += size;
+  };
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+    const limit = request.routeOptions.bodyLimit ?? 0;
+    // Without a length it may be as long as the route takes. Longer ones are refused anyhow.
+    const size = encoding === undefined ? Math.min(Number(length ?? 0), limit) : limit;
+    if (size < large) return done(null, payload);
+    const organization = ownerOf(request);
+    const own = held.get(organization) ?? 0;
+    if (own > 0 && (own + size > total / 2 || all + size > total)) return done(errors.overloaded());
+    add(organization, size);
+    afterwards(request, reply, () => add(organization, -size));
+    done(null, payload);
+  });
+}
+
+/** The organization that a request's memory is counted for; partners and strangers are one. */
+const ownerOf = ({ principal }: FastifyRequest): string => principal?.organization ?? '';
+
+/** What is to be done when a connection is gone: one listener, however many requests it has sent ahead. */
+const endings = new WeakMap<Socket, Set<() => void>>();
+
+/** Runs work once, when the response has been sent or its connection is gone. */
+function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, work: () => void): void {
+  if (socket.destroyed) {
+    work();
+    return;
+  }
+  let pending = endings.get(socket);
+  if (pending === undefined) {
+    const all = new Set<() => void>();
+    pending = all;
+    endings.set(socket, all);
+    // A response that has not begun is not told that its connection is gone.
+    socket.once('close', () => {
+      for (const end of all) end();
+    });
+  }
+  const waiting = pending;
+  const end = () => {
+    if (waiting.delete(end)) work();
+  };
+  waiting.add(end);
+  raw.once('close', end);
+}

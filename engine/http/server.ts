@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto';
+import { METHODS, type Server } from 'node:http';
+import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
+import type { Admission, DatabaseConfig } from '../database/index.ts';
+import { draining } from './draining.ts';
+import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
+import { memory } from './memory.ts';
+import { rawBodies } from './raw-bodies.ts';
+import type { HttpConfig } from './variables.ts';
+
+/** A server without routes: its limits, its errors, and how it stops. */
+export async function httpServer(
+  config: HttpConfig & Pick<DatabaseConfig, 'responseBytes'>,
+  admission: Admission,
+): Promise<FastifyInstance> {
+  const app = fastify(serverOptions(config));
+  // So that a known path answers 405 to every method there is.
+  for (const method of METHODS) {
+    if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
+      app.addHttpMethod(method, { hasBody: true });
+  }
+  const { maxConnections, responseBytes: bodyBytes } = config;
+  await app.register(errorHandling);
+  await app.register(draining);
+  await app.register(memory, { admission, maxConnections, bodyBytes });
+  await app.register(rawBodies);
+  return app;
+}
+
+/** Limits are in bytes and milliseconds. */
+function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOptions<Server> {
+  const boot = randomBytes(4).toString('hex');
+  let requests = 0;
+  return {
+    logger: { level: logLevel, stream: process.stderr },
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
+    bodyLimit: 1024 * 1024,
+    requestTimeout: 15_000,
+    connectionTimeout: 30_000,
+    // Longer than a balancer's, so that it never sends on a connection being closed.
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    // Node would refuse a request without Host in a shape of its own; error-handling.ts does it.
+    http: {
+      headersTimeout: 10_000,
+      // How often Node looks whether it is up; its own default, 30 s, would let a slow client have 40.
+      connectionsCheckingInterval: 1000,
+      maxHeaderSize: 16_384,
+      requireHostHeader: false,
+    },
+    routerOptions: { maxParamLength: 16_384 },
+    clientErrorHandler: refuseConnection,
+    frameworkErrors: refuseAddress,
+  };
+}

@@ -1,0 +1,49 @@
+import { type Command, Option } from '@commander-js/extra-typings';
+
+/** What a command prints: for people, or one JSON object. */
+export interface Result {
+  /** With --json, the whole of standard output. */
+  readonly json: Readonly<Record<string, unknown>>;
+  /** Without. */
+  readonly text: string;
+}
+
+/** What modules add commands with. */
+export interface CommandLine<Instance> {
+  /** Where commands are added. */
+  readonly program: Command;
+  /** The configuration, without opening anything. @throws UserError with every mistake in it */
+  readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
+  /** Prints what a command did; a mistake of the caller is one message on standard error and exit code 1. */
+  readonly run: (json: true | undefined, work: Promise<Result>) => Promise<void>;
+  /** Opens the instance, does some work, and closes it. @throws UserError where it cannot be opened */
+  readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
+}
+
+/** The option that every command has. */
+export const asJson = () => new Option('--json', 'print one JSON object and nothing else');
+
+/** The option of commands that are about one organization. */
+export const ofOrganization = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
+
+/** Rows as lines with aligned columns, a line of titles first. */
+export function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = titles.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  return [titles, ...rows]
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** The first line of standard input, once that is closed: secrets come so, because arguments are seen by everybody. */
+export async function firstLineOfInput(): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString('utf8').split(/\r?\n/)[0] ?? '';
+}

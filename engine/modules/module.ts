@@ -1,0 +1,30 @@
+import type { EntitySchema } from '@mikro-orm/core';
+import type { FastifyInstance } from 'fastify';
+import type { Fragment } from '../compile/index.ts';
+import type { Variables } from '../config/index.ts';
+import type { Needs } from '../definition/index.ts';
+import type { CommandLine } from './command-line.ts';
+
+/**
+ * Something that an instance has besides records: all of it in one object, and in one folder.
+ * @typeParam Services what it needs of a running service
+ * @typeParam Instance what its commands need of an open instance
+ */
+export interface Module<Services = unknown, Instance = unknown> {
+  /** The name of its folder. */
+  readonly name: string;
+  /** Tables of its own; their names begin with `crm_`. */
+  readonly tables?: readonly EntitySchema[];
+  /** Environment variables of its own. */
+  readonly variables?: Variables;
+  /** What the OpenAPI description says of its routes. */
+  readonly openApi?: Fragment;
+  /** Fields of resources that it writes by name: without them it would fail when it is called. */
+  readonly needs?: readonly Needs[];
+  /** Adds its hooks, decorators and routes. */
+  readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
+  /** Adds its pages to the setup screens. */
+  readonly pages?: (screens: FastifyInstance, services: Services) => void;
+  /** Adds its commands to the command line. */
+  readonly commands?: (line: CommandLine<Instance>) => void;
+}

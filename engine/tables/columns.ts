@@ -1,0 +1,75 @@
+import { EntitySchema } from '@mikro-orm/core';
+import type { TableRows } from './tables.ts';
+
+type Properties = Record<string, Record<string, unknown>>;
+
+export const text = { type: 'text', columnType: 'text', collation: 'C' };
+export const bigint = { type: 'bigint', columnType: 'bigint' };
+export const integer = { type: 'integer', columnType: 'integer' };
+export const boolean = { type: 'boolean', columnType: 'boolean' };
+export const time = { type: 'timestamptz', columnType: 'timestamptz' };
+export const now = { ...time, defaultRaw: 'now()' };
+export const identity = {
+  ...bigint,
+  primary: true,
+  autoincrement: true,
+  generated: 'by default as identity',
+};
+
+/** A foreign key of one column, and the column. */
+export function link(column: string, to: string, options: Record<string, unknown> = {}): Properties {
+  return {
+    [column]: { ...bigint, persist: false, nullable: options.nullable === true },
+    [`${column}_link`]: {
+      kind: 'm:1',
+      entity: () => to,
+      fieldNames: [column],
+      deleteRule: 'no action',
+      updateRule: 'no action',
+      index: false,
+      ...options,
+    },
+  };
+}
+
+/** The foreign key `<name>_id` of a tenant row to a row of its own organization. */
+export function tenantLink(
+  table: string,
+  name: string,
+  to: string,
+  options: Record<string, unknown>,
+): Properties {
+  return {
+    [`${name}_id`]: { ...bigint, persist: false },
+    [name]: {
+      kind: 'm:1',
+      entity: () => to,
+      joinColumns: ['organization_id', `${name}_id`],
+      referencedColumnNames: ['organization_id', 'id'],
+      deleteRule: 'no action',
+      updateRule: 'no action',
+      index: false,
+      foreignKeyName: `${table}_${name}_foreign`,
+      ...options,
+    },
+  };
+}
+
+/** The column and key part that every table of tenants begins with. */
+export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
+
+/** Keys and indexes of a table beside its primary key. */
+interface Keys {
+  readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
+  readonly indexes?: readonly {
+    readonly name: string;
+    readonly properties?: readonly string[];
+    readonly expression?: string;
+  }[];
+}
+
+/** A table of the instance, beside those of its resources. Tenants' tables have `organization_id` first in their key. */
+export const table = (name: keyof TableRows, properties: Properties, keys: Keys = {}): EntitySchema =>
+  new EntitySchema({ name, tableName: name, properties, ...keys } as unknown as ConstructorParameters<
+    typeof EntitySchema
+  >[0]);

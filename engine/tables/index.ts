@@ -1,0 +1,20 @@
+// Tables: how modules declare tables beside those of resources, and query them.
+// May import errors, fields, sql, database.
+
+export {
+  bigint,
+  boolean,
+  identity,
+  integer,
+  link,
+  now,
+  table,
+  tenant,
+  tenantLink,
+  text,
+  time,
+} from './columns.ts';
+export { runForId, type Tables, tablesOf, transaction } from './handle.ts';
+export { displayName } from './names.ts';
+export { organizationId, organizations } from './organizations.ts';
+export * from './tables.ts';

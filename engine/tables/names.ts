@@ -1,0 +1,15 @@
+import { UserError } from '../errors.ts';
+import { isStorable } from '../fields/index.ts';
+
+/**
+ * The name that a person gives to something, without space around it.
+ * @param what is named, as in "the name must have …"
+ * @throws UserError where it cannot be stored and shown
+ */
+export function displayName(given: string, what: string): string {
+  const trimmed = given.trim();
+  if (trimmed === '' || trimmed.length > 200 || !isStorable(trimmed)) {
+    throw new UserError(`${what} must have 1 to 200 characters`);
+  }
+  return trimmed;
+}

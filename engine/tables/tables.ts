@@ -1,0 +1,9 @@
+import type { Generated } from 'kysely';
+
+/**
+ * Rows of the instance's tables beside those of its resources, as queries see them: ids are decimal text, times are
+ * Date. Each module declares its own here.
+ */
+export interface TableRows {
+  crm_organizations: { id: Generated<string>; slug: string; name: string; created_at: Generated<Date> };
+}

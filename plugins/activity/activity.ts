@@ -1,0 +1,51 @@
+import type { Tables } from '../../engine/tables/index.ts';
+
+/** Actors that are not people or keys. */
+const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
+
+/** A line of the activity, with the actor's name where it still has one. */
+export interface ActivityLine {
+  readonly id: string;
+  readonly at: Date;
+  readonly actorKind: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly object: string;
+  readonly objectId: string | null;
+}
+
+/**
+ * What was done in an organization, newest first.
+ * @param before id to go on from; undefined for the newest
+ */
+export async function listActivity(
+  tables: Tables,
+  organization: string,
+  { before, limit }: { before?: string | undefined; limit: number },
+): Promise<ActivityLine[]> {
+  let query = tables
+    .selectFrom('crm_activity as a')
+    .leftJoin('crm_users as u', (join) =>
+      join.onRef('u.id', '=', 'a.actor_id').on('a.actor_kind', '=', 'user'),
+    )
+    .leftJoin('crm_api_keys as k', (join) =>
+      join
+        .onRef('k.organization_id', '=', 'a.organization_id')
+        .onRef('k.id', '=', 'a.actor_id')
+        .on('a.actor_kind', '=', 'key'),
+    )
+    .select(['a.id', 'a.at', 'a.actor_kind', 'a.actor_id', 'a.action', 'a.object', 'a.object_id'])
+    .select(['u.email', 'k.name'])
+    .where('a.organization_id', '=', organization);
+  if (before !== undefined) query = query.where('a.id', '<', before);
+  const rows = await query.orderBy('a.id', 'desc').limit(limit).execute();
+  return rows.map((row) => ({
+    id: String(row.id),
+    at: new Date(row.at),
+    actorKind: row.actor_kind,
+    actor: row.email ?? row.name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
+    action: row.action,
+    object: row.object,
+    objectId: row.object_id === null ? null : String(row.object_id),
+  }));
+}

@@ -1,0 +1,4 @@
+// activity:
+// May import
+
+export { activityModule } from './module.ts';

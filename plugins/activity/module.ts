@@ -1,0 +1,12 @@
+import type { Database } from '../../engine/database/index.ts';
+import { type AuditConfig, activityTables, auditVariables } from '../../engine/effects/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { activityPage } from './page.ts';
+
+/** Who did what in an organization: the audit log, which every write adds to. */
+export const activityModule: Module<{ readonly config: AuditConfig; readonly database: Database }> = {
+  name: 'activity',
+  tables: activityTables,
+  variables: auditVariables,
+  pages: activityPage,
+};

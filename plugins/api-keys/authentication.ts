@@ -1,0 +1,77 @@
+import type { FastifyInstance } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Values, Variable } from '../../engine/config/index.ts';
+import { type Database, ttlCache } from '../../engine/database/index.ts';
+import { errors } from '../../engine/errors.ts';
+import type { Query } from '../../engine/query/index.ts';
+import type { Principal } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { bearerOf, type Session } from '../identity/index.ts';
+import { lastUsed } from '../last-used/index.ts';
+import { matches, publicIdOf } from './key-format.ts';
+import { findKey, type StoredKey, storeKeysUsed } from './keys.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** When a key was last used on this node where that is not stored yet, in RFC 3339. */
+    keyLastUsed: (id: string) => string | undefined;
+  }
+}
+
+/** The environment variables of API keys. */
+export const keyVariables = {
+  /** What API keys begin with. */
+  keyPrefix: {
+    name: 'KEY_PREFIX',
+    fallback: 'crm_',
+    expected: 'lower-case letters and digits, then "_", such as crm_',
+    read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),
+  } satisfies Variable<string> as Variable<string>,
+};
+
+/** How API keys look. */
+export type KeyConfig = Values<typeof keyVariables>;
+
+/** API keys, and whoever else {@link FastifyInstance.identify} knows. */
+export const keyAuthentication = fastifyPlugin(
+  async (app: FastifyInstance, { config, database }: { config: KeyConfig; database: Database }) => {
+    const keys = ttlCache((publicId) => findKey(tablesOf(database), publicId));
+    const used = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
+      storeKeysUsed(tablesOf(database), batch),
+    );
+    const accept = (token: string, key: StoredKey | undefined): Principal => {
+      const now = new Date();
+      if (key === undefined || !matches(token, key.hash) || key.expiresAt <= now.getTime()) {
+        throw errors.unauthenticated();
+      }
+      used.record(key.id, { organization: key.organization, at: now });
+      return key.principal;
+    };
+    app.decorate('keyLastUsed', (id) => used.get(id)?.at.toISOString());
+    app.decorate('authenticate', (request) => {
+      const { authorization } = request.headers;
+      const token = bearerOf(authorization);
+      if (token?.startsWith(config.keyPrefix)) {
+        const publicId = publicIdOf(config.keyPrefix, token);
+        if (publicId === undefined) throw errors.unauthenticated();
+        const key = keys.get(publicId);
+        return key instanceof Promise ? key.then((found) => accept(token, found)) : accept(token, key);
+      }
+      return app.identify(request).then(({ session }) => principalOf(session, request.query as Query));
+    });
+  },
+  { name: 'key-authentication', fastify: '5.x', dependencies: ['session-authentication'] },
+);
+
+/** A person's part in the organization that `?org=` names; with one membership it need not. */
+function principalOf(session: Session, { org }: Query): Principal {
+  const { memberships, user } = session;
+  if (Array.isArray(org)) throw errors.invalidParameter('org', 'must be given once');
+  const only = memberships.size === 1 ? [...memberships.values()][0] : undefined;
+  const named = typeof org === 'string' && org !== '' ? org : undefined;
+  if (named === undefined && memberships.size > 1) throw errors.organizationNeeded();
+  const membership = named === undefined ? only : memberships.get(named);
+  if (membership === undefined) throw errors.noSuchMembership();
+  const { organization, grants } = membership;
+  return { kind: 'user', actor: user.id, organization, user: user.id, grants };
+}

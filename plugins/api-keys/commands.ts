@@ -1,0 +1,126 @@
+import type { Database } from '../../engine/database/index.ts';
+import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { isDate, isRowId, parseTimestamp } from '../../engine/fields/index.ts';
+import { asJson, type CommandLine, ofOrganization, type Result, table } from '../../engine/modules/index.ts';
+import { organizationId, transaction } from '../../engine/tables/index.ts';
+import { profileId } from '../profiles/index.ts';
+import type { KeyConfig } from './authentication.ts';
+import { createKey, listKeys, revokeKey } from './keys.ts';
+
+type Line = CommandLine<{ readonly config: KeyConfig & AuditConfig; readonly database: Database }>;
+
+/** `key create`, `key list` and `key revoke`. */
+export function keyCommands(line: Line): void {
+  const { program, run } = line;
+  const key = program.command('key').description('API keys of an organization');
+  key
+    .command('create')
+    .description('make a key; it is printed once')
+    .addOption(ofOrganization())
+    .option('--profile <name>', 'what the key may do', 'administrator')
+    .option('--name <name>', 'what to call it', 'API key')
+    .option('--expires <time>', 'when it ends, such as 2027-01-31; default: never')
+    .addOption(asJson())
+    .action(({ json, ...options }) => run(json, create(line, options)));
+  key
+    .command('list')
+    .description('list the keys, without their secrets')
+    .addOption(ofOrganization())
+    .addOption(asJson())
+    .action(({ json, ...options }) => run(json, list(line, options)));
+  key
+    .command('revoke <id>')
+    .description('end a key for good')
+    .addOption(ofOrganization())
+    .addOption(asJson())
+    .action((id, { json, ...options }) => run(json, revoke(line, id, options)));
+}
+
+const create = (
+  { withInstance }: Line,
+  options: {
+    org: string;
+    profile: string;
+    name: string;
+    expires?: string | undefined;
+  },
+): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    const actor = commandLine(config);
+    const expiresAt = expiry(options.expires);
+    const key = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, options.org);
+      const profile = await profileId(tables, organization, options.profile);
+      return createKey(tables, actor, config.keyPrefix, {
+        organization,
+        profile,
+        name: options.name,
+        user: null,
+        expiresAt,
+      });
+    });
+    return {
+      json: {
+        id: key.id,
+        key: key.plaintext,
+        name: options.name,
+        organization: options.org,
+        profile: options.profile,
+        last_four: key.lastFour,
+        expires_at: expiresAt?.toISOString() ?? null,
+      },
+      text: `Key ${key.id} made for "${options.org}", as ${options.profile}. Shown this once:\n${key.plaintext}`,
+    };
+  });
+
+const list = ({ withInstance }: Line, { org }: { org: string }): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const keys = await transaction(database, async (tables) =>
+      listKeys(tables, await organizationId(tables, org)),
+    );
+    const rows = keys.map((key) => [
+      key.id,
+      key.name,
+      key.profile,
+      `…${key.last_four}`,
+      key.created_at,
+      key.last_used_at ?? 'never',
+      key.revoked_at !== null
+        ? `revoked ${key.revoked_at}`
+        : key.expires_at !== null
+          ? `until ${key.expires_at}`
+          : 'live',
+    ]);
+    return {
+      json: { keys },
+      text:
+        keys.length === 0
+          ? `"${org}" has no keys.`
+          : table(['id', 'name', 'profile', 'key', 'created', 'last used', 'state'], rows),
+    };
+  });
+
+const revoke = ({ withInstance }: Line, id: string, { org }: { org: string }): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    if (!isRowId(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
+    const actor = commandLine(config);
+    await transaction(database, async (tables) =>
+      revokeKey(tables, actor, await organizationId(tables, org), id),
+    );
+    return {
+      json: { id, revoked: true },
+      text: `Key ${id} is revoked; every node refuses it within a second.`,
+    };
+  });
+
+/** A time in the future, RFC 3339 or a date. @throws UserError otherwise */
+function expiry(text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const at = new Date(text);
+  if (!isDate(text) && parseTimestamp(text) === undefined) {
+    throw new UserError(`"${text}" is no time; write 2027-01-31 or 2027-01-31T12:00:00Z`);
+  }
+  if (at.getTime() <= Date.now()) throw new UserError(`${text} is past`);
+  return at;
+}

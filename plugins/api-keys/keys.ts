@@ -1,0 +1,220 @@
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { grantMasks, type Principal } from '../../engine/records/index.ts';
+import { displayName, type Tables } from '../../engine/tables/index.ts';
+import { makeKey } from './key-format.ts';
+
+/** An API key as an administrator sees it. */
+export interface KeyInfo {
+  readonly id: string;
+  readonly name: string;
+  readonly profile: string;
+  readonly profile_id: string;
+  /** The creator's e-mail address; null where no person made it or the user is gone. */
+  readonly created_by: string | null;
+  readonly last_four: string;
+  readonly created_at: string;
+  readonly last_used_at: string | null;
+  readonly expires_at: string | null;
+  readonly revoked_at: string | null;
+}
+
+/** An API key just made. The plaintext is stored nowhere. */
+export interface NewApiKey {
+  readonly id: string;
+  readonly plaintext: string;
+  readonly lastFour: string;
+}
+
+/**
+ * Makes an API key.
+ * @param key `user`: its creator, whose records it makes; null where no person makes it
+ */
+export async function createKey(
+  tables: Tables,
+  by: Actor,
+  prefix: string,
+  key: {
+    readonly organization: string;
+    readonly profile: string;
+    readonly name: string;
+    readonly user: string | null;
+    readonly expiresAt: Date | null;
+  },
+): Promise<NewApiKey> {
+  const made = makeKey(prefix);
+  const row = await tables
+    .insertInto('crm_api_keys')
+    .values({
+      organization_id: key.organization,
+      profile_id: key.profile,
+      public_id: made.publicId,
+      secret_hash: made.hash,
+      last_four: made.lastFour,
+      name: displayName(key.name, 'the name'),
+      created_by_id: key.user,
+      expires_at: key.expiresAt,
+      last_used_at: null,
+      revoked_at: null,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const entry = { organization: key.organization, object: 'key', objectId: String(row.id) };
+  await recordChanges(tables, by, { ...entry, action: 'create' });
+  return { id: String(row.id), plaintext: made.plaintext, lastFour: made.lastFour };
+}
+
+/** Every key of an organization, oldest first. */
+export async function listKeys(tables: Tables, organization: string): Promise<KeyInfo[]> {
+  const rows = await tables
+    .selectFrom('crm_api_keys as k')
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'k.organization_id').onRef('p.id', '=', 'k.profile_id'),
+    )
+    .leftJoin('crm_users as u', 'u.id', 'k.created_by_id')
+    .select(['k.id', 'k.name', 'p.name as profile', 'k.profile_id', 'k.last_four', 'k.created_at'])
+    .select('u.email')
+    .select(['k.last_used_at', 'k.expires_at', 'k.revoked_at'])
+    .where('k.organization_id', '=', organization)
+    .orderBy('k.id')
+    .execute();
+  const time = (value: Date | string | null) => (value === null ? null : new Date(value).toISOString());
+  return rows.map((row) => ({
+    id: String(row.id),
+    name: row.name,
+    profile: row.profile,
+    profile_id: String(row.profile_id),
+    created_by: row.email,
+    last_four: row.last_four,
+    created_at: time(row.created_at) ?? '',
+    last_used_at: time(row.last_used_at),
+    expires_at: time(row.expires_at),
+    revoked_at: time(row.revoked_at),
+  }));
+}
+
+/**
+ * Revokes a key of an organization, for good.
+ * @throws UserError when there is no such key or it is revoked already
+ */
+export async function revokeKey(tables: Tables, by: Actor, organization: string, id: string): Promise<void> {
+  const revoked = await tables
+    .updateTable('crm_api_keys')
+    .set({ revoked_at: new Date() })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  if (revoked !== undefined) {
+    await recordChanges(tables, by, { organization, action: 'revoke', object: 'key', objectId: id });
+    return;
+  }
+  const known = await tables
+    .selectFrom('crm_api_keys')
+    .select('id')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  throw new UserError(
+    known === undefined ? `this organization has no key ${id}` : `key ${id} is revoked already`,
+  );
+}
+
+/**
+ * Makes a key that takes another's place: same name, profile and expiry. The old one works on for a while.
+ * @param overlapMs how long, in milliseconds
+ * @throws UserError when there is no such live key
+ */
+export async function rotateKey(
+  tables: Tables,
+  by: Actor,
+  prefix: string,
+  old: { readonly organization: string; readonly id: string; readonly overlapMs: number },
+): Promise<NewApiKey> {
+  const key = (await listKeys(tables, old.organization)).find((each) => each.id === old.id);
+  const end = new Date(Date.now() + old.overlapMs);
+  const expires = key?.expires_at == null ? null : new Date(key.expires_at);
+  if (key === undefined || key.revoked_at !== null || (expires !== null && expires <= new Date())) {
+    throw new UserError('there is no such live key');
+  }
+  const ending = await tables
+    .updateTable('crm_api_keys')
+    .set({ expires_at: expires !== null && expires < end ? expires : end })
+    .where('organization_id', '=', old.organization)
+    .where('id', '=', old.id)
+    // It may have been revoked since it was read.
+    .where('revoked_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  if (ending === undefined) throw new UserError('there is no such live key');
+  const entry = { organization: old.organization, object: 'key', objectId: old.id };
+  await recordChanges(tables, by, { ...entry, action: 'rotate' });
+  return createKey(tables, by, prefix, {
+    organization: old.organization,
+    profile: key.profile_id,
+    name: key.name,
+    user: by.kind === 'user' ? by.id : null,
+    expiresAt: expires,
+  });
+}
+
+/** What authentication needs to know of a live key. */
+export interface StoredKey {
+  readonly id: string;
+  readonly organization: string;
+  /** SHA-256 of the key. */
+  readonly hash: Buffer;
+  /** Milliseconds since 1970; infinite where it never expires. */
+  readonly expiresAt: number;
+  /** Whom the key stands for. */
+  readonly principal: Principal;
+}
+
+/** The key with a public id, with its profile's grants; undefined where there is none or it is revoked. */
+export async function findKey(tables: Tables, publicId: string): Promise<StoredKey | undefined> {
+  const rows = await tables
+    .selectFrom('crm_api_keys as k')
+    .leftJoin('crm_grants as g', (join) =>
+      join.onRef('g.organization_id', '=', 'k.organization_id').onRef('g.profile_id', '=', 'k.profile_id'),
+    )
+    .select(['k.organization_id', 'k.id', 'k.secret_hash', 'k.created_by_id', 'k.expires_at'])
+    .select(['g.object', 'g.action'])
+    .where('k.public_id', '=', publicId)
+    .where('k.revoked_at', 'is', null)
+    .execute();
+  const key = rows[0];
+  if (key === undefined) return undefined;
+  const granted = rows.flatMap(({ object, action }) =>
+    object === null || action === null ? [] : [{ object, action }],
+  );
+  const organization = String(key.organization_id);
+  return {
+    id: String(key.id),
+    organization,
+    hash: Buffer.from(key.secret_hash, 'hex'),
+    expiresAt: key.expires_at === null ? Number.POSITIVE_INFINITY : new Date(key.expires_at).getTime(),
+    principal: Object.freeze({
+      kind: 'key',
+      actor: String(key.id),
+      organization,
+      user: key.created_by_id === null ? null : String(key.created_by_id),
+      grants: grantMasks(granted),
+    }),
+  };
+}
+
+/** Notes when keys were last used. */
+export async function storeKeysUsed(
+  tables: Tables,
+  used: ReadonlyMap<string, { readonly organization: string; readonly at: Date }>,
+): Promise<void> {
+  for (const [id, { organization, at }] of used) {
+    await tables
+      .updateTable('crm_api_keys')
+      .set({ last_used_at: at })
+      .where('organization_id', '=', organization)
+      .where('id', '=', id)
+      .execute();
+  }
+}

@@ -1,0 +1,34 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { type KeyConfig, keyAuthentication, keyVariables } from './authentication.ts';
+import { keyCommands } from './commands.ts';
+import { keyPages } from './page.ts';
+import { apiKeyTables } from './tables.ts';
+
+interface Services {
+  readonly config: KeyConfig & AuditConfig;
+  readonly database: Database;
+}
+
+/** API keys of organizations: what programs authenticate with. */
+export const apiKeysModule: Module<Services, Services> = {
+  name: 'api-keys',
+  tables: apiKeyTables,
+  variables: keyVariables,
+  openApi: {
+    security: [{ apiKey: [] }],
+    securitySchemes: {
+      apiKey: {
+        type: 'http',
+        scheme: 'bearer',
+        description: 'An organization API key: `Authorization: Bearer <key>`.',
+      },
+    },
+  },
+  register: async (app, services) => {
+    await app.register(keyAuthentication, services);
+  },
+  pages: keyPages,
+  commands: keyCommands,
+};

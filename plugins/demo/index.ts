@@ -1,0 +1,4 @@
+// demo:
+// May import
+
+export { createDemo, type Demo } from './demo.ts';

@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import type { Fragment } from '../../engine/compile/index.ts';
+import { json, openApiDocument, refuseOtherMethods } from '../../engine/http/index.ts';
+
+const documentPath = '/docs/openapi.json';
+const scriptPath = '/docs/js/scalar.js';
+
+/** What is described. */
+export interface DocumentationOptions {
+  readonly fragments: readonly Fragment[];
+  /** The version of this package, and of the API. */
+  readonly version: string;
+}
+
+/** The API's description (GET /docs/openapi.json) and an explorer of it (/docs). Neither needs authentication. */
+export async function documentation(
+  app: FastifyInstance,
+  { fragments, version }: DocumentationOptions,
+): Promise<void> {
+  // Buffers, so that all readers share one.
+  const document = Buffer.from(JSON.stringify(openApiDocument(fragments, version)));
+  app.get(documentPath, async (_request, reply) => {
+    reply.header('content-type', json).header('cache-control', 'no-cache');
+    return document;
+  });
+
+  const { page, script } = await renderExplorer();
+  const policy = contentSecurityPolicy(page);
+  const pageBytes = Buffer.from(page);
+  const sendPage = async (_request: unknown, reply: FastifyReply) => {
+    reply.header('content-type', 'text/html; charset=utf-8').header('cache-control', 'no-store');
+    reply.header('content-security-policy', policy).header('referrer-policy', 'no-referrer');
+    reply.header('cross-origin-opener-policy', 'same-origin');
+    return pageBytes;
+  };
+  app.get('/docs', sendPage);
+  app.get('/docs/', sendPage);
+
+  const scriptBytes = Buffer.from(script);
+  const etag = `"${createHash('sha256').update(script).digest('base64url')}"`;
+  let compressed: Promise<Buffer> | undefined;
+  app.get(scriptPath, async (request, reply) => {
+    reply.header('content-type', 'text/javascript; charset=utf-8');
+    reply
+      .header('cache-control', 'public, max-age=86400')
+      .header('etag', etag)
+      .header('vary', 'accept-encoding');
+    if (request.headers['if-none-match'] === etag) return reply.code(304).send();
+    if (!/\bgzip\b/.test(String(request.headers['accept-encoding']))) return scriptBytes;
+    compressed ??= promisify(gzip)(scriptBytes);
+    reply.header('content-encoding', 'gzip');
+    return compressed;
+  });
+
+  for (const url of [documentPath, '/docs', '/docs/', scriptPath])
+    refuseOtherMethods(app, url, ['GET', 'HEAD']);
+}
+
+/** No icon is asked for; Zod within Scalar does not try `eval`, which the page's policy forbids. */
+const beforeScalar =
+  '<link rel="icon" href="data:,"><script>globalThis.__zod_globalConfig = { jitless: true }</script>';
+
+/** Scalar's page and script, rendered once: they depend on nothing of a request. */
+async function renderExplorer(): Promise<{ page: string; script: string }> {
+  const { default: scalar } = await import('@scalar/fastify-api-reference');
+  const renderer = fastify();
+  await renderer.register(scalar, {
+    routePrefix: '/docs',
+    configuration: {
+      url: documentPath,
+      pageTitle: 'CRM API',
+      cdn: scriptPath,
+      // Nothing is fetched from outside the instance.
+      withDefaultFonts: false,
+      telemetry: false,
+      showDeveloperTools: 'never',
+      hideClientButton: true,
+      agent: { disabled: true },
+      mcp: { disabled: true },
+    },
+  });
+  const page = (await renderer.inject('/docs/')).body.replace('<head>', `<head>${beforeScalar}`);
+  const script = (await renderer.inject(scriptPath)).body;
+  await renderer.close();
+  return { page, script };
+}
+
+/** Scripts from this instance and the page's own inline one, by its hash; no other origin for anything. */
+function contentSecurityPolicy(page: string): string {
+  const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
+    ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,
+  );
+  return [
+    "default-src 'none'",
+    `script-src 'self' ${inline.join(' ')}`,
+    // Scalar styles its elements at run time.
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "font-src 'self' data:",
+    "connect-src 'self'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; ');
+}

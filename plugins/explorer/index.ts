@@ -1,0 +1,4 @@
+// explorer:
+// May import
+
+export { explorerModule } from './module.ts';

@@ -1,0 +1,125 @@
+import cookie from '@fastify/cookie';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { integer, type Values } from '../../engine/config/index.ts';
+import { type Database, ttlCache } from '../../engine/database/index.ts';
+import type { Actor, AuditConfig } from '../../engine/effects/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { lastUsed } from '../last-used/index.ts';
+import type { InstanceSecrets } from '../secrets/index.ts';
+import { isSafe, type Site, siteOf } from './origin.ts';
+import { findSession, type Session, storeSessionsUsed } from './sessions.ts';
+import { tokens } from './tokens.ts';
+
+/** A person, and what they are known by. */
+export interface Person {
+  readonly session: Session;
+  readonly credential: 'cookie' | 'token';
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Where browsers reach this instance. */
+    site: Site;
+    /** The person who sent the request, by cookie or token. @throws HttpError 401; 403 for a cross-site write */
+    identify: (request: FastifyRequest) => Promise<Person>;
+    /** A user as the audit log names them. */
+    actor: (request: FastifyRequest, user: string) => Actor;
+    /** Forgets what this node knows of sessions, after it has ended some. */
+    forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
+    /** When a session was last used on this node where that is not stored yet, in RFC 3339. */
+    sessionLastUsed: (id: string) => string | undefined;
+  }
+}
+
+/** The environment variables of sessions. */
+export const sessionVariables = {
+  /** A browser session ends when it is not used for so long. */
+  sessionIdleMs: integer('SESSION_IDLE_MINUTES', 30, [1, 525_600], 60_000),
+  /** A login ends after so long, used or not. */
+  sessionMs: integer('SESSION_HOURS', 12, [1, 8760], 3_600_000),
+};
+
+/** How long sessions last. */
+export type SessionConfig = Values<typeof sessionVariables>;
+
+/** What logins need of the instance. */
+export interface IdentityServices {
+  readonly config: SessionConfig & AuditConfig;
+  readonly database: Database;
+  readonly secrets: InstanceSecrets;
+  /** The origin that is configured at the moment; `''` for none. */
+  readonly publicUrl: () => string;
+}
+
+const bearer = /^Bearer +([^ ]+) *$/i;
+
+/** The credential of an Authorization header of the scheme Bearer (RFC 6750); undefined for any other. */
+export const bearerOf = (authorization: string | undefined): string | undefined =>
+  authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
+
+/** Name of the session's cookie. Browsers take `__Host-` only with TLS, which loopback does without. */
+export const cookieName = (site: Site, request: FastifyRequest): string =>
+  site.isSecure(request) ? '__Host-crm_session' : 'crm_session';
+
+/** People by session cookie or token: one method for each request, `Authorization` before the cookie. */
+export const sessionAuthentication = fastifyPlugin(
+  async (app: FastifyInstance, { config, database, secrets, publicUrl }: IdentityServices) => {
+    const site = siteOf(publicUrl);
+    app.decorate('site', site);
+    await app.register(cookie);
+    const { verify } = tokens(secrets);
+    const byToken = ttlCache((token) => findSession(tablesOf(database), { token }));
+    const byJti = ttlCache((jti) => findSession(tablesOf(database), { jti }));
+    const used = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
+
+    const accept = (session: Session | undefined, credential: Person['credential']): Person => {
+      const now = Date.now();
+      if (session === undefined || session.expires <= now) throw errors.unauthenticated();
+      const lastSeen = Math.max(session.lastSeen, used.get(session.id)?.getTime() ?? 0);
+      // A token says when it ends; only browsers are forgotten when nobody sits before them.
+      if (credential === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
+      used.record(session.id, new Date(now));
+      return { session, credential };
+    };
+
+    const byBearer = async (token: string): Promise<Person> => {
+      const claims = await verify(token);
+      if (claims === undefined) throw errors.unauthenticated();
+      const session = await byJti.get(claims.jti);
+      if (session?.user.id !== claims.user || session.tokenVersion !== claims.version) {
+        throw errors.unauthenticated();
+      }
+      return accept(session, 'token');
+    };
+
+    const byCookie = async (request: FastifyRequest): Promise<Person> => {
+      const token = request.cookies[cookieName(site, request)];
+      if (token === undefined || token.length > 100) throw errors.unauthenticated();
+      const person = accept(await byToken.get(token), 'cookie');
+      if (!isSafe(request.method) && !site.isSameOrigin(request)) throw errors.crossSite();
+      return person;
+    };
+
+    app.decorate('identify', async (request) => {
+      const { authorization } = request.headers;
+      if (authorization === undefined) return byCookie(request);
+      const token = bearerOf(authorization);
+      if (token === undefined) throw errors.unauthenticated();
+      return byBearer(token);
+    });
+    app.decorate('actor', (request, user) => ({
+      kind: 'user',
+      id: user,
+      requestId: request.id,
+      audited: config.audit,
+    }));
+    app.decorate('sessionLastUsed', (id) => used.get(id)?.toISOString());
+    app.decorate('forgetSession', ({ token, jti }) => {
+      if (token !== undefined) byToken.forget(token);
+      if (jti !== undefined) byJti.forget(jti);
+    });
+  },
+  { name: 'session-authentication', fastify: '5.x', dependencies: ['errors'] },
+);

@@ -1,0 +1,48 @@
+// identity:
+// May import
+
+export {
+  bearerOf,
+  cookieName,
+  type IdentityServices,
+  type Person,
+  sessionVariables,
+} from './authentication.ts';
+export { normalEmail, parseEmail } from './emails.ts';
+export { identityModule } from './module.ts';
+export {
+  disableUser,
+  enableUser,
+  findUserBy,
+  listUsers,
+  markVerified,
+  resetPassword,
+  type UserInfo,
+  verifyAddress,
+} from './operator-users.ts';
+export type { Site } from './origin.ts';
+export { makePassword } from './passwords.ts';
+export { mailedResets, memberReset, useReset } from './resets.ts';
+export {
+  beginSession,
+  endAllSessions,
+  endReplaced,
+  endSession,
+  findMemberships,
+  listSessions,
+  type Membership,
+  recordEverywhere,
+  type Session,
+} from './sessions.ts';
+export { tokens } from './tokens.ts';
+export {
+  addExisting,
+  addMembership,
+  changePassword,
+  createUser,
+  enabledUsers,
+  type KnownUser,
+  type User,
+  userFor,
+  withPassword,
+} from './users.ts';

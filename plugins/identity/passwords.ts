@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto';
+import { hash, needsRehash, verify } from 'argon2';
+import pLimit from 'p-limit';
+import { UserError } from '../../engine/errors.ts';
+import { refuseGuessable } from './known-passwords.ts';
+
+/** OWASP's minimum for argon2id: 19 MiB, two passes, one lane. */
+const parameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
+/** What a hash begins with where it was made with these, and the salt after that. */
+const salted = /^\$argon2id\$v=19\$m=19456,p=1,t=2\$([\w+/]+)\$/;
+
+// Each takes tens of milliseconds of a core: a hundred logins at once must not starve everything else.
+const limited = pLimit(2);
+
+/** A password nobody has to think of: 128 bits. */
+export const makePassword = (): string => randomBytes(16).toString('base64url');
+
+/** Characters of a password. */
+const shortest = 8;
+const longest = 256;
+
+/**
+ * A password as it is hashed (NFC), however it was typed.
+ * @returns undefined where it is longer than any password; it is not normalized then, for that takes the square of
+ *   the length
+ */
+function normalPassword(password: string): string | undefined {
+  // A character has at most two UTF-16 units composed, and four decomposed.
+  if (password.length > 4 * longest) return undefined;
+  const normal = password.normalize('NFC');
+  return [...normal].length > longest ? undefined : normal;
+}
+
+/**
+ * Checks a password that somebody chooses for the user of an address.
+ * @throws UserError unless it has 8 to 256 characters and is not one that is tried first
+ */
+export async function checkChosen(password: string, email: string): Promise<void> {
+  const normal = normalPassword(password);
+  if (normal === undefined || [...normal].length < shortest) {
+    throw new UserError(`a password has ${shortest} to ${longest} characters`);
+  }
+  await refuseGuessable(normal, email);
+}
+
+/**
+ * Hashes a password with argon2id.
+ * @param sameSalt hashes of other users of the same address: with the salt of one of them, a login takes the time
+ *   of one hash however many users it is compared with
+ */
+export function hashPassword(password: string, sameSalt: readonly string[] = []): Promise<string> {
+  const [salt] = sameSalt.flatMap((stored) => salted.exec(stored)?.[1] ?? []);
+  return limited(() => hashWith(normalPassword(password) ?? '', salt));
+}
+
+const hashWith = (normal: string, salt: string | undefined): Promise<string> =>
+  hash(normal, salt === undefined ? parameters : { ...parameters, salt: Buffer.from(salt, 'base64') });
+
+/** A hash that no password has, so that an unknown user takes as long as a wrong password. */
+const nobody = hash(randomBytes(32), parameters);
+
+/**
+ * Compares a password with stored hashes; hashes with the same salt take the time of one. A password that is too long
+ * is wrong.
+ * @param stored none where there is no such user; takes the same time as one
+ * @returns for each hash whether the password is right
+ */
+export async function checkPassword(password: string, stored: readonly string[]): Promise<boolean[]> {
+  const given = normalPassword(password);
+  const normal = given ?? '';
+  if (stored.length === 0) await limited(async () => verify(await nobody, normal));
+  const bySalt = new Map<string, Promise<string>>();
+  const equal = await Promise.all(
+    stored.map((known) => {
+      const salt = stored.length > 1 ? salted.exec(known)?.[1] : undefined;
+      if (salt === undefined) return limited(() => verify(known, normal));
+      const computed = bySalt.get(salt) ?? limited(() => hashWith(normal, salt));
+      bySalt.set(salt, computed);
+      // Both are hashes of passwords: how long a comparison of them takes reveals nothing that can be used.
+      return computed.then((made) => made === known);
+    }),
+  );
+  return equal.map((same) => same && given !== undefined);
+}
+
+/** Whether a hash was made with weaker parameters than today's. */
+export const isOutdated = (stored: string): boolean =>
+  // The library compares numbers only, not the kind of argon2.
+  needsRehash(stored, parameters) || !stored.startsWith('$argon2id$');

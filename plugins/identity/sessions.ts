@@ -1,0 +1,250 @@
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
+import { type Grants, grantMasks } from '../../engine/records/index.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+import { hashSecret, makePublicId, makeSecret } from '../secrets/index.ts';
+
+/** What a person may do in one organization. */
+export interface Membership {
+  readonly organization: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly profile: string;
+  readonly grants: Grants;
+}
+
+/** A person who is logged in, as found by the cookie's value or a token's `jti`. */
+export interface Session {
+  readonly id: string;
+  readonly jti: string;
+  readonly user: { readonly id: string; readonly email: string };
+  readonly tokenVersion: number;
+  /** Milliseconds since 1970. */
+  readonly lastSeen: number;
+  /** Milliseconds since 1970; the end whatever is done. */
+  readonly expires: number;
+  /** By slug. */
+  readonly memberships: ReadonlyMap<string, Membership>;
+}
+
+/** A login just made. */
+export interface NewSession {
+  readonly id: string;
+  /** The cookie's value; stored only as a hash. */
+  readonly token: string;
+  readonly jti: string;
+  readonly expires: Date;
+}
+
+/**
+ * Begins a session, in a transaction. Sessions of the user that have ended are forgotten on the way.
+ * @param options `tokenVersion` is that of the user when the password was judged
+ * @returns undefined where every session has been ended since then, as by a change of the password, or the user
+ *   is disabled
+ */
+export async function beginSession(
+  tables: Tables,
+  user: string,
+  options: { readonly durationMs: number; readonly userAgent: string; readonly tokenVersion: number },
+): Promise<NewSession | undefined> {
+  // Whoever ends every session writes this row: they wait for us and see our session, or we for them.
+  const known = await tables
+    .selectFrom('crm_users')
+    .select('token_version')
+    .where('id', '=', user)
+    .where('disabled_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
+  if (known?.token_version !== options.tokenVersion) return undefined;
+  await tables
+    .deleteFrom('crm_sessions')
+    .where('user_id', '=', user)
+    .where('expires_at', '<', new Date())
+    .execute();
+  const token = makeSecret();
+  const jti = makePublicId();
+  const expires = new Date(Date.now() + options.durationMs);
+  const row = await tables
+    .insertInto('crm_sessions')
+    .values({
+      user_id: user,
+      token_hash: hashSecret(token),
+      jti,
+      user_agent: options.userAgent.slice(0, 200),
+      expires_at: expires,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return { id: String(row.id), token, jti, expires };
+}
+
+/** Finds a live session by its cookie's value or its token's id, with what its user may do. */
+export async function findSession(
+  tables: Tables,
+  by: { readonly token: string } | { readonly jti: string },
+): Promise<Session | undefined> {
+  const base = tables
+    .selectFrom('crm_sessions as s')
+    .innerJoin('crm_users as u', 'u.id', 's.user_id')
+    .select(['s.id', 's.jti', 's.user_id', 's.last_seen_at', 's.expires_at', 'u.email', 'u.token_version'])
+    .where('s.expires_at', '>', new Date());
+  const session = await ('token' in by
+    ? base.where('s.token_hash', '=', hashSecret(by.token))
+    : base.where('s.jti', '=', by.jti)
+  ).executeTakeFirst();
+  if (session === undefined) return undefined;
+  return {
+    id: String(session.id),
+    jti: session.jti,
+    user: { id: String(session.user_id), email: session.email },
+    tokenVersion: session.token_version,
+    lastSeen: new Date(session.last_seen_at).getTime(),
+    expires: new Date(session.expires_at).getTime(),
+    memberships: await findMemberships(tables, String(session.user_id)),
+  };
+}
+
+/** The organizations of a user, by slug, with what the user may do there. */
+export async function findMemberships(
+  tables: Tables,
+  user: string,
+): Promise<ReadonlyMap<string, Membership>> {
+  const rows = await tables
+    .selectFrom('crm_memberships as m')
+    .innerJoin('crm_organizations as o', 'o.id', 'm.organization_id')
+    // An unverified user acts in its own organization only, whatever memberships there are.
+    .innerJoin('crm_users as u', (join) =>
+      join
+        .onRef('u.id', '=', 'm.user_id')
+        .on((on) =>
+          on.or([
+            on('u.verified_at', 'is not', null),
+            on('u.organization_id', '=', on.ref('m.organization_id')),
+          ]),
+        ),
+    )
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.id', '=', 'm.profile_id'),
+    )
+    .leftJoin('crm_grants as g', (join) =>
+      join.onRef('g.organization_id', '=', 'm.organization_id').onRef('g.profile_id', '=', 'm.profile_id'),
+    )
+    .select(['o.id', 'o.slug', 'o.name', 'p.name as profile', 'g.object', 'g.action'])
+    .where('m.user_id', '=', user)
+    .orderBy('o.slug')
+    .execute();
+  const bySlug = Map.groupBy(rows, (row) => row.slug);
+  return new Map(
+    [...bySlug].map(([slug, all]) => {
+      const first = all[0];
+      const grants = all.flatMap(({ object, action }) =>
+        object === null || action === null ? [] : [{ object, action }],
+      );
+      return [
+        slug,
+        {
+          organization: String(first?.id),
+          slug,
+          name: first?.name ?? slug,
+          profile: first?.profile ?? '',
+          grants: grantMasks(grants),
+        },
+      ];
+    }),
+  );
+}
+
+/** Notes when sessions were last used. */
+export async function storeSessionsUsed(tables: Tables, used: ReadonlyMap<string, Date>): Promise<void> {
+  for (const [id, at] of used) {
+    await tables.updateTable('crm_sessions').set({ last_seen_at: at }).where('id', '=', id).execute();
+  }
+}
+
+/** A session as its user sees it. */
+export interface SessionInfo {
+  readonly id: string;
+  readonly user_agent: string;
+  readonly created_at: string;
+  readonly last_seen_at: string;
+  readonly expires_at: string;
+}
+
+/** The live sessions of a user, newest first. */
+export async function listSessions(tables: Tables, user: string): Promise<SessionInfo[]> {
+  const rows = await tables
+    .selectFrom('crm_sessions')
+    .select(['id', 'user_agent', 'created_at', 'last_seen_at', 'expires_at'])
+    .where('user_id', '=', user)
+    .where('expires_at', '>', new Date())
+    .orderBy('id', 'desc')
+    .execute();
+  return rows.map((row) => ({
+    id: String(row.id),
+    user_agent: row.user_agent,
+    created_at: new Date(row.created_at).toISOString(),
+    last_seen_at: new Date(row.last_seen_at).toISOString(),
+    expires_at: new Date(row.expires_at).toISOString(),
+  }));
+}
+
+/** Ends one session of a user. @returns whether there was one */
+export async function endSession(
+  tables: Tables,
+  by: Actor,
+  user: string,
+  id: string,
+  organizations: readonly string[],
+): Promise<boolean> {
+  const ended = await tables
+    .deleteFrom('crm_sessions')
+    .where('user_id', '=', user)
+    .where('id', '=', id)
+    .returning('id')
+    .executeTakeFirst();
+  if (ended === undefined) return false;
+  await recordEverywhere(tables, by, organizations, 'logout', id);
+  return true;
+}
+
+/** Ends the session that a browser came with, when it begins another one. @returns what it was; undefined for none */
+export async function endReplaced(
+  tables: Tables,
+  by: (user: string) => Actor,
+  token: string,
+): Promise<Session | undefined> {
+  const session = await findSession(tables, { token });
+  if (session === undefined) return undefined;
+  const organizations = [...session.memberships.values()].map(({ organization }) => organization);
+  await endSession(tables, by(session.user.id), session.user.id, session.id, organizations);
+  return session;
+}
+
+/** Ends every session of a user and voids every token, on every node. */
+export async function endAllSessions(
+  tables: Tables,
+  by: Actor,
+  user: string,
+  organizations: readonly string[],
+): Promise<void> {
+  await tables
+    .updateTable('crm_users')
+    .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
+    .where('id', '=', user)
+    .execute();
+  await tables.deleteFrom('crm_sessions').where('user_id', '=', user).execute();
+  await recordEverywhere(tables, by, organizations, 'logout everywhere', null);
+}
+
+/** A login concerns every organization of the user. */
+export const recordEverywhere = (
+  tables: Tables,
+  by: Actor,
+  organizations: readonly string[],
+  action: string,
+  objectId: string | null,
+): Promise<void> =>
+  recordChanges(
+    tables,
+    by,
+    ...organizations.map((organization) => ({ organization, action, object: 'session', objectId })),
+  );

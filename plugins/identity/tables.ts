@@ -1,0 +1,141 @@
+import type { Generated } from 'kysely';
+import {
+  identity,
+  integer,
+  link,
+  now,
+  table,
+  tenant,
+  tenantLink,
+  text,
+  time,
+} from '../../engine/tables/index.ts';
+
+declare module '../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_users: {
+      id: Generated<string>;
+      /** In normal form. One verified user has it, and one unverified user of each organization. */
+      email: string;
+      password_hash: string;
+      /** When the address was proven, or the operator vouched for it; null until then. */
+      verified_at: Date | null;
+      /** The one organization that an unverified user may belong to; null once it is verified. */
+      organization_id: string | null;
+      /** Since when nobody can log in with it; null while somebody can. */
+      disabled_at: Date | null;
+      /** Rises with "sign out everywhere"; a JWT of an earlier version is void. */
+      token_version: Generated<number>;
+      created_at: Generated<Date>;
+    };
+    crm_sessions: {
+      id: Generated<string>;
+      user_id: string;
+      /** SHA-256 of the cookie's value, hex. */
+      token_hash: string;
+      /** What a JWT of this login names as its `jti`. */
+      jti: string;
+      user_agent: string;
+      created_at: Generated<Date>;
+      last_seen_at: Generated<Date>;
+      expires_at: Date;
+    };
+    crm_memberships: {
+      organization_id: string;
+      user_id: string;
+      profile_id: string;
+      created_at: Generated<Date>;
+    };
+    crm_resets: {
+      id: Generated<string>;
+      /** Stands in the link. The code that opens it does not. */
+      public_id: string;
+      code_hash: string;
+      user_id: string;
+      /** Whose administrator made it; null where it was mailed to the user's address. */
+      organization_id: string | null;
+      created_at: Generated<Date>;
+      expires_at: Date;
+      used_at: Date | null;
+    };
+  }
+}
+
+const users = table(
+  'crm_users',
+  {
+    id: identity,
+    email: text,
+    password_hash: text,
+    verified_at: { ...time, nullable: true },
+    ...link('organization_id', 'crm_organizations', { nullable: true }),
+    disabled_at: { ...time, nullable: true },
+    token_version: { ...integer, defaultRaw: '1' },
+    created_at: now,
+  },
+  {
+    indexes: [
+      {
+        name: 'crm_users_verified_email',
+        expression: `create unique index "crm_users_verified_email" on "crm_users" ("email") where "verified_at" is not null`,
+      },
+      {
+        name: 'crm_users_unverified_email',
+        expression: `create unique index "crm_users_unverified_email" on "crm_users" ("email", "organization_id") where "verified_at" is null`,
+      },
+    ],
+  },
+);
+
+const sessions = table(
+  'crm_sessions',
+  {
+    id: identity,
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    token_hash: text,
+    jti: text,
+    user_agent: text,
+    created_at: now,
+    last_seen_at: now,
+    expires_at: time,
+  },
+  {
+    uniques: [
+      { name: 'crm_sessions_token', properties: ['token_hash'] },
+      { name: 'crm_sessions_jti', properties: ['jti'] },
+    ],
+    indexes: [{ name: 'crm_sessions_user', properties: ['user_id_link'] }],
+  },
+);
+
+const memberships = table(
+  'crm_memberships',
+  {
+    ...tenant(),
+    ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+    ...tenantLink('crm_memberships', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
+    created_at: now,
+  },
+  { indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }] },
+);
+
+const resets = table(
+  'crm_resets',
+  {
+    id: identity,
+    public_id: text,
+    code_hash: text,
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    ...link('organization_id', 'crm_organizations', { nullable: true }),
+    created_at: now,
+    expires_at: time,
+    used_at: { ...time, nullable: true },
+  },
+  {
+    uniques: [{ name: 'crm_resets_public_id', properties: ['public_id'] }],
+    indexes: [{ name: 'crm_resets_user', properties: ['user_id_link'] }],
+  },
+);
+
+/** People: users, their memberships, sessions and reset links. */
+export const identityTables = [users, sessions, memberships, resets];

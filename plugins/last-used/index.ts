@@ -1,0 +1,4 @@
+// last-used:
+// May import
+
+export { lastUsed } from './last-used.ts';

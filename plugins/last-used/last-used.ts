@@ -1,0 +1,35 @@
+import type { FastifyInstance } from 'fastify';
+
+/** How often "last used" is stored, in milliseconds. */
+const everyMs = 30_000;
+
+/** When things were last used: collected here and stored now and then, off the path of requests. */
+export interface LastUsed<T> {
+  readonly record: (id: string, value: T) => void;
+  /** What is not stored yet. */
+  readonly get: (id: string) => T | undefined;
+}
+
+/** Collects uses; what is left is stored when the app closes. Where storing fails, these uses are lost, nothing else. */
+export function lastUsed<T>(
+  app: FastifyInstance,
+  store: (used: ReadonlyMap<string, T>) => Promise<void>,
+): LastUsed<T> {
+  let used = new Map<string, T>();
+  const flush = async (): Promise<void> => {
+    if (used.size === 0) return;
+    const batch = used;
+    used = new Map();
+    try {
+      await store(batch);
+    } catch (cause) {
+      app.log.warn({ code: (cause as { code?: string }).code }, 'could not store what was last used');
+    }
+  };
+  const timer = setInterval(flush, everyMs).unref();
+  app.addHook('onClose', async () => {
+    clearInterval(timer);
+    await flush();
+  });
+  return { record: (id, value) => used.set(id, value), get: (id) => used.get(id) };
+}

@@ -1,0 +1,69 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Database } from '../../engine/database/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { enabledUsers, type KnownUser, type Site, type User, withPassword } from '../identity/index.ts';
+import type { InstanceSecrets } from '../secrets/index.ts';
+import { throttle } from '../throttling/index.ts';
+import { devices } from './devices.ts';
+
+/** Whose password is tried. */
+export interface Attempt {
+  readonly email: string;
+  readonly password: string;
+  /** The one user that is meant; any of the address where it is absent. */
+  readonly id?: string;
+}
+
+/** Passwords, guarded against guessing. */
+export interface CredentialCheck {
+  /**
+   * The users that a password fits: first those that this device has logged in to before, then any others.
+   * @throws HttpError 429 with Retry-After after too many wrong ones
+   */
+  readonly fitting: (request: FastifyRequest, attempt: Attempt) => AsyncGenerator<readonly KnownUser[]>;
+  /** Remembers the device as one that has logged in to a user. */
+  readonly remember: (request: FastifyRequest, reply: FastifyReply, user: string) => void;
+}
+
+/** Browsers keep no cookie longer. */
+const longestSeconds = 400 * 86_400;
+
+export function credentialCheck(
+  { database, secrets }: { readonly database: Database; readonly secrets: InstanceSecrets },
+  site: Site,
+): CredentialCheck {
+  const guard = throttle();
+  const known = devices(secrets.keys('devices'));
+  const cookie = (request: FastifyRequest) => (site.isSecure(request) ? '__Host-crm_device' : 'crm_device');
+  const verify = async (users: readonly User[], password: string) => {
+    const fitting = await withPassword(tablesOf(database), users, password);
+    return fitting.length === 0 ? undefined : fitting;
+  };
+  return {
+    fitting: async function* (request, { email, password, id }) {
+      const all = await enabledUsers(tablesOf(database), email);
+      const users = all.filter((user) => id === undefined || user.id === id);
+      const device = known.read(request.cookies[cookie(request)]);
+      const here = users.filter((user) => device.has(user.id));
+      const [first] = here;
+      if (first !== undefined) {
+        const fitting = await guard.device(device.get(first.id) ?? '', () => verify(here, password));
+        if (fitting !== undefined) yield fitting;
+        if (here.length === users.length) return;
+      }
+      const others = users.filter((user) => !here.includes(user));
+      const fitting = await guard.stranger(request, email, () => verify(others, password));
+      if (fitting !== undefined) yield fitting;
+    },
+    remember: (request, reply, user) => {
+      const name = cookie(request);
+      reply.setCookie(name, known.remember(request.cookies[name], user), {
+        path: '/',
+        httpOnly: true,
+        sameSite: 'lax',
+        secure: site.isSecure(request),
+        maxAge: longestSeconds,
+      });
+    },
+  };
+}

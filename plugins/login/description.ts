@@ -1,0 +1,154 @@
+import type { Fragment } from '../../engine/compile/index.ts';
+
+const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
+const answer = (description: string, schema: object, headers?: object) => ({
+  description,
+  ...(headers && { headers }),
+  content: { 'application/json': { schema } },
+});
+const object = (properties: Readonly<Record<string, object>>) => ({
+  type: 'object',
+  required: Object.keys(properties),
+  properties,
+});
+
+const id = { type: 'integer', format: 'int64' };
+const text = { type: 'string' };
+const time = { type: 'string', format: 'date-time' };
+const user = object({ id, email: text });
+const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
+const done = ref('schemas', 'Deleted');
+
+/** People only: an API key stands for no person. */
+const security = [{ token: [] }, { session: [] }];
+const failures = {
+  401: ref('responses', 'Unauthorized'),
+  403: ref('responses', 'CrossSite'),
+  500: ref('responses', 'Failure'),
+  503: ref('responses', 'Unavailable'),
+};
+const operation = (operationId: string, summary: string, more: object) => ({
+  operationId,
+  summary,
+  tags: ['authentication'],
+  security,
+  ...more,
+});
+
+/** What the OpenAPI document says of logging in (login.ts). */
+export const loginFragment: Fragment = {
+  tag: {
+    name: 'authentication',
+    description: 'People log in with a password; programs use an organization API key instead.',
+  },
+  paths: {
+    '/auth/login': {
+      post: operation('logIn', 'Log in', {
+        description:
+          'Gives a token and sets the session cookie. Both end with the session: with logout, or when it expires.',
+        security: [],
+        requestBody: {
+          required: true,
+          content: {
+            'application/json': {
+              schema: {
+                ...object({ email: text, password: { ...text, format: 'password' } }),
+                properties: {
+                  email: text,
+                  password: { ...text, format: 'password' },
+                  organization: {
+                    ...text,
+                    description:
+                      'Slug of an organization. Says which user is meant where an address has several with one password.',
+                  },
+                },
+              },
+            },
+          },
+        },
+        responses: {
+          200: answer(
+            'Logged in.',
+            object({
+              access_token: text,
+              token_type: { ...text, const: 'Bearer' },
+              expires_in: { type: 'integer', description: 'Seconds.' },
+              user,
+              organizations,
+            }),
+            { 'Set-Cookie': { description: 'The session cookie.', schema: text } },
+          ),
+          400: ref('responses', 'BadRequest'),
+          401: ref('responses', 'Unauthorized'),
+          413: ref('responses', 'TooLarge'),
+          429: ref('responses', 'Throttled'),
+          500: ref('responses', 'Failure'),
+          503: ref('responses', 'Unavailable'),
+        },
+      }),
+    },
+    '/auth/logout': {
+      post: operation('logOut', 'Log out', {
+        description: 'Ends the session, and with it its cookie and its token, on every node within a second.',
+        responses: { 200: answer('Logged out.', done), ...failures },
+      }),
+    },
+    '/auth/logout-everywhere': {
+      post: operation('logOutEverywhere', 'Log out everywhere', {
+        description: 'Ends every session of the person and voids every token.',
+        responses: { 200: answer('Logged out.', done), ...failures },
+      }),
+    },
+    '/auth/me': {
+      get: operation('getMe', 'Who is logged in', {
+        responses: { 200: answer('The person.', object({ user, organizations })), ...failures },
+      }),
+    },
+    '/auth/sessions': {
+      get: operation('listSessions', 'List your sessions', {
+        responses: {
+          200: answer(
+            'The live ones, newest first.',
+            object({
+              data: {
+                type: 'array',
+                items: object({
+                  id,
+                  user_agent: text,
+                  created_at: time,
+                  last_seen_at: time,
+                  expires_at: time,
+                  current: { type: 'boolean' },
+                }),
+              },
+            }),
+          ),
+          ...failures,
+        },
+      }),
+    },
+    '/auth/sessions/{id}': {
+      parameters: [{ name: 'id', in: 'path', required: true, description: "The session's id.", schema: id }],
+      delete: operation('endSession', 'End one of your sessions', {
+        responses: { 200: answer('Ended.', done), ...failures, 404: ref('responses', 'NotFound') },
+      }),
+    },
+  },
+  security: [{ token: [] }, { session: [] }],
+  securitySchemes: {
+    token: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: 'JWT',
+      description: 'The `access_token` of a login. With several organizations, `?org=` says which.',
+    },
+    session: {
+      type: 'apiKey',
+      in: 'cookie',
+      name: '__Host-crm_session',
+      description:
+        "The cookie of a login (`crm_session` on loopback). It writes only from pages of the instance's origin.",
+    },
+  },
+  schemas: {},
+};

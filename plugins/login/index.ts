@@ -1,0 +1,4 @@
+// login:
+// May import
+
+export { loginModule } from './module.ts';

@@ -1,0 +1,256 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { errors } from '../../engine/errors.ts';
+import { isRowId, isStorable } from '../../engine/fields/index.ts';
+import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import { readBody } from '../../engine/records/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import {
+  beginSession,
+  cookieName,
+  endAllSessions,
+  endReplaced,
+  endSession,
+  findMemberships,
+  type IdentityServices,
+  type KnownUser,
+  listSessions,
+  type Membership,
+  type Person,
+  recordEverywhere,
+  type Session,
+  tokens,
+  type User,
+} from '../identity/index.ts';
+import { credentialCheck } from './credentials.ts';
+
+/** Nothing that these paths are sent is larger, in bytes: an address and a password, however they are escaped. */
+const small = { bodyLimit: 16 * 1024 };
+
+/** What people log in with. */
+export interface Credentials {
+  readonly email: string;
+  readonly password: string;
+}
+
+/**
+ * Chooses between users of one address, all of which the password fits: unverified ones are apart by organization.
+ * @returns undefined for none
+ */
+export type PickUser = (users: readonly Candidate[]) => Candidate | undefined;
+
+/** A user whose password was right, and what it is a member of. */
+export interface Candidate {
+  readonly user: KnownUser;
+  readonly memberships: ReadonlyMap<string, Membership>;
+}
+
+/** The user that is a member of an organization; the first where none is named. */
+export const pickBy =
+  (slug: string | undefined): PickUser =>
+  (users) =>
+    slug === undefined ? users[0] : users.find(({ memberships }) => memberships.has(slug));
+
+/** What a login gives. */
+export interface Login {
+  readonly user: { readonly id: string; readonly email: string };
+  readonly jti: string;
+  readonly tokenVersion: number;
+  readonly expires: Date;
+  readonly memberships: ReadonlyMap<string, Membership>;
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Begins a session for an e-mail address and a password, and sets its cookie.
+     * @throws HttpError 401 when they do not fit, 429 after too many attempts
+     */
+    logIn: (
+      request: FastifyRequest,
+      reply: FastifyReply,
+      credentials: Credentials,
+      pick?: PickUser,
+    ) => Promise<Login>;
+    /**
+     * Verifies a password; wrong ones count for the user and the address.
+     * @param user the one that is meant
+     * @throws HttpError 429 with Retry-After after too many wrong ones
+     */
+    verify: (request: FastifyRequest, user: Pick<User, 'id' | 'email'>, password: string) => Promise<boolean>;
+    /** Ends a session and clears its cookie. */
+    logOut: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
+    /** Ends every session of a person and voids their tokens. */
+    logOutEverywhere: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
+  }
+}
+
+/** Login, logout and a person's own sessions, as API; the screens use the same functions. */
+export const login = fastifyPlugin(
+  async (app: FastifyInstance, { config, database, secrets }: IdentityServices) => {
+    const { site } = app;
+    const { fitting, remember } = credentialCheck({ database, secrets }, site);
+    /** HttpOnly, this site only, TLS except on loopback; ends with the browser, and on the server when it expires. */
+    const cookieOptions = (request: FastifyRequest) =>
+      ({ path: '/', httpOnly: true, sameSite: 'lax', secure: site.isSecure(request) }) as const;
+    const { sign } = tokens(secrets);
+
+    app.decorate('verify', async (request, { id, email }, password) => {
+      for await (const users of fitting(request, { email, password, id })) return users.length > 0;
+      return false;
+    });
+
+    /** The user to log in to, of those that the password fits. */
+    const choose = async (request: FastifyRequest, credentials: Credentials, pick: PickUser) => {
+      for await (const users of fitting(request, credentials)) {
+        const candidates: Candidate[] = [];
+        for (const user of users) {
+          candidates.push({ user, memberships: await findMemberships(tablesOf(database), user.id) });
+        }
+        const picked = pick(candidates);
+        if (picked !== undefined) return picked;
+      }
+      throw errors.unauthenticated();
+    };
+
+    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) => {
+      const picked = await choose(request, credentials, pick);
+      const { user, memberships } = picked;
+      const replaced = request.cookies[cookieName(site, request)];
+      const { session, ended } = await transaction(database, async (tables) => {
+        const ended =
+          replaced === undefined
+            ? undefined
+            : await endReplaced(tables, (other) => app.actor(request, other), replaced);
+        const session = await beginSession(tables, user.id, {
+          durationMs: config.sessionMs,
+          userAgent: String(request.headers['user-agent'] ?? ''),
+          tokenVersion: user.tokenVersion,
+        });
+        if (session === undefined) throw errors.unauthenticated();
+        const organizations = [...memberships.values()].map((membership) => membership.organization);
+        await recordEverywhere(tables, app.actor(request, user.id), organizations, 'login', session.id);
+        return { session, ended };
+      });
+      if (ended !== undefined) app.forgetSession({ token: replaced, jti: ended.jti });
+      reply.setCookie(cookieName(site, request), session.token, cookieOptions(request));
+      remember(request, reply, user.id);
+      return {
+        user: { id: user.id, email: user.email },
+        jti: session.jti,
+        tokenVersion: user.tokenVersion,
+        expires: session.expires,
+        memberships,
+      };
+    });
+
+    const forget = (request: FastifyRequest, reply: FastifyReply, session: Session) => {
+      app.forgetSession({ token: request.cookies[cookieName(site, request)], jti: session.jti });
+      reply.clearCookie(cookieName(site, request), cookieOptions(request));
+    };
+    app.decorate('logOut', async (request, reply, session) => {
+      const by = app.actor(request, session.user.id);
+      await transaction(database, (tables) =>
+        endSession(tables, by, session.user.id, session.id, organizationsOf(session)),
+      );
+      forget(request, reply, session);
+    });
+    app.decorate('logOutEverywhere', async (request, reply, session) => {
+      const by = app.actor(request, session.user.id);
+      await transaction(database, (tables) =>
+        endAllSessions(tables, by, session.user.id, organizationsOf(session)),
+      );
+      forget(request, reply, session);
+    });
+
+    app.post('/auth/login', small, async (request, reply) => {
+      const { email, password, organization } = readBody(request.headers['content-type'], request.body);
+      const given = { email, password, ...(organization === undefined ? {} : { organization }) };
+      const wrong = Object.entries(given)
+        .filter(([, value]) => typeof value !== 'string' || !isStorable(value))
+        .map(([field]) => ({ field, message: `${field} must be a string` }));
+      if (wrong.length > 0) throw errors.invalidFields(wrong);
+      const credentials = { email: String(email), password: String(password) };
+      const slug = organization === undefined ? undefined : String(organization);
+      const result = await app.logIn(request, reply, credentials, pickBy(slug));
+      const token = await sign(
+        { user: result.user.id, jti: result.jti, version: result.tokenVersion },
+        result.expires,
+      );
+      return answer(reply, {
+        access_token: token,
+        token_type: 'Bearer',
+        expires_in: Math.floor((result.expires.getTime() - Date.now()) / 1000),
+        user: { id: Number(result.user.id), email: result.user.email },
+        organizations: organizations(result.memberships),
+      });
+    });
+
+    app.post('/auth/logout', small, async (request, reply) => {
+      const { session } = await app.identify(request);
+      await app.logOut(request, reply, session);
+      return answer(reply, { ok: true });
+    });
+
+    app.post('/auth/logout-everywhere', small, async (request, reply) => {
+      const { session } = await app.identify(request);
+      await app.logOutEverywhere(request, reply, session);
+      return answer(reply, { ok: true });
+    });
+
+    app.get('/auth/me', async (request, reply) => {
+      const { session } = await app.identify(request);
+      return answer(reply, {
+        user: { id: Number(session.user.id), email: session.user.email },
+        organizations: organizations(session.memberships),
+      });
+    });
+
+    app.get('/auth/sessions', async (request, reply) => {
+      const person = await app.identify(request);
+      const all = await listSessions(tablesOf(database), person.session.user.id);
+      return answer(reply, { data: all.map((each) => describe(each, person)) });
+    });
+
+    app.delete<{ Params: { id: string } }>('/auth/sessions/:id', small, async (request, reply) => {
+      const { session } = await app.identify(request);
+      const { id } = request.params;
+      if (!isRowId(id)) throw errors.notFound();
+      const by = app.actor(request, session.user.id);
+      const ended = await transaction(database, (tables) =>
+        endSession(tables, by, session.user.id, id, organizationsOf(session)),
+      );
+      if (!ended) throw errors.notFound();
+      if (id === session.id) forget(request, reply, session);
+      return answer(reply, { ok: true });
+    });
+
+    for (const url of ['/auth/login', '/auth/logout', '/auth/logout-everywhere']) {
+      refuseOtherMethods(app, url, ['POST']);
+    }
+    for (const url of ['/auth/me', '/auth/sessions']) refuseOtherMethods(app, url, ['GET', 'HEAD']);
+    refuseOtherMethods(app, '/auth/sessions/:id', ['DELETE']);
+  },
+  { name: 'login', fastify: '5.x', dependencies: ['errors', 'authentication'] },
+);
+
+/** Ids of the organizations of a person. */
+export const organizationsOf = (session: Session): string[] =>
+  [...session.memberships.values()].map((membership) => membership.organization);
+
+const organizations = (memberships: ReadonlyMap<string, Membership>) =>
+  [...memberships.values()].map(({ organization, slug, name }) => ({ id: Number(organization), slug, name }));
+
+const describe = (
+  { id, ...rest }: Awaited<ReturnType<typeof listSessions>>[number],
+  { session }: Person,
+) => ({
+  id: Number(id),
+  ...rest,
+  current: id === session.id,
+});
+
+function answer(reply: FastifyReply, body: object): string {
+  reply.header('content-type', json).header('cache-control', 'no-store');
+  return JSON.stringify(body);
+}

@@ -1,0 +1,92 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { UserError } from '../../engine/errors.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import {
+  changePassword,
+  endAllSessions,
+  endSession,
+  listSessions,
+  recordEverywhere,
+} from '../identity/index.ts';
+import {
+  type Form,
+  field,
+  idField,
+  personOf,
+  redirectGetToForm,
+  render,
+  type Shown,
+  signedIn,
+  viewsIn,
+} from '../screens/index.ts';
+import { organizationsOf } from './login.ts';
+import type { LoginServices } from './services.ts';
+
+const view = viewsIn(import.meta.dirname);
+
+/** A person's own page: sessions and password. */
+export function myPages(app: FastifyInstance, { database }: LoginServices): void {
+  const show = async (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) => {
+    const { session } = personOf(request);
+    const all = await listSessions(tablesOf(database), session.user.id);
+    return render(request, reply, view('me'), {
+      title: 'You',
+      sessions: all.map((each) => ({
+        ...each,
+        current: each.id === session.id,
+        last_seen_at: app.sessionLastUsed(each.id) ?? each.last_seen_at,
+      })),
+      memberships: [...session.memberships.values()],
+      ...more,
+    });
+  };
+  const preHandler = [signedIn(app), app.csrfProtection];
+
+  app.get('/me', { preHandler: signedIn(app) }, async (request, reply) => show(request, reply));
+
+  app.post('/me/end-session', { preHandler }, async (request, reply) => {
+    const { session } = personOf(request);
+    const id = idField((request.body ?? {}) as Form, 'id');
+    const actor = app.actor(request, session.user.id);
+    await transaction(database, (tables) =>
+      endSession(tables, actor, session.user.id, id, organizationsOf(session)),
+    );
+    return reply.redirect('/setup/me?done=session-ended', 303);
+  });
+
+  app.post('/me/logout-everywhere', { preHandler }, async (request, reply) => {
+    await app.logOutEverywhere(request, reply, personOf(request).session);
+    return reply.redirect('/setup/login?done=logged-out', 303);
+  });
+
+  app.post('/me/password', { preHandler }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { session } = personOf(request);
+    try {
+      if (field(form, 'new') !== field(form, 'again')) throw new UserError('the new passwords differ');
+      if (!(await app.verify(request, session.user, field(form, 'current')))) {
+        throw new UserError('the current password is wrong');
+      }
+      await transaction(database, async (tables) => {
+        await changePassword(tables, session.user, field(form, 'new'));
+        const actor = app.actor(request, session.user.id);
+        const organizations = organizationsOf(session);
+        await recordEverywhere(tables, actor, organizations, 'change password', null);
+        await endAllSessions(tables, actor, session.user.id, organizations);
+      });
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show(request, reply, { problem: error.message });
+    }
+    // The sessions that somebody else may have are gone; this one begins anew.
+    await app.logIn(request, reply, { email: session.user.email, password: field(form, 'new') }, (users) =>
+      users.find(({ user }) => user.id === session.user.id),
+    );
+    return reply.redirect('/setup/me?done=password-changed', 303);
+  });
+
+  for (const action of ['end-session', 'logout-everywhere', 'password']) {
+    redirectGetToForm(app, `/me/${action}`, () => '/setup/me');
+  }
+}

@@ -1,0 +1,115 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { HttpError, UserError } from '../../engine/errors.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
+import {
+  administrated,
+  type Form,
+  field,
+  personOf,
+  render,
+  type Shown,
+  safeNext,
+  signedIn,
+  viewsIn,
+} from '../screens/index.ts';
+import { type Candidate, pickBy } from './login.ts';
+import type { LoginServices } from './services.ts';
+
+const view = viewsIn(import.meta.dirname);
+
+/** Login, logout, invitations, and the way in. */
+export function entryPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
+  const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
+    render(request, reply, view('login'), {
+      title: 'Log in',
+      canReset: mailer.isOn(),
+      next: safeNext((request.query as { next?: unknown }).next),
+      organization: (request.query as { organization?: unknown }).organization,
+      ...more,
+    });
+
+  app.get('/', { preHandler: signedIn(app) }, async (request, reply) => {
+    const [first] = administrated(personOf(request));
+    return reply.redirect(first === undefined ? '/setup/me' : `/setup/o/${first.slug}/keys`, 303);
+  });
+
+  app.get('/login', async (request, reply) => showLogin(request, reply));
+
+  app.post('/login', { preHandler: app.csrfProtection }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const next = safeNext(field(form, 'next'));
+    const email = field(form, 'email');
+    const organization = field(form, 'organization') || undefined;
+    let several: readonly Candidate[] = [];
+    try {
+      await app.logIn(request, reply, { email, password: field(form, 'password') }, (users) => {
+        if (users.length < 2 || organization !== undefined) return pickBy(organization)(users);
+        several = users;
+        return undefined;
+      });
+      return await reply.redirect(next, 303);
+    } catch (error) {
+      if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
+      const organizations = several.flatMap(({ memberships }) => [...memberships.values()]);
+      const problem =
+        error.status === 429
+          ? 'Too many attempts. Wait a quarter of an hour and try again.'
+          : several.length > 0
+            ? 'You have several users with this address. Choose the organization and enter the password again.'
+            : 'The e-mail address or the password is wrong.';
+      reply.code(error.status);
+      if (error.status === 429) reply.headers(error.extra.headers ?? {});
+      return showLogin(request, reply, {
+        next,
+        problem,
+        organization,
+        organizations,
+        email: email.slice(0, 254),
+      });
+    }
+  });
+
+  app.post('/logout', { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
+    await app.logOut(request, reply, personOf(request).session);
+    return reply.redirect('/setup/login?done=logged-out', 303);
+  });
+
+  const showInvite = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
+    render(request, reply, view('invite'), {
+      title: 'Accept an invitation',
+      id: (request.params as { id: string }).id,
+      ...more,
+    });
+
+  app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
+
+  // First the code alone; what is to be done, and whether there is a user, is for its holder only.
+  app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { id: publicId } = request.params as { id: string };
+    const code = field(form, 'code');
+    let invite: OpenInvite | undefined;
+    const show = (more: Shown = {}) => showInvite(request, reply, { code, invite, ...more });
+    try {
+      invite = await openInvite(tablesOf(database), { publicId, code });
+      if (form.password === undefined) return await show();
+      const { user } = invite;
+      const password = field(form, 'password');
+      const proven =
+        user?.verified === true && (await app.verify(request, user, password)) ? user.id : undefined;
+      await transaction(database, (tables) =>
+        acceptInvite(
+          tables,
+          { requestId: request.id, audited: config.audit },
+          { publicId, code, password, proven },
+        ),
+      );
+      return await reply.redirect(`/setup/login?done=invite-accepted&organization=${invite.slug}`, 303);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show({ problem: error.message });
+    }
+  });
+}

@@ -1,0 +1,5 @@
+// mail:
+// May import
+
+export { type Mailer, type MailSettings, mailer } from './mail.ts';
+export { mailTemplate } from './template.ts';

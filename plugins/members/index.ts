@@ -1,0 +1,5 @@
+// members:
+// May import
+
+export { acceptInvite, type OpenInvite, openInvite } from './invites.ts';
+export { membersModule } from './module.ts';

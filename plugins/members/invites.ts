@@ -1,0 +1,227 @@
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+import {
+  addMembership,
+  changePassword,
+  createUser,
+  endAllSessions,
+  markVerified,
+  normalEmail,
+  type User,
+  userFor,
+} from '../identity/index.ts';
+import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
+import { listMembers } from './members.ts';
+
+/** An invitation as an administrator sees it. */
+export interface Invite {
+  readonly id: string;
+  readonly public_id: string;
+  readonly email: string;
+  readonly profile: string;
+  readonly expires_at: Date;
+}
+
+/** An invitation just made. */
+export interface NewInvite {
+  readonly id: string;
+  /** In normal form. */
+  readonly email: string;
+  readonly publicId: string;
+  /** Opens it; stored only as a hash. */
+  readonly code: string;
+}
+
+const inviteMs = 7 * 86_400_000;
+
+/**
+ * Invites somebody. The link names the invitation, the code opens it: no secret stands in a URL.
+ * @throws UserError when the address is none or belongs to a member
+ */
+export async function invite(
+  tables: Tables,
+  by: Actor,
+  invitation: {
+    readonly organization: string;
+    readonly email: string;
+    readonly profile: string;
+    /** Whether the code is mailed to the address, and shown to nobody else. */
+    readonly mailed?: boolean;
+  },
+): Promise<NewInvite> {
+  const { organization, profile, mailed = false } = invitation;
+  const email = normalEmail(invitation.email);
+  const members = await listMembers(tables, organization);
+  if (members.some((member) => member.email === email)) {
+    throw new UserError(`${email} is a member of this organization already`);
+  }
+  const publicId = makePublicId();
+  const code = makeCode();
+  const row = await tables
+    .insertInto('crm_invites')
+    .values({
+      organization_id: organization,
+      public_id: publicId,
+      code_hash: hashSecret(code),
+      email,
+      profile_id: profile,
+      invited_by_id: by.kind === 'user' ? by.id : null,
+      expires_at: new Date(Date.now() + inviteMs),
+      mailed,
+      used_at: null,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await recordChanges(tables, by, {
+    organization,
+    action: 'create',
+    object: 'invite',
+    objectId: String(row.id),
+  });
+  return { id: String(row.id), email, publicId, code };
+}
+
+/**
+ * Gives an invitation that could not be mailed another code, for the inviter to pass on: it proves no address.
+ * @returns the code
+ */
+export async function unmailInvite(tables: Tables, organization: string, id: string): Promise<string> {
+  const code = makeCode();
+  await tables
+    .updateTable('crm_invites')
+    .set({ mailed: false, code_hash: hashSecret(code) })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+  return code;
+}
+
+/** The invitations of an organization that can still be used, newest first. */
+export async function listInvites(tables: Tables, organization: string): Promise<Invite[]> {
+  const rows = await tables
+    .selectFrom('crm_invites as i')
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'i.organization_id').onRef('p.id', '=', 'i.profile_id'),
+    )
+    .select(['i.id', 'i.public_id', 'i.email', 'p.name as profile', 'i.expires_at'])
+    .where('i.organization_id', '=', organization)
+    .where('i.used_at', 'is', null)
+    .where('i.expires_at', '>', new Date())
+    .orderBy('i.id', 'desc')
+    .execute();
+  return rows.map((row) => ({ ...row, id: String(row.id), expires_at: new Date(row.expires_at) }));
+}
+
+/** Takes an invitation back. @throws UserError when it is not open any more */
+export async function cancelInvite(
+  tables: Tables,
+  by: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  const removed = await tables
+    .deleteFrom('crm_invites')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('used_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  if (removed === undefined) throw new UserError('that invitation is not open any more');
+  await recordChanges(tables, by, { organization, action: 'delete', object: 'invite', objectId: id });
+}
+
+/** One text for every invitation that cannot be used, so that it tells nothing of who was invited. */
+const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+
+/** An invitation whose code is known. */
+export interface OpenInvite {
+  readonly organization: string;
+  readonly slug: string;
+  /** Name of the organization. */
+  readonly name: string;
+  readonly id: string;
+  readonly email: string;
+  readonly profile: string;
+  /** Whether the code was mailed to the address. */
+  readonly mailed: boolean;
+  /** The user that it is for; undefined where one is made. */
+  readonly user: User | undefined;
+}
+
+/**
+ * Opens an invitation for whoever has its code.
+ * @throws UserError, with one text, for every invitation that cannot be used
+ */
+export async function openInvite(
+  tables: Tables,
+  { publicId, code }: { readonly publicId: string; readonly code: string },
+): Promise<OpenInvite> {
+  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusable);
+  const row = await tables
+    .selectFrom('crm_invites as i')
+    .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
+    .select(['i.organization_id', 'o.slug', 'o.name', 'i.id', 'i.code_hash', 'i.email', 'i.profile_id'])
+    .select('i.mailed')
+    .where('i.public_id', '=', publicId)
+    .where('i.used_at', 'is', null)
+    .where('i.expires_at', '>', new Date())
+    .executeTakeFirst();
+  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash)) throw new UserError(unusable);
+  const organization = String(row.organization_id);
+  return {
+    organization,
+    slug: row.slug,
+    name: row.name,
+    id: String(row.id),
+    email: row.email,
+    profile: String(row.profile_id),
+    mailed: row.mailed,
+    user: await userFor(tables, row.email, organization),
+  };
+}
+
+/**
+ * Accepts an invitation. The holder of a verified user proves its password. Otherwise the user is, or becomes,
+ * one of this organization alone, and gets the password that is given: an unverified user that another
+ * organization made is left alone, since whoever holds it need not be the person at the address.
+ * @param given `proven` is the id of the user whose password was given and right
+ * @throws UserError, with one text, for every invitation that cannot be used
+ */
+export async function acceptInvite(
+  tables: Tables,
+  by: Omit<Actor, 'kind' | 'id'>,
+  given: {
+    readonly publicId: string;
+    readonly code: string;
+    readonly password: string;
+    readonly proven?: string | undefined;
+  },
+): Promise<void> {
+  const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
+  if (user?.disabled === true) throw new UserError('this user is disabled; ask whoever runs this instance');
+  if (user?.verified === true && user.id !== given.proven) {
+    throw new UserError(`${email} is known here already: enter its password`);
+  }
+  // Only one of two acceptances at once gets the row.
+  const used = await tables
+    .updateTable('crm_invites')
+    .set({ used_at: new Date() })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('used_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  if (used === undefined) throw new UserError(unusable);
+  const actor: Actor = { ...by, kind: 'user', id: user?.id ?? null };
+  if (user === undefined) {
+    const password = () => given.password;
+    await createUser(tables, actor, { email, organization, profile, password, verified: mailed });
+    return;
+  }
+  await addMembership(tables, actor, { user, organization, profile });
+  if (user.verified) return;
+  await changePassword(tables, user, given.password);
+  if (mailed) await markVerified(tables, user.id);
+  await endAllSessions(tables, actor, user.id, [organization]);
+}

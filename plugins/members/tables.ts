@@ -1,0 +1,53 @@
+import type { Generated } from 'kysely';
+import {
+  boolean,
+  identity,
+  link,
+  now,
+  table,
+  tenant,
+  tenantLink,
+  text,
+  time,
+} from '../../engine/tables/index.ts';
+
+declare module '../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_invites: {
+      organization_id: string;
+      id: Generated<string>;
+      /** Stands in the link. The code that opens it does not. */
+      public_id: string;
+      code_hash: string;
+      email: string;
+      profile_id: string;
+      invited_by_id: string | null;
+      /** Whether the code went to the address alone, so that its holder has proven it. */
+      mailed: Generated<boolean>;
+      created_at: Generated<Date>;
+      expires_at: Date;
+      used_at: Date | null;
+    };
+  }
+}
+
+const invites = table(
+  'crm_invites',
+  {
+    ...tenant(),
+    id: identity,
+    public_id: text,
+    code_hash: text,
+    email: text,
+    ...tenantLink('crm_invites', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
+    ...link('invited_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
+    mailed: { ...boolean, defaultRaw: 'false' },
+    created_at: now,
+    expires_at: time,
+    used_at: { ...time, nullable: true },
+  },
+  { uniques: [{ name: 'crm_invites_public_id', properties: ['public_id'] }] },
+);
+
+/** Invitations that are open or were used. */
+export const membersTables = [invites];

@@ -1,0 +1,5 @@
+// organizations:
+// May import
+
+export { organizationsModule } from './module.ts';
+export { createOrganization } from './organizations.ts';

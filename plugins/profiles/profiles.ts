@@ -1,0 +1,212 @@
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { type Action, actionNames, administrator, everything } from '../../engine/records/index.ts';
+import { displayName, type Tables } from '../../engine/tables/index.ts';
+
+/** Profiles that every organization has from the start. */
+export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
+  [administrator]: [{ object: everything, actions: [everything] }],
+  'read-only': [{ object: everything, actions: ['list', 'read'] }],
+};
+
+/** Actions granted on an object; `*` stands for all, also those that come later. */
+export interface Grant {
+  readonly object: string;
+  readonly actions: readonly (Action | typeof everything)[];
+}
+
+/**
+ * Makes a profile.
+ * @returns its id
+ * @throws UserError when the organization has a profile of that name
+ */
+export async function createProfile(
+  tables: Tables,
+  by: Actor,
+  organization_id: string,
+  name: string,
+  grants: readonly Grant[],
+): Promise<string> {
+  const row = await tables
+    .insertInto('crm_profiles')
+    .values({ organization_id, name: displayName(name, 'the name') })
+    .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError(`the profile "${name.trim()}" exists already`);
+  const profile_id = String(row.id);
+  await insertGrants(tables, organization_id, profile_id, grants);
+  await recordChanges(tables, by, {
+    organization: organization_id,
+    action: 'create',
+    object: 'profile',
+    objectId: profile_id,
+  });
+  return profile_id;
+}
+
+async function insertGrants(
+  tables: Tables,
+  organization_id: string,
+  profile_id: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  const rows = grants.flatMap(({ object, actions }) =>
+    [...new Set(actions)].map((action) => ({ organization_id, profile_id, object, action })),
+  );
+  if (rows.length === 0) return;
+  await tables
+    .insertInto('crm_grants')
+    .values(rows)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** A profile as an administrator sees it. */
+export interface Profile {
+  readonly id: string;
+  readonly name: string;
+  readonly builtIn: boolean;
+  /** `object:action` of each grant. */
+  readonly grants: ReadonlySet<string>;
+}
+
+/** The profiles of an organization, by name. */
+export async function listProfiles(tables: Tables, organization: string): Promise<Profile[]> {
+  const rows = await tables
+    .selectFrom('crm_profiles as p')
+    .leftJoin('crm_grants as g', (join) =>
+      join.onRef('g.organization_id', '=', 'p.organization_id').onRef('g.profile_id', '=', 'p.id'),
+    )
+    .select(['p.id', 'p.name', 'g.object', 'g.action'])
+    .where('p.organization_id', '=', organization)
+    .orderBy('p.name')
+    .execute();
+  return [...Map.groupBy(rows, (row) => String(row.id))].map(([id, all]) => ({
+    id,
+    name: all[0]?.name ?? '',
+    builtIn: Object.hasOwn(builtInProfiles, all[0]?.name ?? ''),
+    grants: new Set(all.filter((row) => row.object !== null).map((row) => `${row.object}:${row.action}`)),
+  }));
+}
+
+/**
+ * Replaces what a profile grants.
+ * @throws UserError when there is no such profile or it is built in
+ */
+export async function changeProfile(
+  tables: Tables,
+  by: Actor,
+  organization: string,
+  id: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  await tables
+    .deleteFrom('crm_grants')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .execute();
+  await insertGrants(tables, organization, id, grants);
+  await recordChanges(tables, by, { organization, action: 'update', object: 'profile', objectId: id });
+}
+
+/**
+ * Deletes a profile that nobody has.
+ * @throws UserError when there is none, it is built in, or a member, key or invitation has it
+ */
+export async function deleteProfile(
+  tables: Tables,
+  by: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  // Invitations that cannot be used any more do not keep it.
+  await tables
+    .deleteFrom('crm_invites')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .where((expression) =>
+      expression.or([expression('used_at', 'is not', null), expression('expires_at', '<', new Date())]),
+    )
+    .execute();
+  for (const [table, users] of [
+    ['crm_memberships', 'members'],
+    ['crm_api_keys', 'API keys (revoked ones too)'],
+    ['crm_invites', 'invitations'],
+  ] as const) {
+    const used = await tables
+      .selectFrom(table)
+      .select('organization_id')
+      .where('organization_id', '=', organization)
+      .where('profile_id', '=', id)
+      .limit(1)
+      .executeTakeFirst();
+    if (used !== undefined)
+      throw new UserError(`this profile is in use by ${users}: give them another first`);
+  }
+  await tables
+    .deleteFrom('crm_profiles')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+  await recordChanges(tables, by, { organization, action: 'delete', object: 'profile', objectId: id });
+}
+
+/** Locks a profile of the organization that may be changed. */
+async function assertOwn(tables: Tables, organization: string, id: string): Promise<void> {
+  const row = await tables
+    .selectFrom('crm_profiles')
+    .select('name')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such profile');
+  if (Object.hasOwn(builtInProfiles, row.name))
+    throw new UserError(`the profile "${row.name}" cannot be changed`);
+}
+
+/**
+ * Reads a grant as written on a command line: `leads:list,read`, `leads:*` or `*:*`.
+ * @throws UserError naming the unknown object or action
+ */
+export function parseGrant(text: string, objects: readonly string[]): Grant {
+  const [object = '', list = '', ...rest] = text.split(':');
+  const actions = list.split(',');
+  if (rest.length > 0 || list === '') {
+    throw new UserError(`"${text}" is no grant: write object:action,action, such as ${objects[0]}:list,read`);
+  }
+  if (object !== everything && !objects.includes(object)) {
+    throw new UserError(`there is no object "${object}"; there are ${objects.join(', ')} and ${everything}`);
+  }
+  const unknown = actions.find((action) => action !== everything && !actionNames.includes(action as Action));
+  if (unknown !== undefined) {
+    throw new UserError(
+      `there is no action "${unknown}"; there are ${actionNames.join(', ')} and ${everything}`,
+    );
+  }
+  return { object, actions: actions as Grant['actions'] };
+}
+
+/** The id of a profile, by organization and name. @throws UserError when there is none */
+export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
+  const row = await tables
+    .selectFrom('crm_profiles')
+    .select('id')
+    .where('organization_id', '=', organization)
+    .where('name', '=', name)
+    .executeTakeFirst();
+  if (row === undefined) {
+    const others = await tables
+      .selectFrom('crm_profiles')
+      .select('name')
+      .where('organization_id', '=', organization)
+      .orderBy('name')
+      .execute();
+    const names = others.map((other) => other.name).join(', ');
+    throw new UserError(`there is no profile "${name}" in this organization; there are ${names}`);
+  }
+  return String(row.id);
+}

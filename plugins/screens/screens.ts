@@ -1,0 +1,104 @@
+// Setup screens: an organization administrated in a browser; rendered here, working without JavaScript.
+// May import every room of engine/ but cli and app, and the plugins beside it.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, relative } from 'node:path';
+import csrf from '@fastify/csrf-protection';
+import formbody from '@fastify/formbody';
+import helmet from '@fastify/helmet';
+import view from '@fastify/view';
+import type { FastifyInstance } from 'fastify';
+import handlebars from 'handlebars';
+import { projectFolder } from '../../engine/config/index.ts';
+import { errors } from '../../engine/errors.ts';
+import type { InstanceSecrets } from '../secrets/index.ts';
+import { withHelpers } from './helpers.ts';
+import { type Form, field, sendFailure, viewsIn } from './page.ts';
+
+/** What the screens need of the service. */
+export interface ScreenServices {
+  readonly secrets: InstanceSecrets;
+  /** Adds the pages of every module, in the order of the navigation. */
+  readonly pages: readonly ((screens: FastifyInstance) => void)[];
+}
+
+/** No form on these pages is larger, in bytes: the largest is a profile's, with every action on hundreds of objects. */
+const formLimit = 64 * 1024;
+
+/** Everything under /setup. */
+export async function setupScreens(root: FastifyInstance, { secrets, pages }: ScreenServices): Promise<void> {
+  await root.register(
+    async (app) => {
+      await app.register(helmet, {
+        contentSecurityPolicy: {
+          useDefaults: false,
+          directives: {
+            defaultSrc: ["'none'"],
+            scriptSrc: ["'self'"],
+            styleSrc: ["'self'"],
+            imgSrc: ["'self'", 'data:'],
+            formAction: ["'self'"],
+            frameAncestors: ["'none'"],
+            baseUri: ["'none'"],
+          },
+        },
+        xFrameOptions: { action: 'deny' },
+        referrerPolicy: { policy: 'no-referrer' },
+        strictTransportSecurity: false,
+      });
+      app.addHook('onRoute', (route) => {
+        route.bodyLimit ??= formLimit;
+      });
+      await app.register(formbody);
+      await app.register(csrf, {
+        cookieKey: 'crm_csrf',
+        // Not strict: a link from elsewhere would come without it, get another, and void the forms in open tabs.
+        cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'lax' },
+        // A token belongs to one session: another's is refused.
+        csrfOpts: { hmacKey: secrets.keys('forms')[0]?.toString('base64url') ?? '', userInfo: true },
+        getUserInfo: (request) => request.formOwner,
+        getToken: (request) => field((request.body ?? {}) as Form, '_csrf'),
+      });
+      await app.register(view, {
+        engine: { handlebars: withHelpers(handlebars.create()) },
+        root: projectFolder,
+        viewExt: 'hbs',
+        layout: relative(projectFolder, viewsIn(import.meta.dirname)('layout')),
+        production: true,
+        options: { compileOptions: { preventIndent: true } },
+      });
+      app.decorate('setupSections', []);
+      app.decorate('doneTexts', new Map());
+      app.decorateRequest('formOwner', 'nobody');
+      app.decorateRequest('person', null);
+      app.setErrorHandler((error, request, reply) => sendFailure(error, request, reply));
+      app.setNotFoundHandler((request, reply) => sendFailure(errors.notFound(), request, reply));
+      app.addHook('onSend', async (_request, reply) => {
+        if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store');
+      });
+      app.addHook('preValidation', async (request) => {
+        if (request.method === 'POST' && !app.site.isSameOrigin(request)) throw errors.crossSite();
+      });
+      assets(app);
+      for (const add of pages) add(app);
+    },
+    { prefix: '/setup' },
+  );
+}
+
+/** Stylesheets and the one script, read at boot and served from here. */
+function assets(app: FastifyInstance): void {
+  const require = createRequire(import.meta.url);
+  const files = [
+    ['pico.css', require.resolve('@picocss/pico/css/pico.classless.min.css'), 'text/css'],
+    ['setup.css', join(import.meta.dirname, 'assets/setup.css'), 'text/css'],
+    ['setup.js', join(import.meta.dirname, 'assets/setup.js'), 'text/javascript'],
+  ] as const;
+  for (const [name, path, type] of files) {
+    const content = readFileSync(path, 'utf8');
+    app.get(`/assets/${name}`, async (_request, reply) => {
+      reply.header('content-type', `${type}; charset=utf-8`).header('cache-control', 'public, max-age=3600');
+      return content;
+    });
+  }
+}

@@ -1,0 +1,21 @@
+import type { Generated } from 'kysely';
+import { now, table, text } from '../../engine/tables/index.ts';
+
+declare module '../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_sent_forms: {
+      /** SHA-256 of what the form was known by, hex. */
+      form: string;
+      sent_at: Generated<Date>;
+    };
+  }
+}
+
+const sentForms = table(
+  'crm_sent_forms',
+  { form: { ...text, primary: true }, sent_at: now },
+  { indexes: [{ name: 'crm_sent_forms_sent_at', properties: ['sent_at'] }] },
+);
+
+/** Forms that were sent, so that each is taken once. */
+export const screensTables = [sentForms];

@@ -1,0 +1,7 @@
+// secrets:
+// May import
+
+export { type InstanceSecrets, instanceSecrets, secretsVariables } from './instance-secrets.ts';
+export { secretsModule } from './module.ts';
+export { openingOnce, type Sealing, sealing } from './sealing.ts';
+export { hashSecret, isSecret, makeCode, makePublicId, makeSecret } from './secrets.ts';

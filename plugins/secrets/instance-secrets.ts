@@ -1,0 +1,60 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Values, Variable } from '../../engine/config/index.ts';
+import { type DatabaseConfig, makeFolder } from '../../engine/database/index.ts';
+import { UserError } from '../../engine/errors.ts';
+
+/** The environment variables of the instance's own secrets. */
+export const secretsVariables = {
+  /** The first signs and seals, all verify and open. Empty: one is made and kept in the data folder. */
+  authSecrets: {
+    name: 'AUTH_SECRETS',
+    fallback: [],
+    expected: 'secrets of at least 32 characters, separated by commas',
+    read: (given) => {
+      const list = given.split(',').map((secret) => secret.trim());
+      return list.every((secret) => secret.length >= 32) ? list : undefined;
+    },
+  } satisfies Variable<readonly string[]> as Variable<readonly string[]>,
+};
+
+/** Where the instance's secrets are. */
+export type SecretsConfig = Values<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
+
+/** Secrets that every node of the instance has alike, read once. */
+export interface InstanceSecrets {
+  /** The first signs, all verify, so that one can be replaced without an outage. */
+  readonly all: readonly string[];
+  /** Keys of 256 bits, one for each secret, that are of no use for another purpose. */
+  readonly keys: (purpose: string) => readonly Buffer[];
+}
+
+/**
+ * Reads the instance's secrets, or makes one.
+ * @throws UserError where one can neither be read nor kept
+ */
+export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): InstanceSecrets {
+  const all = authSecrets.length > 0 ? authSecrets : [keptSecret(dataFolder)];
+  return {
+    all,
+    keys: (purpose) => all.map((secret) => createHmac('sha256', secret).update(purpose).digest()),
+  };
+}
+
+/** The secret that an instance without AUTH_SECRETS makes for itself and keeps in its data folder. */
+function keptSecret(folder: string): string {
+  const file = join(folder, 'auth-secret');
+  try {
+    makeFolder(folder, 0o700);
+    writeFileSync(file, randomBytes(48).toString('base64url'), { flag: 'wx', mode: 0o600 });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code !== 'EEXIST') {
+      throw new UserError(`cannot keep a secret in ${folder} (${code}): set AUTH_SECRETS or DATA_DIR`);
+    }
+  }
+  const secret = readFileSync(file, 'utf8').trim();
+  if (secret.length < 32) throw new UserError(`${file} holds no secret: delete it or set AUTH_SECRETS`);
+  return secret;
+}

@@ -1,0 +1,84 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { RateLimiterMemory } from 'rate-limiter-flexible';
+import { errors } from '../../engine/errors.ts';
+
+/** Wrong attempts count for so long, in seconds, from the first. */
+const windowSeconds = 15 * 60;
+/** The longest that an attempt is held up where attempts are slowed down, in milliseconds. */
+const longestPauseMs = 5000;
+
+/** Attempts that may fail only so often for each key, however many come at once. Counted on this node. */
+export interface Attempts {
+  /**
+   * Makes an attempt; undefined means that it failed. Attempts in flight never exceed the failures that are left, and
+   * others wait for them, so that any number of right ones pass at once.
+   * @throws HttpError 429 with Retry-After where no failure is left, or too many wait
+   */
+  readonly run: <T>(key: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
+  /** How many keys have attempts in flight or waiting. */
+  readonly busy: () => number;
+}
+
+/** What to bound. */
+export interface Bounds {
+  /** Failures within the window. */
+  readonly failures: number;
+  /** Attempts of one key that may wait at a time. */
+  readonly waiting: number;
+  /** Beyond the failures, attempts are made one at a time, each after a growing pause, instead of refused. */
+  readonly slowDown?: boolean;
+}
+
+/** The attempts of a key that are under way. */
+interface Place {
+  /** Calls that hold this object. */
+  calls: number;
+  running: number;
+  readonly queue: (() => void)[];
+}
+
+export function attempts({ failures, waiting, slowDown = false }: Bounds): Attempts {
+  const failed = new RateLimiterMemory({ points: failures, duration: windowSeconds });
+  const places = new Map<string, Place>();
+
+  /** Waits until the attempt may be made. @returns the failures that are left, below 0 where it is slowed down */
+  const admitted = async (key: string, place: Place): Promise<number> => {
+    for (;;) {
+      const record = await failed.get(key);
+      const left = failures - (record?.consumedPoints ?? 0);
+      if (left <= 0 && !slowDown) throw refusal(record?.msBeforeNext);
+      if (place.running < (slowDown ? Math.max(left, 1) : left)) return left;
+      if (place.queue.length >= waiting) throw refusal(1000);
+      await new Promise<void>((resolve) => place.queue.push(resolve));
+    }
+  };
+
+  return {
+    busy: () => places.size,
+    run: async (key, attempt) => {
+      const place = places.get(key) ?? { calls: 0, running: 0, queue: [] };
+      places.set(key, place);
+      place.calls++;
+      try {
+        const left = await admitted(key, place);
+        place.running++;
+        try {
+          if (left <= 0) await pause(Math.min(1000 * 2 ** -left, longestPauseMs));
+          const result = await attempt();
+          if (result === undefined) await failed.penalty(key);
+          else if (slowDown) await failed.delete(key);
+          return result;
+        } finally {
+          place.running--;
+        }
+      } finally {
+        place.calls--;
+        if (place.calls === 0) places.delete(key);
+        place.queue.shift()?.();
+      }
+    },
+  };
+}
+
+const refusal = (msBeforeNext = windowSeconds * 1000) =>
+  errors.throttled(Math.max(1, Math.ceil(msBeforeNext / 1000)));

@@ -1,0 +1,5 @@
+// throttling:
+// May import
+
+export { attempts } from './attempts.ts';
+export { networkOf, throttle } from './throttle.ts';

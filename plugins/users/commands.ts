@@ -1,0 +1,212 @@
+import type { Database } from '../../engine/database/index.ts';
+import { type Actor, type AuditConfig, commandLine } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import {
+  asJson,
+  type CommandLine,
+  firstLineOfInput,
+  ofOrganization,
+  type Result,
+  table,
+} from '../../engine/modules/index.ts';
+import { organizationId, type Tables, transaction } from '../../engine/tables/index.ts';
+import {
+  addExisting,
+  createUser,
+  disableUser,
+  enableUser,
+  findUserBy,
+  listUsers,
+  makePassword,
+  normalEmail,
+  resetPassword,
+  type UserInfo,
+  userFor,
+  verifyAddress,
+} from '../identity/index.ts';
+import { profileId } from '../profiles/index.ts';
+
+type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
+
+/** `user …`: what an operator does with people. */
+export function userCommands(line: Line): void {
+  const { program, run } = line;
+  const user = program.command('user').description('people');
+  user
+    .command('create <email>')
+    .description('make a user with a membership')
+    .addOption(ofOrganization())
+    .requiredOption('--profile <name>', "the user's profile there")
+    .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
+    .option('--existing', 'the user exists: give it a further membership; it keeps its password')
+    .addOption(asJson())
+    .action((email, { json, ...options }) => run(json, create(line, email, options)));
+  user
+    .command('list')
+    .description('list users: whether they are verified, and what they are members of')
+    .option('--org <slug>', 'only members of this organization')
+    .addOption(asJson())
+    .action(({ json, ...options }) => run(json, list(line, options)));
+  user
+    .command('show <user>')
+    .description('show a user, by e-mail address or id')
+    .addOption(asJson())
+    .action((wanted, { json }) => run(json, show(line, wanted)));
+  user
+    .command('reset-password <user>')
+    .description('give a user another password and end its sessions')
+    .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
+    .addOption(asJson())
+    .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
+  user
+    .command('disable <user>')
+    .description('let nobody log in as this user, and end its sessions; keys that it made go on')
+    .addOption(asJson())
+    .action((wanted, { json }) => run(json, disable(line, wanted)));
+  user
+    .command('enable <user>')
+    .description('let people log in with a disabled user again')
+    .addOption(asJson())
+    .action((wanted, { json }) => run(json, enable(line, wanted)));
+  user
+    .command('verify <user>')
+    .description('vouch that its holder owns the address: other organizations may then add the user')
+    .addOption(asJson())
+    .action((wanted, { json }) => run(json, verify(line, wanted)));
+}
+
+const create = (
+  { withInstance }: Line,
+  given: string,
+  options: { org: string; profile: string; passwordStdin?: true | undefined; existing?: true | undefined },
+): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    const actor = commandLine(config);
+    const email = normalEmail(given);
+    const { existing = false } = options;
+    if (existing && options.passwordStdin) {
+      throw new UserError(
+        '--existing keeps the password: leave out --password-stdin, or use "user reset-password"',
+      );
+    }
+    const { password, shown } = await passwordFor(options);
+    const id = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, options.org);
+      const profile = await profileId(tables, organization, options.profile);
+      if (existing) return addExisting(tables, actor, { email, organization, profile });
+      if ((await userFor(tables, email, organization)) !== undefined) {
+        throw new UserError(
+          `${email} is known already: --existing makes it a member of "${options.org}" with the password it has`,
+        );
+      }
+      return createUser(tables, actor, { email, organization, profile, password: () => password });
+    });
+    const text = existing
+      ? `User ${email} is now ${options.profile} of "${options.org}" too; the password is as it was.`
+      : `User ${email} made, as ${options.profile} of "${options.org}".`;
+    return {
+      json: {
+        id,
+        email,
+        organization: options.org,
+        profile: options.profile,
+        created: !existing,
+        ...(existing ? {} : shown.json),
+      },
+      text: existing ? text : `${text}${shown.text}`,
+    };
+  });
+
+const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const users = await transaction(database, async (tables) =>
+      listUsers(tables, org === undefined ? {} : { organization: await organizationId(tables, org) }),
+    );
+    const rows = users.map((user) => [user.id, user.email, state(user), membershipsOf(user)]);
+    return {
+      json: { users },
+      text: users.length === 0 ? 'There are no users.' : table(['id', 'e-mail', 'state', 'member of'], rows),
+    };
+  });
+
+const show = ({ withInstance }: Line, wanted: string): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const user = await transaction(database, (tables) => findUserBy(tables, wanted));
+    const rows = [
+      ['e-mail', user.email],
+      ['state', state(user)],
+      ['member of', membershipsOf(user)],
+      ['sessions', String(user.sessions)],
+      ['created', user.created_at],
+    ];
+    return { json: { ...user }, text: table(['id', user.id], rows) };
+  });
+
+const reset = (
+  { withInstance }: Line,
+  wanted: string,
+  options: { passwordStdin?: true | undefined },
+): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    const { password, shown } = await passwordFor(options);
+    const user = await transaction(database, async (tables) => {
+      const user = await findUserBy(tables, wanted);
+      await resetPassword(tables, commandLine(config), user, password);
+      return user;
+    });
+    return {
+      json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...shown.json },
+      text: `User ${user.email} has another password; ${user.sessions} session(s) ended.${shown.text}`,
+    };
+  });
+
+/** A command that changes the state of one user. */
+const change =
+  (
+    act: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,
+    json: Readonly<Record<string, unknown>>,
+    text: string,
+  ) =>
+  ({ withInstance }: Line, wanted: string): Promise<Result> =>
+    withInstance(async ({ database, config }) => {
+      const user = await transaction(database, async (tables) => {
+        const user = await findUserBy(tables, wanted);
+        await act(tables, commandLine(config), user);
+        return user;
+      });
+      return { json: { id: user.id, email: user.email, ...json }, text: `User ${user.email} ${text}` };
+    });
+
+const disable = change(
+  disableUser,
+  { disabled: true },
+  'is disabled; sessions and tokens end on every node within a second, keys go on.',
+);
+
+const enable = change(enableUser, { disabled: false }, 'can log in again.');
+
+const verify = change(
+  verifyAddress,
+  { verified: true },
+  'is verified; other organizations may add the user.',
+);
+
+/** The password to set, and what is shown of it: what was given is not. */
+async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
+  if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
+  const password = makePassword();
+  return { password, shown: { json: { password }, text: `\nPassword, shown this once: ${password}` } };
+}
+
+const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>
+  [
+    verified_at !== null
+      ? 'verified'
+      : organization === null
+        ? 'unverified'
+        : `unverified, of "${organization}"`,
+    ...(disabled_at === null ? [] : ['disabled']),
+  ].join(', ');
+
+const membershipsOf = ({ memberships }: UserInfo): string =>
+  memberships.map(({ organization, profile }) => `${organization} (${profile})`).join(', ') || 'none';

@@ -1,0 +1,4 @@
+// users:
+// May import
+
+export { usersModule } from './module.ts';

@@ -1,0 +1,10 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { userCommands } from './commands.ts';
+
+/** Users, as the operator of the instance deals with them. */
+export const usersModule: Module<unknown, { readonly config: AuditConfig; readonly database: Database }> = {
+  name: 'users',
+  commands: userCommands,
+};

@@ -1,0 +1,99 @@
+import type { FastifyInstance } from 'fastify';
+import type { Fragment } from '../../engine/compile/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { readBody } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { bearerOf } from '../../plugins/identity/index.ts';
+import {
+  answer,
+  failure,
+  findOrganization,
+  isOneOf,
+  requestOf,
+  secretScheme,
+  strings,
+  type WebhookServices,
+  type Webhooks,
+} from '../endpoint/index.ts';
+import { send } from '../sender/index.ts';
+
+export const bookingFormsPath = '/api/booking-forms/whatsapp';
+const fields = {
+  to: 'Telephone number, international.',
+  message: 'Text of the message; sent as it is.',
+  name: 'Name of the recipient, for templates.',
+  template: 'Name of a template; without it the message is sent as it is.',
+} as const;
+const required = ['to', 'message'] as const;
+
+/** POST /api/booking-forms/whatsapp: sends one message through the organization's sender. */
+function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
+  const { settings, database, used, wrong } = webhooks;
+  app.post(bookingFormsPath, {
+    onRequest: async (request) => {
+      const { secrets } = settings.current.partners.booking_forms_whatsapp;
+      if (secrets.length === 0) throw errors.notConfigured();
+      const given = bearerOf(request.headers.authorization);
+      if (given === undefined) throw errors.unauthenticated();
+      if (!isOneOf(given, secrets)) throw await wrong.refusal(request, bookingFormsPath);
+      used.record('booking_forms_whatsapp', given);
+    },
+    handler: async (request, reply) => {
+      const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
+      const missing = required.filter((name) => (body[name] ?? '').trim() === '');
+      if (missing.length > 0) {
+        throw errors.invalidFields(missing.map((field) => ({ field, message: `${field} is required` })));
+      }
+      const { to = '', message = '', name = '', template } = body;
+      // Digits and the usual punctuation: what else a number may carry, no sender gets.
+      if (!/^\+?[\d ().-]{5,30}$/.test(to.trim())) {
+        throw errors.invalidFields([{ field: 'to', message: 'to must be a telephone number' }]);
+      }
+      const { organization: slug } = settings.current.partners.booking_forms_whatsapp;
+      const organization = await findOrganization(tablesOf(database), slug);
+      if (organization === undefined) throw errors.notFound();
+      const messageId = await send(
+        webhooks,
+        { id: organization, slug },
+        { to: to.trim(), message, name, template },
+      );
+      reply.header('content-type', json).header('cache-control', 'no-store');
+      return JSON.stringify({ ok: true, message_id: messageId });
+    },
+  });
+  refuseOtherMethods(app, bookingFormsPath, ['POST']);
+}
+
+/** What the OpenAPI document says of it. */
+const paths: Fragment['paths'] = {
+  [bookingFormsPath]: {
+    post: {
+      operationId: 'sendBookingMessage',
+      summary: 'Send a confirmation message',
+      description: 'Sends through the messaging sender of the organization that the token is bound to.',
+      tags: ['partners'],
+      security: [secretScheme('partnerToken')],
+      requestBody: requestOf(
+        fields,
+        'Text is data: what looks like a template in it is sent as it is.',
+        required,
+      ),
+      responses: {
+        200: answer('The sender took the message.', {
+          ok: { type: 'boolean', const: true },
+          message_id: { type: 'string', description: "The provider's id of the message." },
+        }),
+        ...failure(400, 401, 404, 413, 429, 500, 501, 502, 503),
+      },
+    },
+  },
+};
+
+/** WhatsApp messages that booking forms ask for. */
+export const bookingFormsModule: Module<WebhookServices> = {
+  name: 'booking-forms',
+  openApi: { paths },
+  register: (app) => bookingForms(app, app.webhooks),
+};

@@ -1,0 +1,4 @@
+// booking-forms:
+// May import
+
+export { bookingFormsModule, bookingFormsPath } from './booking-forms.ts';

@@ -1,0 +1,14 @@
+// endpoint:
+// May import
+
+export { strings } from './body.ts';
+export { answer, failure, requestOf, secretScheme } from './description.ts';
+export { indexable } from './event-id.ts';
+export { convertLead, findLead, type LeadTraits } from './leads.ts';
+export { findOrganization } from './organizations.ts';
+export { fetchJson, Unreachable } from './outbound.ts';
+export { own } from './own.ts';
+export { type Partner, partnerRecords } from './records.ts';
+export { fingerprint, secretUses } from './secret-use.ts';
+export { isOneOf, signatures, signedWith } from './secrets.ts';
+export { endpoint, type WebhookServices, type Webhooks } from './webhooks.ts';

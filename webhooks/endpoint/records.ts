@@ -1,0 +1,21 @@
+import { type RecordResource, type Records, records } from '../../engine/records/index.ts';
+import { runForId, type Tables } from '../../engine/tables/index.ts';
+
+/** Who partners' records are made by, as the activity names them. */
+export interface Partner {
+  /** Id of the organization. */
+  readonly organization: string;
+  readonly requestId: string;
+}
+
+/** Records as a partner works with them, in a transaction. */
+export const partnerRecords = (
+  tables: Tables,
+  resources: readonly RecordResource[],
+  { organization, requestId }: Partner,
+): Records =>
+  records(
+    resources,
+    { principal: { kind: 'partner', actor: null, organization, user: null, grants: {} }, requestId },
+    (statement) => runForId(tables, statement),
+  );

@@ -1,0 +1,41 @@
+import { hash } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import type { Database } from '../../engine/database/index.ts';
+import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { lastUsed } from '../../plugins/last-used/index.ts';
+
+/** Records when secrets were last used. */
+export interface SecretUse {
+  readonly record: (endpoint: string, secret: string) => void;
+}
+
+/** Stands for a secret without telling it. */
+export const fingerprint = (secret: string): string =>
+  hash('sha256', `fingerprint of ${secret}`, 'hex').slice(0, 16);
+
+/** Collects uses and stores them now and then. */
+export function secretUse(app: FastifyInstance, database: Database): SecretUse {
+  const uses = lastUsed<{ endpoint: string; fingerprint: string; at: Date }>(app, async (batch) => {
+    for (const { endpoint, fingerprint, at } of batch.values()) {
+      await tablesOf(database)
+        .insertInto('crm_secret_uses')
+        .values({ endpoint, fingerprint, last_used_at: at })
+        .onConflict((conflict) =>
+          conflict.columns(['endpoint', 'fingerprint']).doUpdateSet({ last_used_at: at }),
+        )
+        .execute();
+    }
+  });
+  return {
+    record: (endpoint, secret) => {
+      const print = fingerprint(secret);
+      uses.record(`${endpoint} ${print}`, { endpoint, fingerprint: print, at: new Date() });
+    },
+  };
+}
+
+/** When each secret of an endpoint was last used, by fingerprint. */
+export async function secretUses(tables: Tables): Promise<ReadonlyMap<string, Date>> {
+  const rows = await tables.selectFrom('crm_secret_uses').selectAll().execute();
+  return new Map(rows.map((row) => [`${row.endpoint} ${row.fingerprint}`, row.last_used_at]));
+}

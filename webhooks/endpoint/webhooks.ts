@@ -1,0 +1,69 @@
+import type { Resource } from '../../engine/compile/index.ts';
+import type { Database } from '../../engine/database/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import type { InstanceSecrets } from '../../plugins/secrets/index.ts';
+import { type LiveSettings, settingsVariables } from '../settings/index.ts';
+import { type SecretUse, secretUse } from './secret-use.ts';
+import { secretUseTables } from './tables.ts';
+import { type WrongSecrets, wrongSecrets } from './wrong-secrets.ts';
+
+/** What webhooks need of the service. */
+export interface WebhookServices {
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly secrets: InstanceSecrets;
+  readonly settings: LiveSettings;
+}
+
+/** What every endpoint has. */
+export interface Webhooks extends WebhookServices {
+  /** Records which secret was used, so that an old one can be removed when nobody uses it. */
+  readonly used: SecretUse;
+  /** Counts wrong secrets, so that an address that guesses has to wait. */
+  readonly wrong: WrongSecrets;
+  readonly log: (details: object, text: string) => void;
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    webhooks: Webhooks;
+  }
+}
+
+/** Secrets of partner endpoints: when each was last used, and how often a wrong one was tried. */
+export const endpoint: Module<WebhookServices> = {
+  name: 'endpoint',
+  tables: secretUseTables,
+  variables: settingsVariables,
+  openApi: {
+    tag: {
+      name: 'partners',
+      description:
+        'Endpoints for partners, outside of /api/v1, each with a secret of its own. An organization API key does not open them.',
+    },
+    securitySchemes: {
+      inboundSecret: {
+        type: 'apiKey',
+        in: 'header',
+        name: 'X-Inbound-Secret',
+        description: 'The inbound-lead secret.',
+      },
+      partnerToken: {
+        type: 'http',
+        scheme: 'bearer',
+        description: "A partner endpoint's own secret, from the instance's configuration.",
+      },
+    },
+  },
+  register: (app, { database, resources, secrets, settings }) => {
+    app.decorate('webhooks', {
+      database,
+      resources,
+      secrets,
+      settings,
+      used: secretUse(app, database),
+      wrong: wrongSecrets(),
+      log: (details, text) => app.log.info(details, text),
+    });
+  },
+};

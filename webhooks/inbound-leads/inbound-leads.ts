@@ -1,0 +1,129 @@
+import type { FastifyInstance } from 'fastify';
+import type { Fragment } from '../../engine/compile/index.ts';
+import type { Needs } from '../../engine/definition/index.ts';
+import { errors, HttpError } from '../../engine/errors.ts';
+import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { readBody } from '../../engine/records/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { bearerOf } from '../../plugins/identity/index.ts';
+import {
+  answer,
+  failure,
+  findOrganization,
+  isOneOf,
+  partnerRecords,
+  requestOf,
+  secretScheme,
+  strings,
+  type WebhookServices,
+  type Webhooks,
+} from '../endpoint/index.ts';
+
+export const inboundLeadsPath = '/webhooks/inbound-leads';
+const fields = {
+  first_name: 'Given name.',
+  last_name: 'Family name.',
+  email: 'E-mail address.',
+  company: 'Company.',
+  phone: 'Telephone number.',
+  source: 'Where the lead came from; kept as sent.',
+  campaign_name: 'Kept at the end of the description.',
+  description: 'Anything else.',
+} as const;
+/** One of these must be given. */
+const identifying = ['first_name', 'last_name', 'email'] as const;
+
+const text = { types: ['string', 'text'], writable: true } as const;
+/** What it writes into a lead; the campaign's name goes into the description. */
+const needs: Needs = {
+  file: 'webhooks/inbound-leads',
+  resource: 'leads',
+  fields: Object.fromEntries(
+    Object.keys(fields)
+      .filter((name) => name !== 'campaign_name')
+      .map((name) => [name, text]),
+  ),
+};
+
+/** POST /webhooks/inbound-leads: ad, newsletter and form tools create leads. */
+function inboundLeads(app: FastifyInstance, { settings, database, resources, used, wrong }: Webhooks): void {
+  app.post(inboundLeadsPath, {
+    // Not configured 501, then the secret 401, before the body is read.
+    onRequest: async (request) => {
+      const { secrets } = settings.current.partners.inbound_leads;
+      if (secrets.length === 0) throw errors.notConfigured();
+      const given = [
+        ...[request.headers['x-inbound-secret'] ?? []].flat(),
+        ...[bearerOf(request.headers.authorization) ?? []].flat(),
+      ];
+      if (given.length === 0) throw errors.unauthenticated();
+      // Two different ones are a mistake that must not depend on which is looked at.
+      if (!given.every((secret) => isOneOf(secret, secrets))) {
+        throw await wrong.refusal(request, inboundLeadsPath);
+      }
+      if (request.headers.authorization !== undefined && !/^Bearer /i.test(request.headers.authorization)) {
+        throw errors.unauthenticated();
+      }
+      used.record('inbound_leads', given[0] ?? '');
+    },
+    handler: async (request, reply) => {
+      const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
+      if (identifying.every((name) => (body[name] ?? '').trim() === '')) {
+        throw new HttpError(400, `at least one of ${identifying.join(', ')} is required`);
+      }
+      const slug = request.headers['x-org-slug'];
+      const organization = await findOrganization(tablesOf(database), slug);
+      if (organization === undefined) throw errors.notFound();
+      const { campaign_name = '', description = '', ...lead } = body;
+      const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
+      const by = { organization, requestId: request.id };
+      const id = await transaction(database, (tables) =>
+        partnerRecords(tables, resources, by).create('leads', {
+          ...lead,
+          description: [description, campaign].filter((part) => part !== '').join('\n'),
+        }),
+      );
+      reply.code(201).header('content-type', json).header('cache-control', 'no-store');
+      return `{"ok":true,"id":${id}}`;
+    },
+  });
+  refuseOtherMethods(app, inboundLeadsPath, ['POST']);
+}
+
+/** What the OpenAPI document says of it. */
+const paths: Fragment['paths'] = {
+  [inboundLeadsPath]: {
+    post: {
+      operationId: 'createInboundLead',
+      summary: 'Create a lead from an ad, newsletter or form tool',
+      description: 'Needs the inbound-lead secret in `X-Inbound-Secret` or as bearer.',
+      tags: ['partners'],
+      security: [secretScheme('inboundSecret'), secretScheme('partnerToken')],
+      parameters: [
+        {
+          name: 'X-Org-Slug',
+          in: 'header',
+          description: 'Slug of the organization; without it, the first one.',
+          schema: { type: 'string' },
+        },
+      ],
+      requestBody: requestOf(fields, `At least one of ${identifying.join(', ')}.`),
+      responses: {
+        201: answer('The lead was created.', {
+          ok: { type: 'boolean', const: true },
+          id: { type: 'integer', format: 'int64' },
+        }),
+        ...failure(400, 401, 404, 413, 429, 500, 501, 503),
+      },
+    },
+  },
+};
+
+/** Leads from ad, newsletter and form tools. */
+export const inboundLeadsModule: Module<WebhookServices> = {
+  name: 'inbound-leads',
+  openApi: { paths },
+  needs: [needs],
+  register: (app) => inboundLeads(app, app.webhooks),
+};

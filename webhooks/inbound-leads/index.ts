@@ -1,0 +1,4 @@
+// inbound-leads:
+// May import
+
+export { inboundLeadsModule, inboundLeadsPath } from './inbound-leads.ts';

@@ -1,0 +1,108 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { errors, HttpError } from '../../engine/errors.ts';
+import { refuseOtherMethods } from '../../engine/http/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { hashSecret, isSecret, openingOnce, sealing } from '../../plugins/secrets/index.ts';
+import { channels, type Delivery } from '../channels/index.ts';
+import type { Webhooks } from '../endpoint/index.ts';
+import { backlog } from './backlog.ts';
+import { store } from './inbox.ts';
+import { endpointPath, type OpenIntegration, openIntegration, renewSecrets } from './integrations.ts';
+import { startRetention } from './retention.ts';
+import { startWorker } from './worker.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The integration that the address of a channel's delivery stands for. */
+    integration: OpenIntegration | null;
+  }
+}
+
+/** Events of one delivery; providers send up to a thousand. */
+const maxEvents = 2000;
+
+/** /webhooks/channels/<provider>/<endpoint> (contract section 4.5): proved, stored, answered; processed after. */
+export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
+  const { database, secrets, settings, wrong } = webhooks;
+  const sealed = openingOnce(sealing(secrets));
+  const worker = startWorker(app, webhooks, sealed);
+  const waiting = backlog(database);
+  startRetention(app, webhooks);
+  app.addHook('onReady', async () => {
+    try {
+      const lost = await renewSecrets(tablesOf(database), sealed);
+      if (lost.length > 0)
+        app.log.error({ integrations: lost }, 'AUTH_SECRETS opens not all secrets; enter them again');
+    } catch (cause) {
+      app.log.warn({ code: (cause as { code?: string }).code }, 'stored secrets could not be looked at');
+    }
+  });
+
+  app.decorateRequest('integration', null);
+  for (const [provider, channel] of Object.entries(channels)) {
+    const path = endpointPath(provider, ':endpoint');
+    // Nothing of a body is read before it is known that there is such an address.
+    const onRequest = async (request: FastifyRequest) => {
+      const { endpoint } = request.params as { endpoint: string };
+      const found = /^[\w-]{10,64}$/.test(endpoint)
+        ? await openIntegration(tablesOf(database), sealed, { endpoint })
+        : undefined;
+      if (found?.provider !== provider) throw errors.notFound();
+      request.integration = found;
+    };
+
+    app.get(path, { onRequest }, async (request, reply) => {
+      if (!channel.handshake) throw errors.methodNotAllowed('POST');
+      reply.header('content-type', 'text/plain; charset=utf-8');
+      const integration = integrationOf(request);
+      const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
+      if (challenge !== undefined) return challenge;
+      const refused = new HttpError(403, 'the verify token is wrong');
+      throw await wrong.refusal(request, endpointPath(provider, integration.endpoint), refused);
+    });
+
+    app.post(path, { onRequest, bodyLimit: channel.bodyLimit }, async (request, reply) => {
+      const integration = integrationOf(request);
+      const delivery: Delivery = {
+        headers: request.headers,
+        raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+        url: request.url,
+      };
+      if (!channel.verify(delivery, integration.secret, settings.current.public_url)) {
+        throw await wrong.refusal(request, endpointPath(provider, integration.endpoint));
+      }
+      if (!channel.accepts.test(request.headers['content-type'] ?? '')) {
+        throw errors.invalidJson('the provider does not send this Content-Type');
+      }
+      const events = channel.events(delivery);
+      if (events.length > maxEvents) throw errors.invalidJson(`it holds more than ${maxEvents} events`);
+      const { organization } = integration;
+      if (events.length > 0) await waiting.admit(organization, settings.current.inbox.max_waiting);
+      const stored = await store(tablesOf(database), integration, events);
+      waiting.add(organization, stored);
+      if (stored > 0) worker.wake();
+      reply.header('content-type', channel.reply.type);
+      return channel.reply.body;
+    });
+    refuseOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
+  }
+}
+
+/** The integration that a route's onRequest has found. */
+function integrationOf({ integration }: FastifyRequest): OpenIntegration {
+  if (integration === null) throw errors.notFound();
+  return integration;
+}
+
+/** The challenge of a provider that knows the verify token; undefined for any other. */
+function challengeOf(
+  { verifyTokenHash }: OpenIntegration,
+  query: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const token = query['hub.verify_token'];
+  const challenge = query['hub.challenge'];
+  const right =
+    query['hub.mode'] === 'subscribe' &&
+    isSecret(typeof token === 'string' ? token : '', verifyTokenHash || hashSecret(''));
+  return right && typeof challenge === 'string' ? challenge.slice(0, 1000) : undefined;
+}

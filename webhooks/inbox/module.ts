@@ -1,0 +1,26 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { leadAdsNeeds } from '../channels/index.ts';
+import type { WebhookServices } from '../endpoint/index.ts';
+import { inboxCommands } from './commands.ts';
+import { deliveryPages } from './deliveries-page.ts';
+import { channelEndpoints } from './endpoints.ts';
+import { integrationPages } from './integrations-page.ts';
+import { inboxTables } from './tables.ts';
+
+/** Channels: integrations with providers, and the inbox of what they deliver. */
+export const inboxModule: Module<
+  WebhookServices,
+  { readonly config: AuditConfig; readonly database: Database }
+> = {
+  name: 'inbox',
+  tables: inboxTables,
+  needs: [leadAdsNeeds],
+  register: (app) => channelEndpoints(app, app.webhooks),
+  pages: (screens, services) => {
+    integrationPages(screens, services);
+    deliveryPages(screens, services);
+  },
+  commands: inboxCommands,
+};

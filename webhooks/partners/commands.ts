@@ -1,0 +1,34 @@
+import type { Database } from '../../engine/database/index.ts';
+import { asJson, type CommandLine, type Result, table } from '../../engine/modules/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { readSettings, type SettingsConfig } from '../settings/index.ts';
+import { partnerStatus } from './status.ts';
+
+type Line = CommandLine<{ readonly config: SettingsConfig; readonly database: Database }>;
+
+/** `partners`. */
+export function partnerCommands(line: Line): void {
+  line.program
+    .command('partners')
+    .description(
+      'show which partner endpoints are on, off (501) or misconfigured, and when secrets were last used',
+    )
+    .addOption(asJson())
+    .action(({ json }) => line.run(json, show(line)));
+}
+
+const show = ({ withInstance }: Line): Promise<Result> =>
+  withInstance(async ({ config, database }) => {
+    const endpoints = await partnerStatus(tablesOf(database), await readSettings(config));
+    const rows = endpoints.map(({ name, path, state, problem, secrets }) => [
+      name,
+      path,
+      state === 'off' ? 'off (501)' : state,
+      secrets.map(({ place, last_used_at }) => `no. ${place}: ${last_used_at ?? 'never'}`).join(', '),
+      problem,
+    ]);
+    return {
+      json: { partners: endpoints },
+      text: table(['endpoint', 'path', 'state', 'secrets, last used', 'problem'], rows),
+    };
+  });

@@ -1,0 +1,4 @@
+// partners:
+// May import
+
+export { partnersModule } from './module.ts';

@@ -1,0 +1,12 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import type { WebhookServices } from '../endpoint/index.ts';
+import type { SettingsConfig } from '../settings/index.ts';
+import { partnerCommands } from './commands.ts';
+import { partnerPage } from './page.ts';
+
+/** The state of the partner endpoints: on, off, or misconfigured. */
+export const partnersModule: Module<
+  WebhookServices,
+  { readonly config: SettingsConfig; readonly database: Database }
+> = { name: 'partners', pages: partnerPage, commands: partnerCommands };

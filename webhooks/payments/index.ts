@@ -1,0 +1,4 @@
+// payments:
+// May import
+
+export { customerOf, hookOf, paymentPath, paymentsModule, unmatchedPayments } from './payments.ts';

@@ -1,0 +1,39 @@
+import type { Generated } from 'kysely';
+import { identity, now, table, tenant, text } from '../../engine/tables/index.ts';
+
+declare module '../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_payment_events: {
+      organization_id: string;
+      id: Generated<string>;
+      customer: string;
+      event_id: string;
+      /** What the partner was answered, JSON without its closing brace; null where there was nothing to do it to. */
+      answer: string | null;
+      /** The beginning of what was sent, for an administrator who looks for the lead. */
+      payload: string;
+      received_at: Generated<Date>;
+    };
+  }
+}
+
+const paymentEvents = table(
+  'crm_payment_events',
+  {
+    ...tenant(),
+    id: identity,
+    customer: text,
+    event_id: text,
+    answer: { ...text, nullable: true },
+    payload: text,
+    received_at: now,
+  },
+  {
+    uniques: [
+      { name: 'crm_payment_events_event', properties: ['organization_id_link', 'customer', 'event_id'] },
+    ],
+  },
+);
+
+/** Payment events that were taken. */
+export const paymentsTables = [paymentEvents];

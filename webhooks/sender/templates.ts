@@ -1,0 +1,31 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import handlebars from 'handlebars';
+import { errors } from '../../engine/errors.ts';
+
+const folder = join(import.meta.dirname, 'templates');
+const engine = handlebars.create();
+
+/** Templates of plain-text messages (templates/*.hbs), compiled once; never from data. */
+const templates = new Map(
+  readdirSync(folder)
+    .filter((file) => file.endsWith('.hbs'))
+    .map((file) => {
+      const text = readFileSync(join(folder, file), 'utf8').trim();
+      // Plain text: an apostrophe must not become an HTML entity.
+      return [file.slice(0, -4), engine.compile(text, { noEscape: true, strict: true })] as const;
+    }),
+);
+
+/**
+ * Renders a template. Its data is text and stays text, whatever it looks like.
+ * @throws HttpError 400 for a name that there is not
+ */
+export function renderTemplate(name: string, data: Readonly<Record<string, string>>): string {
+  const template = templates.get(name);
+  if (template === undefined) {
+    const names = [...templates.keys()].join(', ');
+    throw errors.invalidFields([{ field: 'template', message: `template must be one of ${names}` }]);
+  }
+  return template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false });
+}

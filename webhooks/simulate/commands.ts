@@ -1,0 +1,169 @@
+import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import type { Resource } from '../../engine/compile/index.ts';
+import type { Database, DatabaseConfig } from '../../engine/database/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import {
+  asJson,
+  type CommandLine,
+  firstLineOfInput,
+  ofOrganization,
+  type Result,
+  table,
+} from '../../engine/modules/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { type InstanceSecrets, sealing } from '../../plugins/secrets/index.ts';
+import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
+import { type Outcome, simulate as run, type StepName, stepNames, type Target } from './run.ts';
+import { type Inside, type Play, prepare, simulated } from './simulate.ts';
+
+type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress'>;
+
+/** What a simulation needs of an open instance. */
+export interface SimulateInstance {
+  readonly config: SimulateConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly secrets: InstanceSecrets;
+  /** The whole service on this database, not listening yet. */
+  readonly service: () => Promise<FastifyInstance>;
+}
+
+type Line = CommandLine<SimulateInstance>;
+
+/** `simulate`. */
+export function simulateCommands(line: Line): void {
+  line.program
+    .command('simulate <provider>')
+    .description(`play a provider: ${simulated.join(', ')}, or <customer>-payment; what it sends is stored`)
+    .addOption(ofOrganization())
+    .option('--url <origin>', 'a running instance; default: this one, running just for this')
+    .option('--endpoint <id>', "which integration, by its address's last part")
+    .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
+    .option('--steps <names>', `some of ${stepNames.join(',')}; default: all`)
+    .option('--burst <n>', 'how many deliveries the burst has', '1000')
+    .addOption(asJson())
+    .action((provider, { json, ...options }) => line.run(json, play(line, line.config(), provider, options)));
+}
+
+/** What `simulate` is told. */
+interface SimulateOptions {
+  readonly org: string;
+  readonly url?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly secretStdin?: true | undefined;
+  readonly steps?: string | undefined;
+  readonly burst: string;
+}
+
+/** How long to wait until what arrived is processed. */
+const settleMs = 30_000;
+
+/** Against a running instance (--url), or against one that runs just for this. */
+async function play(
+  { withInstance }: Line,
+  config: SimulateConfig,
+  provider: string,
+  options: SimulateOptions,
+): Promise<Result> {
+  const steps = stepsOf(options.steps);
+  const burst = Number(options.burst);
+  if (!/^\d{1,5}$/.test(options.burst) || burst < 1 || burst > 10_000) {
+    throw new UserError('--burst must be from 1 to 10000');
+  }
+  const secret = options.secretStdin ? await firstLineOfInput() : undefined;
+  if (secret?.trim() === '') throw new UserError('standard input holds no secret');
+  const plan = { steps, burst };
+  const given = { org: options.org, endpoint: options.endpoint, secret };
+  if (options.url !== undefined) {
+    const origin = originOf(options.url);
+    // The embedded database belongs to the server that runs on it.
+    if (config.databaseAddress === undefined) {
+      const settings = await readSettings(config);
+      const prepared = await prepare(provider, given, settings, undefined);
+      const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
+      return report(provider, outcome, undefined);
+    }
+    return withInstance((instance) => against(instance, provider, given, origin, plan));
+  }
+  return withInstance(async (instance) => {
+    const app = await instance.service();
+    try {
+      await app.listen({ host: '127.0.0.1', port: 0 });
+      const { port } = app.server.address() as AddressInfo;
+      return await against(instance, provider, given, `http://127.0.0.1:${port}`, plan);
+    } finally {
+      await app.close();
+    }
+  });
+}
+
+/** Where deliveries go: to the origin that is called, signed for the one that providers know. */
+function targetOf({ path, secret }: Play, origin: string, { public_url }: Settings): Target {
+  const publicUrl = `${withoutSlash(public_url) || origin}${path}`;
+  return { url: origin + path, publicUrl, secret };
+}
+
+async function against(
+  { config, database, resources, secrets }: SimulateInstance,
+  provider: string,
+  given: { org: string; endpoint?: string | undefined; secret?: string | undefined },
+  origin: string,
+  plan: { steps: readonly StepName[]; burst: number },
+): Promise<Result> {
+  const settings = await readSettings(config);
+  const inside: Inside = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
+  const prepared = await prepare(provider, given, settings, inside);
+  const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
+  const end = performance.now() + settleMs;
+  let arrived = await prepared.arrived(inside, outcome.eventIds);
+  while ((arrived.waiting ?? 0) > 0 && performance.now() < end) {
+    await pause(100);
+    arrived = await prepared.arrived(inside, outcome.eventIds);
+  }
+  return report(provider, outcome, arrived);
+}
+
+function report(
+  provider: string,
+  { results, eventIds }: Outcome,
+  arrived: Readonly<Record<string, number>> | undefined,
+): Result {
+  const counts = (of: Readonly<Record<string, number>>) =>
+    Object.entries(of)
+      .map(([name, count]) => `${count} × ${name}`)
+      .join(', ') || 'none';
+  const rows = results.map(({ step, sent, answers, p50_ms, p99_ms }) => [
+    step,
+    String(sent),
+    counts(answers),
+    String(p50_ms),
+    String(p99_ms),
+  ]);
+  const summary =
+    arrived === undefined
+      ? 'What arrived is shown under Setup, Deliveries: the embedded database belongs to the server.'
+      : `Of ${eventIds.length} different events arrived: ${counts(arrived)}.`;
+  return {
+    json: { provider, steps: results, events: eventIds.length, arrived: arrived ?? null },
+    text: `${table(['step', 'sent', 'answers', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
+  };
+}
+
+function stepsOf(text: string | undefined): readonly StepName[] {
+  if (text === undefined) return stepNames;
+  const wanted = text.split(',');
+  const unknown = wanted.filter((name) => !stepNames.some((step) => step === name));
+  if (unknown.length > 0) {
+    throw new UserError(`"${unknown.join(', ')}" is no step; there are ${stepNames.join(', ')}`);
+  }
+  return stepNames.filter((step) => wanted.includes(step));
+}
+
+function originOf(text: string): string {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new UserError(`"${text}" is no address such as https://crm.example`);
+  }
+  return new URL(text).origin;
+}

@@ -1,3 +1,4 @@
+import './migration-imports.ts';
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Resource } from '../engine/compile/index.ts';
 import { openDatabase } from '../engine/database/index.ts';

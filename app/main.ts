@@ -1,5 +1,4 @@
 // The command line: one for the instance; each command honours the server's environment.
-import './migration-imports.ts';
 import { debuglog } from 'node:util';
 import { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';

@@ -10,6 +10,7 @@ import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder
 import { lockFolder } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { keepStatistics } from './statistics.ts';
+import { parsers } from './types.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /**
@@ -26,6 +27,7 @@ export async function openEmbedded(
       ...ormOptions(entities, config),
       driver: PgliteDriver,
       dbName: await prepareCluster(config.dataFolder, initialise),
+      driverOptions: { parsers },
     });
     const client = await orm.em.getConnection().getNativeClient();
     const watch = watchFolder(config.dataFolder);

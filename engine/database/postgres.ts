@@ -1,6 +1,6 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
-import pg, { type Pool } from 'pg';
+import pg, { type Pool, type TypeOverrides } from 'pg';
 import type { Address } from './address.ts';
 import { admission } from './admission.ts';
 import { connections, postgresBounds } from './bounds.ts';
@@ -10,6 +10,7 @@ import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
 import { findServer } from './server.ts';
 import { keepStatistics } from './statistics.ts';
+import { parsers } from './types.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** How long the connections in use at the end may still take, and how long their end may take. */
@@ -45,6 +46,8 @@ export async function openPostgres(
     driverOptions: { ...login(statementTimeoutMs), Client: recordClients.Client },
   });
   const records: Pool = await orm.em.getConnection().getNativeClient();
+  const types = records.options.types as TypeOverrides;
+  for (const [oid, parse] of Object.entries(parsers)) types.setTypeParser(Number(oid), parse);
   const listLimitMs = Math.min(listTimeoutMs, statementTimeoutMs || listTimeoutMs);
   const listClients = clients(listLimitMs);
   const lists = new pg.Pool({

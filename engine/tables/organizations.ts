@@ -20,5 +20,5 @@ export async function organizationId(tables: Tables, slug: string): Promise<stri
     .where('slug', '=', slug)
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`there is no organization "${slug}"`);
-  return String(row.id);
+  return row.id;
 }

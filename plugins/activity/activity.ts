@@ -40,12 +40,12 @@ export async function listActivity(
   if (before !== undefined) query = query.where('a.id', '<', before);
   const rows = await query.orderBy('a.id', 'desc').limit(limit).execute();
   return rows.map((row) => ({
-    id: String(row.id),
-    at: new Date(row.at),
+    id: row.id,
+    at: row.at,
     actorKind: row.actor_kind,
     actor: row.email ?? row.name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
     action: row.action,
     object: row.object,
-    objectId: row.object_id === null ? null : String(row.object_id),
+    objectId: row.object_id,
   }));
 }

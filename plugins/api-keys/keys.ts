@@ -59,9 +59,9 @@ export async function createKey(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  const entry = { organization: key.organization, object: 'key', objectId: String(row.id) };
+  const entry = { organization: key.organization, object: 'key', objectId: row.id };
   await recordChanges(tables, by, { ...entry, action: 'create' });
-  return { id: String(row.id), plaintext: made.plaintext, lastFour: made.lastFour };
+  return { id: row.id, plaintext: made.plaintext, lastFour: made.lastFour };
 }
 
 /** Every key of an organization, oldest first. */
@@ -80,10 +80,10 @@ export async function listKeys(tables: Tables, organization: string): Promise<Ke
     .execute();
   const time = (value: Date | string | null) => (value === null ? null : new Date(value).toISOString());
   return rows.map((row) => ({
-    id: String(row.id),
+    id: row.id,
     name: row.name,
     profile: row.profile,
-    profile_id: String(row.profile_id),
+    profile_id: row.profile_id,
     created_by: row.email,
     last_four: row.last_four,
     created_at: time(row.created_at) ?? '',
@@ -188,17 +188,17 @@ export async function findKey(tables: Tables, publicId: string): Promise<StoredK
   const granted = rows.flatMap(({ object, action }) =>
     object === null || action === null ? [] : [{ object, action }],
   );
-  const organization = String(key.organization_id);
+  const organization = key.organization_id;
   return {
-    id: String(key.id),
+    id: key.id,
     organization,
     hash: Buffer.from(key.secret_hash, 'hex'),
-    expiresAt: key.expires_at === null ? Number.POSITIVE_INFINITY : new Date(key.expires_at).getTime(),
+    expiresAt: key.expires_at === null ? Number.POSITIVE_INFINITY : key.expires_at.getTime(),
     principal: Object.freeze({
       kind: 'key',
-      actor: String(key.id),
+      actor: key.id,
       organization,
-      user: key.created_by_id === null ? null : String(key.created_by_id),
+      user: key.created_by_id,
       grants: grantMasks(granted),
     }),
   };

@@ -68,15 +68,15 @@ export async function listUsers(
     .select(['m.user_id', 'o.slug as organization', 'p.name as profile'])
     .orderBy('o.slug')
     .execute();
-  const byUser = Map.groupBy(memberships, (row) => String(row.user_id));
+  const byUser = Map.groupBy(memberships, (row) => row.user_id);
   return rows.map((row) => ({
-    id: String(row.id),
+    id: row.id,
     email: row.email,
     verified_at: time(row.verified_at),
     organization: row.slug,
     disabled_at: time(row.disabled_at),
     created_at: time(row.created_at) ?? '',
-    memberships: (byUser.get(String(row.id)) ?? []).map(({ organization, profile }) => ({
+    memberships: (byUser.get(row.id) ?? []).map(({ organization, profile }) => ({
       organization,
       profile,
     })),

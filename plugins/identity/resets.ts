@@ -74,8 +74,7 @@ export async function memberReset(
     .where('m.user_id', '=', user)
     .executeTakeFirst();
   if (row === undefined) throw new UserError('there is no such member');
-  if (row.organization_id === null || String(row.organization_id) !== organization)
-    throw new UserError(notAlone);
+  if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAlone);
   if (row.disabled_at !== null) throw new UserError('this user is disabled');
   const link = await insertReset(tables, user, organization, passedOnMs);
   await recordChanges(tables, by, {
@@ -152,7 +151,7 @@ export async function useReset(
     .returning('id')
     .execute();
   if (!used.some(({ id }) => id === row.id)) throw new UserError(unusable);
-  const user = { id: String(row.user), email: row.email };
+  const user = { id: row.user, email: row.email };
   await resetPassword(tables, { ...by, kind: 'user', id: user.id }, user, given.password);
   if (!mailed || row.home === null) return;
   const verified = (await findUsers(tables, row.email)).some((each) => each.verified);

@@ -74,7 +74,7 @@ export async function beginSession(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  return { id: String(row.id), token, jti, expires };
+  return { id: row.id, token, jti, expires };
 }
 
 /** Finds a live session by its cookie's value or its token's id, with what its user may do. */
@@ -93,13 +93,13 @@ export async function findSession(
   ).executeTakeFirst();
   if (session === undefined) return undefined;
   return {
-    id: String(session.id),
+    id: session.id,
     jti: session.jti,
-    user: { id: String(session.user_id), email: session.email },
+    user: { id: session.user_id, email: session.email },
     tokenVersion: session.token_version,
-    lastSeen: new Date(session.last_seen_at).getTime(),
-    expires: new Date(session.expires_at).getTime(),
-    memberships: await findMemberships(tables, String(session.user_id)),
+    lastSeen: session.last_seen_at.getTime(),
+    expires: session.expires_at.getTime(),
+    memberships: await findMemberships(tables, session.user_id),
   };
 }
 
@@ -142,7 +142,7 @@ export async function findMemberships(
       return [
         slug,
         {
-          organization: String(first?.id),
+          organization: first?.id ?? '',
           slug,
           name: first?.name ?? slug,
           profile: first?.profile ?? '',
@@ -179,11 +179,11 @@ export async function listSessions(tables: Tables, user: string): Promise<Sessio
     .orderBy('id', 'desc')
     .execute();
   return rows.map((row) => ({
-    id: String(row.id),
+    id: row.id,
     user_agent: row.user_agent,
-    created_at: new Date(row.created_at).toISOString(),
-    last_seen_at: new Date(row.last_seen_at).toISOString(),
-    expires_at: new Date(row.expires_at).toISOString(),
+    created_at: row.created_at.toISOString(),
+    last_seen_at: row.last_seen_at.toISOString(),
+    expires_at: row.expires_at.toISOString(),
   }));
 }
 

@@ -34,10 +34,10 @@ export async function findUsers(tables: Tables, email: string): Promise<User[]> 
     .orderBy('id')
     .execute();
   const users = rows.map((row) => ({
-    id: String(row.id),
+    id: row.id,
     email: row.email,
     verified: row.verified_at !== null,
-    organization: row.organization_id === null ? null : String(row.organization_id),
+    organization: row.organization_id,
     disabled: row.disabled_at !== null,
     passwordHash: row.password_hash,
     tokenVersion: row.token_version,
@@ -93,7 +93,7 @@ export async function createUser(tables: Tables, by: Actor, user: NewUser): Prom
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`${email} has just become known; try again`);
-  const id = String(row.id);
+  const id = row.id;
   await addMembership(tables, by, { user: { id, email }, organization, profile });
   return id;
 }

@@ -231,7 +231,7 @@ export const login = fastifyPlugin(
     for (const url of ['/auth/me', '/auth/sessions']) refuseOtherMethods(app, url, ['GET', 'HEAD']);
     refuseOtherMethods(app, '/auth/sessions/:id', ['DELETE']);
   },
-  { name: 'login', fastify: '5.x', dependencies: ['errors', 'authentication'] },
+  { name: 'login', fastify: '5.x', dependencies: ['errors', 'session-authentication'] },
 );
 
 /** Ids of the organizations of a person. */

@@ -77,9 +77,9 @@ export async function invite(
     organization,
     action: 'create',
     object: 'invite',
-    objectId: String(row.id),
+    objectId: row.id,
   });
-  return { id: String(row.id), email, publicId, code };
+  return { id: row.id, email, publicId, code };
 }
 
 /**
@@ -110,7 +110,7 @@ export async function listInvites(tables: Tables, organization: string): Promise
     .where('i.expires_at', '>', new Date())
     .orderBy('i.id', 'desc')
     .execute();
-  return rows.map((row) => ({ ...row, id: String(row.id), expires_at: new Date(row.expires_at) }));
+  return rows.map((row) => ({ ...row, id: row.id, expires_at: row.expires_at }));
 }
 
 /** Takes an invitation back. @throws UserError when it is not open any more */
@@ -168,14 +168,14 @@ export async function openInvite(
     .where('i.expires_at', '>', new Date())
     .executeTakeFirst();
   if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash)) throw new UserError(unusable);
-  const organization = String(row.organization_id);
+  const organization = row.organization_id;
   return {
     organization,
     slug: row.slug,
     name: row.name,
-    id: String(row.id),
+    id: row.id,
     email: row.email,
-    profile: String(row.profile_id),
+    profile: row.profile_id,
     mailed: row.mailed,
     user: await userFor(tables, row.email, organization),
   };

@@ -26,9 +26,9 @@ export async function listMembers(tables: Tables, organization: string): Promise
     .execute();
   return rows.map((row) => ({
     ...row,
-    id: String(row.id),
-    profile_id: String(row.profile_id),
-    since: new Date(row.since),
+    id: row.id,
+    profile_id: row.profile_id,
+    since: row.since,
   }));
 }
 

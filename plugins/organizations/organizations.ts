@@ -28,7 +28,7 @@ export async function createOrganization(
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`the organization "${slug}" exists already`);
-  const id = String(row.id);
+  const id = row.id;
   await recordChanges(tables, by, {
     organization: id,
     action: 'create',

@@ -34,7 +34,7 @@ export async function createProfile(
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`the profile "${name.trim()}" exists already`);
-  const profile_id = String(row.id);
+  const profile_id = row.id;
   await insertGrants(tables, organization_id, profile_id, grants);
   await recordChanges(tables, by, {
     organization: organization_id,
@@ -82,7 +82,7 @@ export async function listProfiles(tables: Tables, organization: string): Promis
     .where('p.organization_id', '=', organization)
     .orderBy('p.name')
     .execute();
-  return [...Map.groupBy(rows, (row) => String(row.id))].map(([id, all]) => ({
+  return [...Map.groupBy(rows, (row) => row.id)].map(([id, all]) => ({
     id,
     name: all[0]?.name ?? '',
     builtIn: Object.hasOwn(builtInProfiles, all[0]?.name ?? ''),
@@ -208,5 +208,5 @@ export async function profileId(tables: Tables, organization: string, name: stri
     const names = others.map((other) => other.name).join(', ');
     throw new UserError(`there is no profile "${name}" in this organization; there are ${names}`);
   }
-  return String(row.id);
+  return row.id;
 }

@@ -109,7 +109,12 @@ function signalAll(cluster: string, signal: NodeJS.Signals): void {
   const [pid = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
   process.kill(+pid, signal);
   for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')) {
-    process.kill(+child, signal);
+    try {
+      process.kill(+child, signal);
+    } catch (cause) {
+      // An autovacuum worker, say, that has just ended.
+      if ((cause as NodeJS.ErrnoException).code !== 'ESRCH') throw cause;
+    }
   }
 }
 

@@ -11,5 +11,5 @@ export async function findOrganization(
     ? base.orderBy('id').limit(1)
     : base.where('slug', '=', slug)
   ).executeTakeFirst();
-  return row === undefined ? undefined : String(row.id);
+  return row === undefined ? undefined : row.id;
 }

@@ -21,6 +21,21 @@ export interface Claimed {
   };
 }
 
+/** A row that {@link claimStatement} returns. */
+interface ClaimedRow {
+  readonly organization_id: string;
+  readonly id: string;
+  readonly event_id: string;
+  readonly payload: string;
+  readonly attempts: number;
+  readonly age_ms: number;
+  readonly integration_id: string;
+  readonly provider: string;
+  readonly endpoint: string;
+  readonly secret: string;
+  readonly token: string;
+}
+
 /** What a node wants of the inbox. */
 export interface Wanted {
   readonly limit: number;
@@ -96,9 +111,9 @@ export function claimStatement(tables: Tables, { limit, without, after }: Wanted
     from locked, crm_integrations g
     where i.organization_id = locked.organization_id and i.id = locked.id
       and g.organization_id = i.organization_id and g.id = i.integration_id
-    returning i.organization_id::text, i.id::text, i.event_id, i.payload, i.attempts::text,
-      greatest(0, extract(epoch from now() - i.received_at) * 1000)::text as age_ms,
-      g.id::text as integration_id, g.provider, g.endpoint, g.secret, g.token`.compile(tables);
+    returning i.organization_id, i.id, i.event_id, i.payload, i.attempts,
+      greatest(0, extract(epoch from now() - i.received_at) * 1000)::float8 as age_ms,
+      g.id as integration_id, g.provider, g.endpoint, g.secret, g.token`.compile(tables);
 }
 
 /**
@@ -116,20 +131,20 @@ export const byIndexes = (within: Tables) =>
  */
 export async function claim(within: Tables, wanted: Wanted): Promise<Claimed[]> {
   await byIndexes(within);
-  const { rows } = await within.executeQuery<Record<string, string>>(claimStatement(within, wanted));
+  const { rows } = await within.executeQuery<ClaimedRow>(claimStatement(within, wanted));
   const items = rows.map((row) => ({
-    id: String(row.id),
-    organization: String(row.organization_id),
-    eventId: String(row.event_id),
-    payload: String(row.payload),
-    attempts: Number(row.attempts),
-    ageMs: Number(row.age_ms),
+    id: row.id,
+    organization: row.organization_id,
+    eventId: row.event_id,
+    payload: row.payload,
+    attempts: row.attempts,
+    ageMs: row.age_ms,
     integration: {
-      id: String(row.integration_id),
-      provider: String(row.provider),
-      endpoint: String(row.endpoint),
-      secret: String(row.secret),
-      token: String(row.token),
+      id: row.integration_id,
+      provider: row.provider,
+      endpoint: row.endpoint,
+      secret: row.secret,
+      token: row.token,
     },
   }));
   // An UPDATE returns rows in any order.

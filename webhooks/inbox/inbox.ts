@@ -1,7 +1,7 @@
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import type { Tables } from '../../engine/tables/index.ts';
+import type { TableRows, Tables } from '../../engine/tables/index.ts';
 import type { ChannelEvent, Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
 
@@ -52,14 +52,14 @@ export async function store(
 /** The columns of a list. Payloads may be megabytes and are not among them. */
 const columns = ['id', 'integration_id', 'event_id', 'status', 'attempts', 'error', 'received_at'] as const;
 
-const itemOf = (row: Readonly<Record<(typeof columns)[number], unknown>>): InboxItem => ({
-  id: String(row.id),
-  integration: String(row.integration_id),
-  eventId: String(row.event_id),
-  status: String(row.status),
-  attempts: Number(row.attempts),
-  error: String(row.error),
-  receivedAt: new Date(row.received_at as Date),
+const itemOf = (row: Pick<Selectable<TableRows['crm_inbox']>, (typeof columns)[number]>): InboxItem => ({
+  id: row.id,
+  integration: row.integration_id,
+  eventId: row.event_id,
+  status: row.status,
+  attempts: row.attempts,
+  error: row.error,
+  receivedAt: row.received_at,
 });
 
 /** What came in for an organization, newest first, without payloads. */

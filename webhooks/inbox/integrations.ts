@@ -28,7 +28,7 @@ export async function listIntegrations(tables: Tables, organization: string): Pr
     .execute();
   return rows.map((row) => ({
     ...row,
-    id: String(row.id),
+    id: row.id,
     label: channelOf(row.provider)?.label ?? row.provider,
   }));
 }
@@ -72,7 +72,7 @@ export async function addIntegration(
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  const id = String(row.id);
+  const id = row.id;
   await recordChanges(tables, by, {
     organization: given.organization,
     action: 'create',
@@ -204,8 +204,8 @@ export async function openIntegration(
   ).executeTakeFirst();
   if (row === undefined) return undefined;
   return {
-    organization: String(row.organization_id),
-    id: String(row.id),
+    organization: row.organization_id,
+    id: row.id,
     endpoint: row.endpoint,
     provider: row.provider,
     secret: await open(row.secret),

@@ -257,7 +257,7 @@ export async function unmatchedPayments(
     customer: row.customer,
     eventId: row.event_id,
     payload: row.payload,
-    receivedAt: new Date(row.received_at),
+    receivedAt: row.received_at,
   }));
 }
 

@@ -1,0 +1,5 @@
+/** Parsers of column types that both drivers use, by object id: bigint as decimal text, timestamptz as Date. */
+export const parsers: Readonly<Record<number, (text: string) => unknown>> = {
+  20: (text) => text,
+  1184: (text) => new Date(text),
+};

@@ -1,0 +1,75 @@
+// The house as docs/architecture.md shows it: who may import whom.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { circles, type Imports, readImports } from '../support/imports.ts';
+
+const root = join(import.meta.dirname, '../..');
+const floors = ['engine', 'plugins', 'webhooks', 'app'] as const;
+
+/** The rooms of the table, the lowest first. */
+const rooms = [
+  ...readFileSync(join(root, 'docs/architecture.md'), 'utf8').matchAll(
+    /^\| `((?:engine|plugins|webhooks|app)\/[\w./-]*)` /gm,
+  ),
+].map(([, room = '']) => room);
+
+/** The room of a file: a folder, with a slash at its end, or a file that stands by itself. */
+function roomOf(file: string): string {
+  const [floor = '', room = '', ...rest] = file.split('/');
+  return floor === 'app' ? 'app/' : rest.length === 0 ? file : `${floor}/${room}/`;
+}
+
+/** What breaks the rules, in words. */
+function violations(imports: Imports): readonly string[] {
+  const found: string[] = [];
+  for (const [file, targets] of imports) {
+    const room = roomOf(file);
+    if (!rooms.includes(room)) found.push(`${file}: no such room in docs/architecture.md`);
+    for (const target of targets) {
+      const other = roomOf(target);
+      if (other === room) continue;
+      if (rooms.indexOf(other) >= rooms.indexOf(room)) found.push(`${file} imports ${target}, of a room below`);
+      if (other.endsWith('/') && target !== `${other}index.ts`) {
+        found.push(`${file} reaches past ${other}index.ts to ${target}`);
+      }
+    }
+  }
+  return [...found, ...circles(imports).map((circle) => `a circle: ${circle.join(' → ')}`)];
+}
+
+describe('the house', () => {
+  const imports = readImports(...floors);
+
+  test('every module is seen, and every room of the table has some', () => {
+    assert.ok(imports.size > 200, `only ${imports.size} modules were seen`);
+    assert.ok([...imports.values()].flat().length > 500, 'imports were not seen');
+    const seen = new Set([...imports.keys()].map(roomOf));
+    assert.deepEqual(
+      rooms.filter((room) => !seen.has(room)),
+      [],
+    );
+  });
+
+  test('arrows go up the table, through an index, and never in a circle', () => {
+    assert.deepEqual(violations(imports), []);
+  });
+
+  test('floors stand on one another in their order', () => {
+    const order = rooms.map((room) => floors.findIndex((floor) => room.startsWith(floor)));
+    assert.deepEqual(order, order.toSorted());
+  });
+
+  for (const [name, file, target, expected] of [
+    ['an arrow up', 'engine/sql/statement.ts', 'plugins/identity/index.ts', /of a room below/],
+    ['a reach past an index', 'plugins/users/commands.ts', 'engine/tables/names.ts', /reaches past/],
+    ['a circle', 'engine/fields/field.ts', 'engine/fields/index.ts', /a circle/],
+    ['a room that the table lacks', 'plugins/unknown/x.ts', 'engine/errors.ts', /no such room/],
+  ] as const) {
+    test(`${name} is found`, () => {
+      const broken = new Map([...imports, [file, [...(imports.get(file) ?? []), target]]]);
+      assert.ok(violations(broken).some((text) => expected.test(text)));
+    });
+  }
+});

@@ -30,7 +30,8 @@ function violations(imports: Imports): readonly string[] {
     for (const target of targets) {
       const other = roomOf(target);
       if (other === room) continue;
-      if (rooms.indexOf(other) >= rooms.indexOf(room)) found.push(`${file} imports ${target}, of a room below`);
+      if (rooms.indexOf(other) >= rooms.indexOf(room))
+        found.push(`${file} imports ${target}, of a room below`);
       if (other.endsWith('/') && target !== `${other}index.ts`) {
         found.push(`${file} reaches past ${other}index.ts to ${target}`);
       }

@@ -7,7 +7,7 @@ export interface FieldProblem {
   readonly message: string;
 }
 
-/** An answer other than success. Helpers throw it, the error handler (plugins/errors.ts) sends it. */
+/** An error response. Helpers throw it, the error handler (engine/http/error-handling.ts) sends it. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly status: number;
@@ -32,7 +32,7 @@ export class HttpError extends Error {
 const problems = (fields: readonly FieldProblem[]) =>
   new HttpError(400, fields.map((problem) => problem.message).join('; '), { fields });
 
-/** The errors of the REST API (contract section 7), one constructor each. */
+/** The errors of the REST API, one constructor each. */
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, `invalid JSON body: ${reason}`),
@@ -43,22 +43,22 @@ export const errors = {
     }),
   /** 400: the client ended the connection before its request was complete. Nobody reads it. */
   cutOff: () => new HttpError(400, 'the request is incomplete'),
-  /** 400: all wrong fields or parameters at once. */
+  /** 400: all wrong fields or parameters together. */
   invalidFields: problems,
   /** 400: one wrong query parameter. */
   invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
-  /** 401: one text for every reason, so that it does not tell why. */
+  /** 401: one text for every reason, so that it does not reveal why. */
   unauthenticated: () =>
     new HttpError(401, 'missing or invalid credentials', { headers: { 'www-authenticate': 'Bearer' } }),
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
     new HttpError(403, `the profile does not grant ${action} on ${object}`),
-  /** 400: a person of several organizations did not say which. */
+  /** 400: a member of several organizations did not choose one with `?org=`. */
   organizationNeeded: () =>
     problems([{ field: 'org', message: 'org is required: you belong to several organizations' }]),
   /** 403: an unknown organization and one that the caller is no member of look the same. */
   noSuchMembership: () => new HttpError(403, 'you are no member of this organization'),
-  /** 403: a cookie came with a write that no page of this instance made. */
+  /** 403: a write with a cookie that was not sent by a page of this instance. */
   crossSite: () => new HttpError(403, 'a session cookie may write only from pages of this origin'),
   /** 429: too many attempts; `retryAfter` in seconds. */
   throttled: (retryAfter: number) =>
@@ -79,7 +79,7 @@ export const errors = {
       retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
-  /** 503: too many requests of the organization, or of all, wait already, or one has waited too long. */
+  /** 503: too many requests wait, of the organization or in total, or this one waited too long. */
   overloaded: () =>
     new HttpError(503, 'the server is busy; try again', {
       code: 'overloaded',
@@ -91,7 +91,7 @@ export const errors = {
       code: 'overloaded',
       headers: { 'retry-after': '1', connection: 'close' },
     }),
-  /** 503: the database ended a statement that took, or waited for a lock, longer than it may. */
+  /** 503: the database cancelled a statement that exceeded its time limit or its lock timeout. */
   tooSlow: (cause: unknown) =>
     new HttpError(
       503,
@@ -101,7 +101,7 @@ export const errors = {
     ),
   /** 501: a partner endpoint whose secret is not set on this instance. */
   notConfigured: () => new HttpError(501, 'this endpoint is not configured on this instance'),
-  /** 503: so many events of the organization wait that no more are taken; providers try again. */
+  /** 503: too many events of the organization wait in the inbox; providers retry. */
   inboxFull: () =>
     new HttpError(503, 'too many events wait to be processed; try again later', {
       code: 'overloaded',
@@ -114,7 +114,7 @@ export const errors = {
     }),
 } as const;
 
-/** A mistake that a person can mend: configuration, a definition, a command line. Shown as text, without a stack. */
+/** A mistake that a person can fix: configuration, a definition, a command line. Shown as text, without a stack. */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }

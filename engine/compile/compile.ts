@@ -13,7 +13,7 @@ import {
 import { entity } from './entity.ts';
 import { type Fragment, openApiFragment } from './openapi.ts';
 
-/** All that requests need to know of one resource, computed once. */
+/** Everything that requests need of one resource, computed once. */
 export interface Resource {
   readonly name: string;
   readonly definition: ResourceDefinition;
@@ -21,14 +21,14 @@ export interface Resource {
   /** What its operations were compiled from. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
-  /** Its part of the OpenAPI document. */
+  /** Its OpenAPI description. */
   readonly openApi: Fragment;
 }
 
 /**
  * Compiles checked definitions. They must be complete: references are followed.
  * @param prefix path of the API, for the description
- * @param effects what every write does besides
+ * @param effects the effects of every write
  */
 export function compile(
   definitions: readonly ResourceDefinition[],

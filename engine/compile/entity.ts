@@ -26,7 +26,7 @@ export function entity(definition: ResourceDefinition): EntitySchema {
 /** The organization of a tenant row, as a foreign key to the platform's organizations. */
 const organization = (resource: string) => ({
   organization_id: { type: 'bigint', columnType: 'bigint', persist: false },
-  // A capital letter: no field can be called so.
+  // A capital letter: no field can have this name.
   organizationLink: {
     kind: 'm:1',
     entity: () => 'crm_organizations',
@@ -69,7 +69,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
       ownColumns: [field.name],
       nullable: true,
       index: false,
-      // Only the link becomes null; a plain SET NULL would null organization_id too.
+      // Only the link becomes null; SET NULL without a column list would null organization_id too.
       deleteRule: `set null (${quote(field.name)})`,
       updateRule: 'no action',
       foreignKeyName: identifier(`${resource}_${field.name}_foreign`),

@@ -3,7 +3,7 @@ import type { Field, Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import { type Action, type DescribedResource, type Operation, operations } from '../records/index.ts';
 
-/** What one part of the service says of itself in the OpenAPI document. */
+/** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: Schema;
   readonly paths?: Readonly<Record<string, Schema>>;
@@ -17,13 +17,13 @@ const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${nam
 const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 const content = (schema: Schema) => ({ 'application/json': { schema } });
 
-/** Compiles what the OpenAPI document says of a resource, from the definition and operations that its routes have. */
+/** Compiles the OpenAPI description of a resource from its definition and operations. */
 export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
   const { name, singular, description, fields } = definition;
-  const one = pascal(singular);
+  const recordName = pascal(singular);
   const word = singular.replaceAll('_', ' ');
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
-  const resource: DescribedResource = { definition, aRecord, one, many: pascal(name) };
+  const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
   const all: readonly Operation[] = Object.values(operations) as unknown as readonly Operation[];
   const at = (path: Operation['path']) =>
     Object.fromEntries(
@@ -46,18 +46,18 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
     },
     schemas: {
-      [one]: {
+      [recordName]: {
         type: 'object',
         description: description || undefined,
         required: fields.map((field) => field.name),
         properties: Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
       },
-      [`${one}Input`]: inputSchema(fields, aRecord),
-      [`${one}List`]: {
+      [`${recordName}Input`]: inputSchema(fields, aRecord),
+      [`${recordName}List`]: {
         type: 'object',
         required: ['data', 'page', 'per_page'],
         properties: {
-          data: { type: 'array', maxItems: pageSize, items: ref('schemas', one) },
+          data: { type: 'array', maxItems: pageSize, items: ref('schemas', recordName) },
           page: { type: 'integer', minimum: 1, description: 'The page asked for.' },
           per_page: { type: 'integer', const: pageSize },
         },
@@ -68,7 +68,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
 
 const createdHeaders = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
 
-/** An operation as the document has it. */
+/** An operation as the OpenAPI document describes it. */
 function describeOperation(resource: DescribedResource, operation: Operation): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
@@ -79,7 +79,11 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
     tags: [name],
     parameters: [ref('parameters', 'org'), ref('parameters', 'Prefer'), ...parameters],
     ...(body && {
-      requestBody: { required: true, content: content(ref('schemas', `${resource.one}Input`)), ...body },
+      requestBody: {
+        required: true,
+        content: content(ref('schemas', `${resource.recordName}Input`)),
+        ...body,
+      },
     }),
     responses: {
       [operation.status]: {
@@ -92,7 +96,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
   };
 }
 
-/** The responses that each action may give besides success. */
+/** The error responses of each action. */
 function failures(action: Action) {
   const withId = action === 'read' || action === 'update' || action === 'delete';
   const withBody = action === 'create' || action === 'update';
@@ -126,7 +130,7 @@ function recordSchema(field: Field): Schema {
   };
 }
 
-/** A field in a body: null stands for "absent" unless the field is required. */
+/** A field in a body: null means "absent" unless the field is required. */
 function fieldInputSchema(field: Field): Schema {
   return {
     ...valueSchema(field, !field.required),

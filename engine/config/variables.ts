@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path';
 import { UserError } from '../errors.ts';
 
-/** Where this package is. */
+/** The folder of this package. */
 export const projectFolder = join(import.meta.dirname, '../..');
 
 /** The environment: variables by name. */
@@ -11,15 +11,15 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Variable<T> {
   /** In capitals, such as DATABASE_URL. */
   readonly name: string;
-  /** Its value where the variable is absent or empty. */
+  /** Its value if the variable is absent or empty. */
   readonly fallback: T;
   /** What a value must be, as in "PORT must be …". */
   readonly expected: string;
-  /** The value of a text; undefined where it is none. @throws UserError that says more than `expected` */
+  /** Parses a text; undefined if it is invalid. @throws UserError that says more than `expected` */
   readonly read: (text: string) => T | undefined;
 }
 
-/** The variables of one concern, by the name that code has for their values. */
+/** The variables of one module, by the key of their values in code. */
 export type Variables = Readonly<Record<string, Variable<unknown>>>;
 
 /** The values of variables. */
@@ -27,7 +27,7 @@ export type Values<V extends Variables> = {
   readonly [Name in keyof V]: V[Name] extends Variable<infer T> ? T : never;
 };
 
-/** @param scale what a value is multiplied by, where people write it in a larger unit than code reads it in */
+/** @param scale factor from the unit that people write to the unit that code uses */
 export const integer = <F extends number | undefined>(
   name: string,
   fallback: F,

@@ -20,10 +20,10 @@ export interface Host {
   readonly encryption: readonly (ConnectionOptions | false)[];
 }
 
-/** Which servers are accepted. */
+/** The values of target_session_attrs that are supported. */
 export type SessionTarget = 'any' | 'read-write' | 'primary';
 
-/** A parsed connection URI. What is undefined was not given. */
+/** A parsed connection URI. Absent parameters are undefined. */
 export interface Address {
   readonly hosts: readonly Host[];
   readonly user: string | undefined;
@@ -58,12 +58,12 @@ const parameters = [
 type Parameters = Partial<Record<(typeof parameters)[number], string>>;
 const targets: readonly SessionTarget[] = ['any', 'read-write', 'primary'];
 
-/** Whether a text is the URI of a PostgreSQL server at all. */
+/** Whether a text is the URI of a PostgreSQL server. */
 export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(text);
 
 /**
  * Parses a connection URI as libpq does, several hosts included, and reads the certificates that it names.
- * @throws UserError in one line for what cannot be done; nothing of the URI is ignored
+ * @throws UserError in one line for everything unsupported; nothing of the URI is ignored
  */
 export function parseAddress(text: string): Address {
   const parts = uri.exec(text)?.groups;
@@ -125,7 +125,7 @@ function query(text: string): Parameters {
     const known = parameters.find((parameter) => parameter === name);
     if (known === undefined) {
       const near = parameters.find((parameter) => leven(parameter, name) < 3);
-      // A text that cannot be a name may be a part of the password.
+      // A text that cannot be a name may be part of the password.
       const shown = /^[a-z_]{1,60}$/i.test(name) ? ` "${name}"` : '';
       throw new UserError(
         `unknown parameter${shown}${near === undefined ? '' : `. Did you mean "${near}"?`}`,
@@ -137,7 +137,7 @@ function query(text: string): Parameters {
   return found;
 }
 
-/** Splits `h1:5432,[::1]:5433`. The parameter `host` has names only; one `port` is for all. */
+/** Splits `h1:5432,[::1]:5433`. The parameter `host` holds names only; a single `port` applies to all. */
 function hostList(authority: string, given: Parameters): readonly { host: string; port: number }[] {
   const hosts = (given.host ?? authority).split(',');
   const ports = given.port?.split(',') ?? [];
@@ -152,7 +152,7 @@ function hostList(authority: string, given: Parameters): readonly { host: string
     } = (given.host === undefined ? hostAndPort.exec(text)?.groups : undefined) ?? ({ name: text } as Names);
     const digits = port || ports[index] || ports[0] || '5432';
     if (!/^\d{1,5}$/.test(digits) || +digits < 1 || +digits > 65535) {
-      // What stands there may be a part of the password, so it is not shown.
+      // The text may be part of the password, so it is not shown.
       throw new UserError(
         'a port must be a number from 1 to 65535; "/", "?", "#", "@" and ":" in a password are written as %2F, %3F, %23, %40 and %3A',
       );

@@ -1,7 +1,7 @@
 import { errors } from '../errors.ts';
 import type { Lane } from '../sql/index.ts';
 
-/** How many at once: of each organization, and in all. */
+/** How many at the same time: of each organization, and in total. */
 export interface Bound {
   readonly each: number;
   readonly total: number;
@@ -9,7 +9,7 @@ export interface Bound {
 
 /** The bounds of an {@link Admission}. */
 export interface Bounds {
-  /** Statements that run at once; those of a lane must fit all bounds of the lane. A bound may serve several lanes. */
+  /** Statements that run at the same time; a lane's must fit all its bounds. Several lanes may share a bound. */
   readonly lanes: Readonly<Record<Lane, readonly Bound[]>>;
   /** Statements that wait in one lane. */
   readonly queue: Bound;
@@ -47,7 +47,7 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
   const queues = (Object.keys(lanes) as Lane[]).map((lane) => ({
     lane,
     size: 0,
-    // In the order of their turns: who was served goes to the end.
+    // In the order of their turns: an organization that was served goes to the end.
     byOrganization: new Map<string, Waiting[]>(),
   }));
   const queueOf = Object.fromEntries(queues.map((each) => [each.lane, each])) as Record<
@@ -57,8 +57,8 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
   let waiting = 0;
 
   const fits = (lane: Lane, organization: string): boolean => {
-    const own = held.of(organization);
-    if (own > 0 && (own >= bytes.each || held.total() >= bytes.total)) return false;
+    const heldBytes = held.of(organization);
+    if (heldBytes > 0 && (heldBytes >= bytes.each || held.total() >= bytes.total)) return false;
     return lanes[lane].every((bound) => {
       const running = gates.get(bound);
       return running !== undefined && running.of(organization) < bound.each && running.total() < bound.total;
@@ -72,9 +72,9 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
   const startNext = ({ lane, byOrganization }: (typeof queues)[number]): boolean => {
     for (const [organization, [first]] of byOrganization) {
       if (first === undefined || !fits(lane, organization)) continue;
-      const others = leaveQueue(lane, organization, first);
+      const remaining = leaveQueue(lane, organization, first);
       byOrganization.delete(organization);
-      if (others.length > 0) byOrganization.set(organization, others);
+      if (remaining.length > 0) byOrganization.set(organization, remaining);
       count(lane, organization, 1);
       first.start();
       return true;
@@ -90,32 +90,32 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
     }
   };
 
-  /** Takes one out of its queue. @returns those of its organization that still wait in it */
-  const leaveQueue = (lane: Lane, organization: string, one: Waiting): Waiting[] => {
+  /** Removes an entry from its queue. @returns the entries of its organization that still wait */
+  const leaveQueue = (lane: Lane, organization: string, entry: Waiting): Waiting[] => {
     const { byOrganization } = queueOf[lane];
-    const others = byOrganization.get(organization) ?? [];
-    others.splice(others.indexOf(one), 1);
-    if (others.length === 0) byOrganization.delete(organization);
+    const queued = byOrganization.get(organization) ?? [];
+    queued.splice(queued.indexOf(entry), 1);
+    if (queued.length === 0) byOrganization.delete(organization);
     queueOf[lane].size--;
     waiting--;
-    return others;
+    return queued;
   };
   const waitInQueue = (lane: Lane, organization: string): Promise<void> => {
-    const own = queueOf[lane].byOrganization.get(organization) ?? [];
-    if (own.length >= queue.each || queueOf[lane].size >= queue.total) throw errors.overloaded();
+    const queued = queueOf[lane].byOrganization.get(organization) ?? [];
+    if (queued.length >= queue.each || queueOf[lane].size >= queue.total) throw errors.overloaded();
     return new Promise((resolve, reject) => {
-      const one: Waiting = {
+      const entry: Waiting = {
         start: () => {
           clearTimeout(late);
           resolve();
         },
       };
       const late = setTimeout(() => {
-        leaveQueue(lane, organization, one);
+        leaveQueue(lane, organization, entry);
         reject(errors.overloaded());
       }, waitMs).unref();
-      own.push(one);
-      queueOf[lane].byOrganization.set(organization, own);
+      queued.push(entry);
+      queueOf[lane].byOrganization.set(organization, queued);
       queueOf[lane].size++;
       waiting++;
     });

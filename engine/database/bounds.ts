@@ -13,7 +13,7 @@ const bytes = ({ responseBytes }: DatabaseConfig): Bound => ({
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
 /**
- * How the connections to PostgreSQL are shared out: some for lists, the others for all else. Never fewer than one and
+ * How the connections to PostgreSQL are shared out: some for lists, the others for everything else. Never fewer than one and
  * two, for a transaction of the platform may need a look-up meanwhile.
  */
 export function connections(pool: number): { readonly lists: number; readonly records: number } {
@@ -28,16 +28,16 @@ export function connections(pool: number): { readonly lists: number; readonly re
  */
 export function postgresBounds(config: DatabaseConfig): Bounds {
   const { lists, records } = connections(config.pool);
-  const most = (total: number): Bound => ({ each: atLeastOne(total - 1), total });
-  const one = most(atLeastOne(records - (records > 3 ? 2 : 1)));
-  const writes = atLeastOne(one.total - 1);
-  const list = most(lists);
-  // Scans are paid for in processor time, of which more connections do not give more.
+  const allButOne = (total: number): Bound => ({ each: atLeastOne(total - 1), total });
+  const record = allButOne(atLeastOne(records - (records > 3 ? 2 : 1)));
+  const writes = atLeastOne(record.total - 1);
+  const list = allButOne(lists);
+  // Scans cost processor time, and more connections do not add any.
   const scans = Math.min(4, atLeastOne(lists / 2));
   return {
     lanes: {
-      read: [one],
-      write: [one, { each: atLeastOne((writes + 1) / 2), total: writes }],
+      read: [record],
+      write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
       list: [list],
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
     },
@@ -49,12 +49,12 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
 
 /**
  * The bounds on the embedded database, which runs one statement at a time on the server's own thread: organizations
- * take turns, and whatever else needs the database comes after one statement at most.
+ * take turns, and all other work on the database waits for one statement at most.
  */
 export function embeddedBounds(config: DatabaseConfig): Bounds {
-  const only = [{ each: 1, total: 1 }];
+  const single = [{ each: 1, total: 1 }];
   return {
-    lanes: { read: only, write: only, list: only, scan: only },
+    lanes: { read: single, write: single, list: single, scan: single },
     queue,
     bytes: bytes(config),
     waitMs: config.connectTimeoutMs,

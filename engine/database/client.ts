@@ -3,27 +3,27 @@ import type { SessionTarget } from './address.ts';
 import { type Route, unfit, unfitError } from './route.ts';
 import { cancel, cut, wire } from './wire.ts';
 
-/** What bounds the connections of a pool. */
+/** The limits of a pool's connections. */
 export interface Guard {
   readonly route: Route;
   readonly target: SessionTarget;
-  /** How long a statement may take; 0: no limit. */
+  /** The time limit of a statement; 0: no limit. */
   readonly statementTimeoutMs: number;
-  /** Whether the server does not know that limit, and has to be asked to end a statement. */
+  /** Whether the server does not enforce that limit, so that the client has to cancel statements. */
   readonly cancels: boolean;
 }
 
-/** How long a server may take to end a statement of which the time is up, and to close a connection. */
+/** How long a server may take to end a statement after its time limit, and to close a connection. */
 const graceMs = 1000;
 
-/** A server that has become read-only: the connection is of no more use. */
+/** SQLSTATE of a server that has become read-only: the connection is no longer usable. */
 const readOnly = '25006';
 
 type Connected = (error: Error | null, client?: pg.Client) => void;
 
 /** The connections of one pool. */
 export interface Clients {
-  /** What the pool makes its connections of. */
+  /** The client class of the pool. */
   readonly Client: new (
     options?: pg.ClientConfig,
   ) => pg.Client;
@@ -32,8 +32,8 @@ export interface Clients {
 }
 
 /**
- * Connections with an end to every wait: to connect, for a statement, and to close. The server's own limits do not
- * help where the server, or the way to it, has fallen silent.
+ * Connections with a limit on every wait: to connect, for a statement, and to close. The server's own limits do not
+ * help if the server, or the network to it, stops responding.
  */
 export function guardedClients({ route, target, statementTimeoutMs, cancels }: Guard): Clients {
   const all = new Set<GuardedClient>();
@@ -45,7 +45,7 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
 
     constructor(options?: pg.ClientConfig) {
       super(options);
-      // Whoever waits for the connection gets the error too; without a listener it would end the process.
+      // Callers that wait for the connection get the error too; without a listener it would end the process.
       this.on('error', route.forget);
     }
 
@@ -62,7 +62,7 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
       all.add(this);
       try {
         const { host, port, ssl } = await route.way();
-        // Looking for a way took too long for the pool, or it was closed meanwhile.
+        // Finding a server took too long for the pool, or the pool was closed meanwhile.
         if (wire(this).connection.stream.destroyed) throw new Error('Connection terminated');
         Object.assign(wire(this), { host, port, ssl });
         wire(this).connection.ssl = ssl;
@@ -89,7 +89,7 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
       }
     }
 
-    /** Follows what the server sends: whether a statement is still waited for, and that writes are refused. */
+    /** Tracks the server's messages: whether a statement is still running, and whether writes are refused. */
     #watch(): void {
       const { connection } = wire(this);
       connection.on('readyForQuery', () => {
@@ -116,8 +116,8 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
     }
 
     /**
-     * The end of a connection is a rollback too. Kysely gives a connection back to the pool only after a rollback that
-     * succeeds, so every transaction with a lost connection would take one from the pool for good.
+     * The end of a connection is a rollback too. Kysely returns a connection to the pool only after a rollback that
+     * succeeds, so every transaction with a lost connection would leak one.
      */
     async #rolledBack(result: Promise<unknown>): Promise<unknown> {
       try {
@@ -128,14 +128,14 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
       }
     }
 
-    /** The time of the last statement is up, if it still runs. */
+    /** Ends the last statement if it still runs after its time limit. */
     #late(): void {
       const statement = this.#statements;
       const waits = () => this.#waiting && this.#statements === statement;
       const silent = () => {
         if (waits()) this.#cut('no response in time');
       };
-      // What arrived while this process was busy is read first.
+      // Data that arrived while this process was busy is read first.
       setImmediate(() => {
         if (!waits()) return;
         if (!cancels) return silent();

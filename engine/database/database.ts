@@ -17,11 +17,11 @@ export interface Database {
   readonly kind: 'embedded' | 'postgresql';
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
-  /** Decides when the statements of requests run. */
+  /** Schedules the statements of requests. */
   readonly admission: Admission;
-  /** Runs one compiled statement at once, by itself, as prepared statement where the driver has them. */
+  /** Runs one compiled statement immediately, outside of a transaction, as prepared statement if the driver has them. */
   readonly run: (statement: Runnable) => Promise<Rows>;
-  /** Resolves once nothing that is written can be kept any more; never otherwise. The process must end then. */
+  /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /** Closes every connection and releases the data folder. */
   readonly close: () => Promise<void>;

@@ -9,9 +9,9 @@ import {
   SqlSchemaGenerator,
 } from '@mikro-orm/postgresql';
 
-/** Compares two models by names alone: what has another name is another thing, however alike it looks. */
+/** Compares two models by names alone: an equal column with a different name is a different column. */
 class ExactComparator extends SchemaComparator {
-  // MikroORM takes a removed and an added column (or index) that are alike for a renamed one, and would move values
+  // MikroORM treats a removed and an added column (or index) of equal type as a rename, and would move values
   // from one field into another.
   override diffColumn(from: Column, to: Column, ...rest: [DatabaseTable, boolean?]): Set<string> {
     return from.name === to.name ? super.diffColumn(from, to, ...rest) : new Set(['name']);
@@ -19,14 +19,14 @@ class ExactComparator extends SchemaComparator {
 
   override diffIndex(from: IndexDef, to: IndexDef): boolean {
     if (from.keyName !== to.keyName) return true;
-    // Both are what a definition said, never what a database made of it, so that their texts can be compared.
+    // Both come from definitions, never from a database that normalizes them, so their texts can be compared.
     if (from.expression !== undefined || to.expression !== undefined)
       return from.expression !== to.expression;
     return super.diffIndex(from, to);
   }
 }
 
-/** Writes the statements between two models, without a guess. */
+/** Writes the statements between two models, without guessing renames. */
 export class ExactSchemaGenerator extends SqlSchemaGenerator {
   static override register(orm: MikroORM): void {
     const make = () => new ExactSchemaGenerator(orm.em as SqlEntityManager);

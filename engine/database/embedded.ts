@@ -46,10 +46,10 @@ export async function openEmbedded(
       lost: watch.lost,
       close: async () => {
         await stopStatistics();
-        // Closing writes, and what is in the folder's place now is not ours.
+        // Closing would write into a folder that is not ours any more.
         if (!watch.isLost()) {
           await orm.close(true);
-          // MikroORM closes it only where MikroORM itself has run a query.
+          // MikroORM closes it only if MikroORM itself has run a query.
           if (!client.closed) await client.close();
           tighten(config.dataFolder);
         }
@@ -64,7 +64,7 @@ export async function openEmbedded(
   }
 }
 
-/** Whatever was written into a folder that is gone must not be acknowledged: by statements, or by MikroORM. */
+/** Statements and MikroORM must not acknowledge writes into a folder that is gone. */
 function guard(client: PGlite, { assertPresent }: FolderWatch): void {
   const checked =
     <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
@@ -84,7 +84,7 @@ async function initialise(cluster: string): Promise<void> {
   await client.close();
 }
 
-/** What an error says in one line; those of the WASM file system have a number and no text. */
+/** An error's message in one line; errors of the WASM file system have a number and no message. */
 function reason(cause: unknown): string {
   const { message, errno } = cause as { message?: unknown; errno?: unknown };
   if (errno === noSpace) return 'no space is left';

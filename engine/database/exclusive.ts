@@ -6,9 +6,9 @@ import type { Orm } from './database.ts';
 const pollMs = 100;
 
 /**
- * Does work in a transaction, on one node at a time; others wait as long as it takes. The transaction holds the lock,
- * so its end, in whatever way, releases it, and one connection serves for both, also through a pooler. Nobody waits
- * within a transaction: that would hold a connection, which the one who works may need, and end after `lock_timeout`.
+ * Runs work in a transaction, on one node at a time; other nodes wait without a limit. The transaction holds the lock,
+ * so every end of it releases the lock, and one connection serves for both, also through a pooler. No node waits
+ * within a transaction: that would occupy a connection that the working node may need, and end after `lock_timeout`.
  * @param lock any number, the same on every node
  */
 export async function exclusively<T>(

@@ -3,19 +3,19 @@ import { errors, type HttpError } from '../errors.ts';
 /** A refused foreign key: a reference to a record that does not exist in the organization. */
 export const foreignKeyViolation = '23503';
 
-/** SQLSTATE of a driver's error; undefined where the server never answered. */
+/** SQLSTATE of a driver's error; undefined if the server did not respond. */
 export function sqlState(cause: unknown): string | undefined {
   const { code } = (cause ?? {}) as { code?: unknown };
   // Every SQLSTATE has a digit; EPIPE has none.
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
-/** Codes of a lost connection, and pg's texts for those that it gives no code. */
+/** Codes of a lost connection, and pg's messages for errors without a code. */
 const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
 const lostTexts =
   /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Client (?:has|was) encountered)/;
 
-/** Whether an error came from the database or the way to it. */
+/** Whether an error came from the database or the connection to it. */
 export function isDatabaseError(cause: unknown): boolean {
   const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
   return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
@@ -25,10 +25,10 @@ export function isDatabaseError(cause: unknown): boolean {
 // pass; a missing table does not.
 const passing = /^(08|53|57|25006|40)/;
 
-/** A statement cancelled by its timeout, and a lock that was not to be had in time. */
+/** SQLSTATE of a statement cancelled by its timeout, and of a lock timeout. */
 const timedOut = ['57014', '55P03'];
 
-/** A driver's error as a 500, with Retry-After where waiting helps; as a 503 where the database ended a statement. */
+/** A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement. */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
   if (state !== undefined && timedOut.includes(state)) return errors.tooSlow(cause);

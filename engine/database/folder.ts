@@ -16,10 +16,10 @@ import {
 import { dirname, join } from 'node:path';
 import { UserError } from '../errors.ts';
 
-/** What the service keeps in its data folder. */
+/** The names in the data folder. */
 const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret'];
 
-/** In `pgdata.new` as long as the first start is not complete: only a folder with this file is ever replaced. */
+/** Marks `pgdata.new` until the first start is complete: only a folder with this file is ever replaced. */
 const mark = 'unfinished-first-start';
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
@@ -39,8 +39,8 @@ export function makeFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Closes to other users what the service keeps in the folder, and the folder itself where it holds nothing else.
- * To be called before and after a cluster is in use: PGlite gives some files modes of its own.
+ * Removes the access of other users to the service's files, and to the folder itself if it holds nothing else.
+ * Call it before and after a cluster is in use: PGlite sets its own modes on some files.
  */
 export function tighten(folder: string): void {
   const found = readdirSync(folder);
@@ -59,7 +59,7 @@ function tightenOne(path: string): void {
   try {
     chmodSync(path, statSync(path).mode & 0o700);
   } catch {
-    // Some volumes have no modes, or belong to somebody else: not a reason to refuse service.
+    // Some volumes have no modes, or another owner: not a reason to refuse service.
   }
 }
 
@@ -68,7 +68,7 @@ function tightenOne(path: string): void {
  * when it is complete, so that a first start can be interrupted at any moment.
  * @param initialise creates a cluster in the folder of the given name and closes it
  * @returns the cluster's folder
- * @throws UserError where something else is in its place
+ * @throws UserError if something else is in its place
  */
 export async function prepareCluster(
   folder: string,
@@ -92,13 +92,13 @@ export async function prepareCluster(
   return cluster;
 }
 
-/** Whether nothing is there that could be lost. A file in place of a folder is something. */
+/** Whether a path holds nothing that could be lost. A file in place of a folder counts as content. */
 function isEmpty(path: string): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });
   return found === undefined || (isFolder(path) && readdirSync(path).length === 0);
 }
 
-/** The mark goes last: an interrupted removal can be continued. */
+/** Removes the mark last, so that an interrupted removal can continue. */
 function removeUnfinished(path: string): void {
   if (!existsSync(path)) return;
   rmSync(join(path, 'cluster'), { recursive: true, force: true });
@@ -106,9 +106,9 @@ function removeUnfinished(path: string): void {
   rmdirSync(path);
 }
 
-/** Tells whether a data folder is still the one that was opened. */
+/** Checks that a data folder is still the one that was opened. */
 export interface FolderWatch {
-  /** @throws UserError once the folder was removed or replaced */
+  /** @throws UserError if the folder was removed or replaced */
   readonly assertPresent: () => void;
   /** Resolves when the folder was removed or replaced; never otherwise. */
   readonly lost: Promise<UserError>;
@@ -116,12 +116,12 @@ export interface FolderWatch {
   readonly close: () => void;
 }
 
-/** How often the folder is looked at when nothing else asks, in milliseconds. */
+/** How often the folder is checked without a request, in milliseconds. */
 const intervalMs = 250;
 
 /**
  * Watches files of an open cluster, which PostgreSQL writes in place and never replaces. They are held open: an
- * inode is not used again as long as that is so, hence the same number is the same file.
+ * inode is not reused while it is open, so the same number means the same file.
  */
 export function watchFolder(folder: string): FolderWatch {
   const held = ['lock', 'pgdata/PG_VERSION', 'pgdata/global/pg_control'].map((name) => {

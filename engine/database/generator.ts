@@ -1,17 +1,17 @@
 import { TSMigrationGenerator } from '@mikro-orm/migrations';
 import { UserError } from '../errors.ts';
 
-// What destroys stored values: a dropped table or column, or a column of another type.
+// Statements that destroy stored values: a dropped table or column, or a changed column type.
 const lossy = /\bdrop table\b|\bdrop column\b|\balter column "[^"]+" type\b/i;
 
-/** Writes migrations that only go forward: going back would drop what was stored since. */
+/** Writes migrations without a way down: going back would drop values stored since. */
 export class ForwardGenerator extends TSMigrationGenerator {
   override generateMigrationFile(className: string, diff: { up: string[]; down: string[] }): string {
     return super.generateMigrationFile(className, { up: diff.up, down: [] });
   }
 }
 
-/** The same, but refuses what would lose data, before anything is written. */
+/** The same, but refuses to write a migration that would lose data. */
 export class LosslessGenerator extends ForwardGenerator {
   /** @throws UserError listing the statements that would lose data */
   override generateMigrationFile(className: string, diff: { up: string[]; down: string[] }): string {

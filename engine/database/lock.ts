@@ -6,7 +6,7 @@ import { makeFolder } from './folder.ts';
 /** Releases a lock. Calling it again does nothing. */
 export type Release = () => void;
 
-/** What the commonest failures of a file system mean here. */
+/** Messages for the most common errors of a file system. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOTDIR: 'a part of its path is not a folder',
@@ -22,7 +22,7 @@ const reasons: Readonly<Record<string, string>> = {
  * write to one folder lose acknowledged records without an error.
  *
  * The lock is an exclusive SQLite transaction on a file in the folder: the kernel holds it, and releases it when
- * the process ends in whatever way, so a killed process leaves none behind.
+ * the process ends, so a killed process leaves none behind.
  *
  * @throws UserError when another process has the folder, or it cannot be written
  */

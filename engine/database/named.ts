@@ -6,7 +6,7 @@ import { sqlState } from './failures.ts';
 /** Named statements that one connection keeps; the server holds the plan of each (about 80 KB for a list). */
 export const namesPerConnection = 100;
 
-/** What of pg's connection is needed to end a named statement; it has no public way. */
+/** The part of pg's connection that closes a named statement; pg has no public API for it. */
 interface Connection {
   readonly parsedStatements: Record<string, string>;
   readonly close: (statement: { readonly type: 'S'; readonly name: string }) => void;
@@ -14,7 +14,7 @@ interface Connection {
 
 const names = new WeakMap<PoolClient, LRUCache<string, true>>();
 
-/** What leaves a connection unusable: it is ending, the server is, or it has become read-only. */
+/** Errors that leave a connection unusable: it ends, the server ends, or the server became read-only. */
 const spoils = /^(?:08|57P|25006|XX)/;
 
 /** Runs a statement on a connection of a pool, prepared there under its name; without a name it is not kept. */
@@ -37,7 +37,7 @@ export async function runNamed(pool: Pool, { name, text, values }: Runnable): Pr
   }
 }
 
-/** Notes that a name is used, and ends the one that was not used for the longest where there are too many. */
+/** Marks a name as used, and closes the least recently used statement if there are too many. */
 function keep(client: PoolClient, name: string): void {
   let kept = names.get(client);
   if (kept === undefined) {

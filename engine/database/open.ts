@@ -8,7 +8,7 @@ import type { DatabaseConfig } from './variables.ts';
 
 /**
  * Opens the database that the configuration names: PostgreSQL by DATABASE_URL, else the embedded one.
- * @throws UserError in one line when it does not answer or its folder is in use
+ * @throws UserError in one line when it does not respond or its folder is in use
  */
 export async function openDatabase(
   config: DatabaseConfig,

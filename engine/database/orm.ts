@@ -6,7 +6,7 @@ import { ExactSchemaGenerator } from './differ.ts';
 import { ForwardGenerator, LosslessGenerator } from './generator.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** How MikroORM is set up in both drivers. */
+/** The options of MikroORM for both drivers. */
 export function ormOptions(
   entities: readonly EntitySchema[],
   config: DatabaseConfig,
@@ -16,13 +16,13 @@ export function ormOptions(
     entities: [...entities],
     extensions: [Migrator],
     discovery: { warnWhenNoEntities: false },
-    // Warnings would come before the answer of a command; failures are thrown.
+    // Warnings would precede the output of a command; failures are thrown.
     logger: () => {},
     migrations: {
       path: config.migrations,
       pathTs: config.migrations,
       snapshotName: 'snapshot',
-      // The snapshot is what the YAML was when the last migration was made, not what some database is.
+      // The snapshot is the model of the last migration, not the state of a database.
       snapshotOnMigrate: false,
       tableName: 'crm_migrations',
       silent: true,

@@ -13,11 +13,11 @@ import { keepStatistics } from './statistics.ts';
 import { parsers } from './types.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** How long the connections in use at the end may still take, and how long their end may take. */
+/** How long connections in use may take at shutdown, and again how long closing them may take, in milliseconds. */
 const closeMs = 1000;
 
 /**
- * Opens two pools of connections to PostgreSQL: one for lists, whose statements end soon, and one for all else.
+ * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for the rest.
  * @throws UserError in one line when it does not respond
  */
 export async function openPostgres(
@@ -56,7 +56,7 @@ export async function openPostgres(
     Client: listClients.Client,
     max: max.lists,
   });
-  // What breaks while it is idle is replaced when it is next needed.
+  // A connection that breaks while idle is replaced when it is next needed.
   lists.on('error', () => {});
   const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
   return {
@@ -79,7 +79,7 @@ export async function openPostgres(
   };
 }
 
-/** Waits for work, but not longer than a time. @returns whether it is done */
+/** Waits for work for a limited time. @returns whether it is done */
 async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {

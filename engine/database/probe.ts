@@ -2,7 +2,7 @@ import type { PGlite } from '@electric-sql/pglite';
 import pg, { type Pool } from 'pg';
 import type { Database } from './database.ts';
 
-/** Asks the database whether it responds, without the connections that requests use. */
+/** Checks whether the database responds, without the connections that requests use. */
 export interface Probe {
   /**
    * Reads the names of the migrations that the database has.
@@ -30,11 +30,11 @@ const embeddedProbe = (client: PGlite): Probe => ({
 });
 
 function postgresProbe({ options }: Pool): Probe {
-  // Of the same kind as those of requests: it finds its way, and ends its waits, as they do.
+  // The same client as for requests: it finds the server and limits its waits in the same way.
   const Client = (options.Client ?? pg.Client) as new (options: pg.PoolConfig) => pg.Client;
   let client: pg.Client | undefined;
   const drop = () => {
-    // Cuts the connection where a query is under way, says goodbye where none is.
+    // Cuts the connection if a query is running, otherwise closes it.
     client?.end().catch(() => {});
     client = undefined;
   };
@@ -49,7 +49,7 @@ function postgresProbe({ options }: Pool): Probe {
   return {
     migrations: async (timeoutMs) => {
       const isReused = client !== undefined;
-      // A connection of before may have been lost unnoticed: that says nothing about the database as it is now.
+      // An old connection may have been lost unnoticed, which says nothing about the database now: try again.
       const asked = ask().catch((cause) => {
         drop();
         if (!isReused) throw cause;

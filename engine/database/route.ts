@@ -5,14 +5,14 @@ import { type Address, describeHost, type Host, type SessionTarget } from './add
 import { sqlState } from './failures.ts';
 import { cut, wire } from './wire.ts';
 
-/** One way to one server. */
+/** A host and one way to encrypt the connection to it. */
 export interface Way {
   readonly host: string;
   readonly port: number;
   readonly ssl: ConnectionOptions | false;
 }
 
-/** What a trial connection found. */
+/** The result of a trial connection. */
 export interface Found {
   readonly way: Way;
   /** Whether a pooler is in between: the process that runs statements is not the one that was connected to. */
@@ -22,16 +22,16 @@ export interface Found {
 /** Finds the server to connect to. */
 export interface Route {
   /**
-   * The way that a new connection takes. With several to choose from, looks for one again after {@link forget}.
+   * The way that new connections use. If there are several, it is searched again after {@link forget}.
    * @throws Error as {@link find}
    */
   readonly way: () => Promise<Way>;
   /**
-   * Tries the ways with connections of its own, each host with a head start over the next.
-   * @throws Error naming each host and why it was not taken
+   * Tries the ways with trial connections, each host with a head start over the next.
+   * @throws Error with each host and the reason why it is not usable
    */
   readonly find: () => Promise<Found>;
-  /** A connection failed, or its server became read-only: the next one looks again. */
+  /** Forgets the way after a connection failed or its server became read-only: the next one searches again. */
   readonly forget: () => void;
 }
 
@@ -48,15 +48,15 @@ const checks: Readonly<Record<SessionTarget, string>> = {
 };
 const refusals = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
 
-/** Whether a server is none that the address asks for, as the SQL of a boolean. */
+/** SQL of whether a server does not match target_session_attrs. */
 export const unfit = (target: SessionTarget): string => checks[target];
 
-/** The error for a server that {@link unfit} is true of. */
+/** The error for a server where {@link unfit} is true. */
 export const unfitError = (target: SessionTarget): Error =>
   Object.assign(new Error(`Connection terminated: ${refusals[target]}`), { code: '25006' });
 
 /**
- * @param login what a connection needs besides the way: user, password, database, settings
+ * @param login connection options other than host and TLS: user, password, database, session parameters
  * @param timeoutMs how long finding may take
  */
 export function route({ hosts, target }: Address, login: pg.ClientConfig, timeoutMs: number): Route {
@@ -96,7 +96,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
         return await tryWay(way, signal);
       } catch (cause) {
         failed = cause;
-        // Whom the server refuses for anything but the encryption, a wrong password say, it would refuse again.
+        // Only encryption differs between the ways: other refusals, such as a wrong password, would repeat.
         const state = sqlState(cause);
         if (state !== undefined && state !== encryptionRefused) break;
       }
@@ -145,7 +145,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
 
 const waysTo = ({ host, port, encryption }: Host): Way[] => encryption.map((ssl) => ({ host, port, ssl }));
 
-/** One error of all hosts; the driver's own where there is one host. */
+/** One error for all hosts; the driver's own if there is one host. */
 function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
   const [cause] = causes;
   if (cause !== undefined && hosts.length === 1) return cause;
@@ -153,7 +153,7 @@ function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
   return Object.assign(new Error(`Connection terminated: ${reasons.join('; ')}`), { code: '08001' });
 }
 
-/** What a failed connection says, or its code where it says nothing. */
+/** The message of a failed connection, or its code if it has no message. */
 export function reason(cause: unknown): string {
   const { code, message } = (cause ?? {}) as { code?: string; message?: string };
   return message || code || 'no reason given';

@@ -4,17 +4,17 @@ import { type Address, describeAddress } from './address.ts';
 import { type Route, reason, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** A server that can be used, and how. */
+/** A usable server and how to connect to it. */
 export interface FoundServer {
   readonly route: Route;
-  /** Whether a pooler is in between that gives each transaction any of its connections. */
+  /** Whether a pooler in between runs each transaction on any of its connections. */
   readonly pooled: boolean;
-  /** What a connection needs besides the way. @param statementTimeoutMs how long its statements may take; 0: no limit */
+  /** Connection options other than host and TLS. @param statementTimeoutMs limit of its statements; 0: no limit */
   readonly login: (statementTimeoutMs: number) => ClientConfig;
 }
 
 /**
- * Connects once: is there a server to use, and is a pooler in between?
+ * Connects once to find a usable server and whether a pooler is in between.
  * @param connectionTimeoutMillis how long connecting may take
  * @throws UserError in one line when there is no such server
  */
@@ -23,7 +23,7 @@ export async function findServer(
   address: Address,
   connectionTimeoutMillis: number,
 ): Promise<FoundServer> {
-  // Empty texts make pg look into the environment: PGUSER, PGPASSWORD, PGDATABASE.
+  // Without these keys pg would read PGUSER, PGPASSWORD and PGDATABASE from the environment.
   const { user = '', password = '', database = '', applicationName, options } = address;
   const common: ClientConfig = {
     user,
@@ -36,7 +36,9 @@ export async function findServer(
   };
   const server = (pooled: boolean): FoundServer => {
     const login: FoundServer['login'] = (statementTimeoutMs) => {
-      const given = [...(pooled ? [] : settings(config, statementTimeoutMs)), options ?? ''].join(' ').trim();
+      const given = [...(pooled ? [] : sessionParameters(config, statementTimeoutMs)), options ?? '']
+        .join(' ')
+        .trim();
       return given === '' ? common : { ...common, options: given };
     };
     return {
@@ -64,22 +66,25 @@ export async function findServer(
   }
 }
 
-/** A pooler refuses settings for connections that it shares. @throws what is any other error */
+/** A pooler refuses session parameters for connections that it shares. @throws every other error */
 function refusesSettings(cause: unknown): true {
   const { code, message } = cause as { code?: string; message?: string };
   if (code === '08P01' && String(message).includes('startup parameter')) return true;
   throw cause;
 }
 
-/** Settings of a connection, as the command line of its server process. */
-const settings = ({ lockTimeoutMs }: DatabaseConfig, statementTimeoutMs: number): readonly string[] =>
+/** Session parameters of a connection, as command-line options of its server process. */
+const sessionParameters = (
+  { lockTimeoutMs }: DatabaseConfig,
+  statementTimeoutMs: number,
+): readonly string[] =>
   [
     `statement_timeout=${statementTimeoutMs}`,
     `lock_timeout=${lockTimeoutMs}`,
     'idle_in_transaction_session_timeout=10000',
     // Planning a list takes longer than running it, and each statement has one good plan.
     'plan_cache_mode=force_generic_plan',
-    // One statement takes one core, whatever it asks.
+    // A statement uses one core at most.
     'max_parallel_workers_per_gather=0',
     'datestyle=ISO',
-  ].map((setting) => `-c ${setting}`);
+  ].map((parameter) => `-c ${parameter}`);

@@ -1,10 +1,10 @@
 import type { Rows } from './database.ts';
 
-/** How often to look, in milliseconds. */
+/** How often to check, in milliseconds. */
 const lookMs = 2000;
 
 /**
- * Tables of which the planner knows nothing, or what was true before most of their rows were written. Takes no lock of
+ * Tables without statistics, or whose statistics predate most of their rows. Takes no lock of
  * a table. Only its owner may analyze one.
  */
 const stale = `
@@ -20,14 +20,14 @@ const stale = `
     )`;
 
 /**
- * Has tables analyzed when many of their rows were written, until it is stopped. Prepared statements are planned again
- * after that, on every node. The embedded database has nobody else to do it. PostgreSQL's autovacuum does it within
- * minutes, where it is on; a plan that was made for an empty table meanwhile takes seconds instead of milliseconds.
+ * Analyzes tables after many rows were written, until it is stopped. Prepared statements are planned again
+ * after that, on every node. The embedded database has no autovacuum. PostgreSQL's autovacuum runs within
+ * minutes, if it is on; until then a plan for an empty table takes seconds instead of milliseconds.
  * @param run runs one statement
- * @returns stops it; resolves when nothing of it runs any more
+ * @returns stops it; resolves when no statement of it runs any more
  */
 export function keepStatistics(run: (text: string) => Promise<Rows>): () => Promise<void> {
-  /** Nothing is ever known of an empty table, so trying once is enough. */
+  /** Empty tables never get statistics, so trying once is enough. */
   const tried = new Set<string>();
   let looking: Promise<void> | undefined;
 
@@ -35,13 +35,13 @@ export function keepStatistics(run: (text: string) => Promise<Rows>): () => Prom
     for (const [table, many] of await run(stale)) {
       if (table == null || (many !== 'true' && tried.has(table))) continue;
       tried.add(table);
-      // Another node may be at it.
+      // Another node may be analyzing.
       await run(`analyze (skip_locked) ${table}`);
     }
   }
   const timer = setInterval(() => {
     looking ??= look()
-      // What fails is tried again, whatever the reason.
+      // Every failure is retried.
       .catch(() => {})
       .finally(() => {
         looking = undefined;

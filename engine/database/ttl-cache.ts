@@ -1,26 +1,26 @@
 import { LRUCache } from 'lru-cache';
 import { databaseFailure } from './failures.ts';
 
-/** How long a look-up may be used: well under the second after which a withdrawn right may not work any more. */
+/** How long a result is fresh, in milliseconds: a revoked permission must stop working within a second. */
 const freshMs = 700;
 
-/** Look-ups that are made at most once at a time for each key, however many requests ask, and kept for a moment. */
+/** A cache with a time to live; concurrent requests for a key share one look-up. */
 export interface TtlCache<T> {
   /**
    * Returns the cached value if it is fresh; otherwise looks it up.
-   * @throws HttpError 500 (also as rejection) when the database does not answer
+   * @throws HttpError 500 (also as rejection) when the database does not respond
    */
   readonly get: (key: string) => T | undefined | Promise<T | undefined>;
   /** Forgets a key that this node has just changed. */
   readonly forget: (key: string) => void;
 }
 
-/** Caches what `find` returns, also that there is nothing. Bounded; the oldest go first. */
+/** Caches the results of `find`, also undefined. Bounded; the oldest entries are removed first. */
 export function ttlCache<T extends object>(find: (key: string) => Promise<T | undefined>): TtlCache<T> {
   const known = new LRUCache<string, { readonly value: T | undefined }>({ max: 10_000, ttl: freshMs });
   const pending = new Map<string, Promise<T | undefined>>();
   const lookUp = async (key: string): Promise<T | undefined> => {
-    // A result is as old as its question.
+    // The age of a result counts from the start of its look-up.
     const start = performance.now();
     try {
       const value = await find(key);

@@ -6,14 +6,14 @@ const duration = [1, 600_000] as const;
 
 /** The environment variables of the database. */
 export const databaseVariables = {
-  /** Where PostgreSQL is; undefined means the embedded database. */
+  /** The address of PostgreSQL; undefined means the embedded database. */
   databaseAddress: {
     name: 'DATABASE_URL',
     fallback: undefined,
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
     read: (given) => (isAddress(given) ? parseAddress(given) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
-  /** Whether a pooler that shares connections is in between; undefined: found out at start. */
+  /** Whether a pooler shares the connections; undefined: detected at start. */
   databasePooler: oneOf<boolean | undefined>('DATABASE_POOLER', undefined, {
     transaction: true,
     none: false,
@@ -26,9 +26,9 @@ export const databaseVariables = {
   pool: integer('DATABASE_POOL', 10, [1, 1000]),
   connectTimeoutMs: integer('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
   statementTimeoutMs: integer('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
-  /** Longest list on PostgreSQL. */
+  /** Time limit of a list on PostgreSQL, in milliseconds. */
   listTimeoutMs: integer('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
-  /** Longest wait for a lock on PostgreSQL. */
+  /** Longest wait for a lock on PostgreSQL, in milliseconds. */
   lockTimeoutMs: integer('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
   /** Bytes of responses, for all organizations together, that wait for their readers before statements are held back. */
   responseBytes: integer('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),

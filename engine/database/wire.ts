@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 
-/** What pg has and its types do not mention. The version of pg is pinned, and the tests of faults use all of it. */
+/** Internals of pg that its types lack. The version of pg is pinned, and the fault tests cover all of them. */
 export interface Wire {
   host: string;
   port: number;
@@ -12,15 +12,15 @@ export interface Wire {
   readonly connection: pg.Connection & { readonly stream: Socket; ssl: ConnectionOptions | false };
 }
 
-/** The parts of a client that this folder steers. */
+/** The internals of a client that this folder controls. */
 export const wire = (client: pg.ClientBase): Wire => client as unknown as Wire;
 
-/** Cuts a connection without a word to the server; what waits for it fails. */
+/** Cuts a connection without a message to the server; pending statements fail. */
 export function cut(client: pg.ClientBase): void {
   wire(client).connection.stream.destroy();
 }
 
-/** Has the server end the statement that a connection waits for, over a connection of its own. */
+/** Cancels the statement that a connection waits for, over a separate connection. */
 export function cancel(client: pg.ClientBase, timeoutMs: number): void {
   const { host, port, ssl, processID, secretKey } = wire(client);
   const connection = new pg.Connection({ ssl }) as unknown as Wire['connection'] & {
@@ -28,7 +28,7 @@ export function cancel(client: pg.ClientBase, timeoutMs: number): void {
     requestSsl: () => void;
     cancel: (process: number | null, secret: number | null) => void;
   };
-  // Whatever happens to it, the statement's own connection is cut next.
+  // Errors are ignored: the statement's own connection is cut next.
   connection.on('error', () => {});
   connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
   connection.once('sslconnect', send);

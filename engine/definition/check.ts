@@ -11,7 +11,7 @@ import {
   YamlError,
 } from '../yaml/index.ts';
 import type { RawResource, ResourceDefinition } from './definition.ts';
-import { type Complain, readField } from './field.ts';
+import { type Report, readField } from './field.ts';
 import schema from './resource.schema.json' with { type: 'json' };
 import { stem } from './sources.ts';
 
@@ -64,24 +64,22 @@ const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** A resource's name is a path, a table and an object of permissions. */
 function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: Problem[]): void {
-  const complain = (message: string) => problems.push(parsed.problem({ path: ['name'] }, message));
-  if (next?.name === name) complain(`two files define the resource "${name}"`);
-  if (name.startsWith('crm_')) complain('names that begin with "crm_" are the platform\'s own');
-  if (name.startsWith('pg_')) complain('names that begin with "pg_" are PostgreSQL\'s own');
+  const report = (message: string) => problems.push(parsed.problem({ path: ['name'] }, message));
+  if (next?.name === name) report(`two files define the resource "${name}"`);
+  if (name.startsWith('crm_')) report('names that begin with "crm_" are the platform\'s own');
+  if (name.startsWith('pg_')) report('names that begin with "pg_" are PostgreSQL\'s own');
   if (!resourceName.test(name)) {
-    complain(
-      `the file's name must be a lower-case letter, then up to 39 letters, digits or _, or give "name"`,
-    );
+    report(`the file's name must be a lower-case letter, then up to 39 letters, digits or _, or give "name"`);
   }
 }
 
-/** A resource whose fields are known, before links between resources are looked at. */
+/** A resource whose fields are read, before links between resources are checked. */
 interface Draft {
   readonly name: string;
   readonly parsed: Shaped;
   readonly fields: readonly Field[];
   readonly places: ReadonlyMap<string, Place>;
-  /** Whether a field of it is wrong by itself. */
+  /** Whether one of its own fields is wrong. */
   readonly broken: boolean;
 }
 
@@ -110,7 +108,7 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
     const definition = place.parsed.data.fields[name];
     return definition === undefined
       ? undefined
-      : readField(name, definition, placeOf(place), complaint(place, problems));
+      : readField(name, definition, placeOf(place), reporter(place, problems));
   });
   return {
     name: raw.name ?? stem(parsed.file),
@@ -121,15 +119,15 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
   };
 }
 
-/** The place of a field as people and editors read it. */
+/** The place of a field as `file:line:column`. */
 function placeOf({ parsed, path }: Place): string {
   const { file, line, column } = parsed.problem({ path, key: true }, '');
   return `${file}:${line}:${column}`;
 }
 
-/** Tells a mistake in a field where it stands: an unknown type at its value, all else at the key. */
-const complaint =
-  ({ parsed, path }: Place, problems: Problem[]): Complain =>
+/** Reports a mistake in a field: an unknown type at its value, everything else at the key. */
+const reporter =
+  ({ parsed, path }: Place, problems: Problem[]): Report =>
   (key, message) => {
     const target = key === undefined ? { path, key: true } : { path: [...path, key], key: key !== 'type' };
     problems.push(parsed.problem(target, message));
@@ -144,19 +142,19 @@ function finish(
 ): ResourceDefinition {
   const { parsed, fields, name } = each;
   const raw = parsed.data;
-  const byName = new Map(fields.map((one) => [one.name, one]));
-  const complain = (path: readonly (string | number)[], message: string) =>
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  const report = (path: readonly (string | number)[], message: string) =>
     problems.push(parsed.problem({ path }, message));
 
   for (const set of ['id', 'organization'] as const) {
-    const found = fields.filter((one) => one.set === set);
+    const found = fields.filter((field) => field.set === set);
     const expected = set === 'id' ? 'id' : 'organization_id';
     if (found.length !== 1 || found[0]?.name !== expected) {
-      complain([], `a resource needs the field "${expected}" with "set: ${set}", and no other with it`);
+      report([], `a resource needs the field "${expected}" with "set: ${set}", and no other with it`);
     }
   }
   checkColumns(each, problems);
-  for (const one of fields) checkLink(one, each, drafts, broken, problems);
+  for (const field of fields) checkLink(field, each, drafts, broken, problems);
 
   return {
     name,
@@ -164,55 +162,55 @@ function finish(
     singular: raw.singular ?? name,
     description: raw.description ?? '',
     fields,
-    ...declareQuery(raw, byName, complain),
+    ...declareQuery(raw, byName, report),
   };
 }
 
 /** No two fields may be stored in one column. */
 function checkColumns({ fields, places }: Draft, problems: Problem[]): void {
   const owners = new Map<string, string>();
-  for (const one of fields) {
-    for (const column of one.type.columns?.(one) ?? []) {
-      const owner = owners.get(`${one.name}${column.suffix}`);
-      const place = places.get(one.name);
+  for (const field of fields) {
+    for (const column of field.type.columns?.(field) ?? []) {
+      const owner = owners.get(`${field.name}${column.suffix}`);
+      const place = places.get(field.name);
       if (owner !== undefined && place !== undefined) {
-        const message = `"${one.name}" needs a column that "${owner}" has`;
+        const message = `"${field.name}" needs a column that "${owner}" has`;
         problems.push(place.parsed.problem({ path: place.path, key: true }, message));
       }
-      owners.set(`${one.name}${column.suffix}`, one.name);
+      owners.set(`${field.name}${column.suffix}`, field.name);
     }
   }
 }
 
 /** A reference must point to a resource, a joined field must follow one to text fields. */
 function checkLink(
-  one: Field,
+  field: Field,
   { fields, places }: Draft,
   drafts: readonly Draft[],
   broken: ReadonlySet<string>,
   problems: Problem[],
 ): void {
-  const place = places.get(one.name);
+  const place = places.get(field.name);
   if (place === undefined) return;
-  const complain = (key: string, message: string) =>
+  const report = (key: string, message: string) =>
     problems.push(place.parsed.problem({ path: [...place.path, key] }, message));
-  if (one.to !== undefined && !broken.has(one.to) && !drafts.some((other) => other.name === one.to)) {
-    const known = drafts.map((other) => other.name);
-    complain('to', `no resource "${one.to}"${suggestion(one.to, known)}`);
+  if (field.to !== undefined && !broken.has(field.to) && !drafts.some(({ name }) => name === field.to)) {
+    const known = drafts.map(({ name }) => name);
+    report('to', `no resource "${field.to}"${suggestion(field.to, known)}`);
   }
-  if (one.through === undefined) return;
-  const link = fields.find((other) => other.name === one.through);
+  if (field.through === undefined) return;
+  const link = fields.find(({ name }) => name === field.through);
   if (link?.type.refers !== true) {
-    const references = fields.filter((other) => other.type.refers === true).map((other) => other.name);
-    complain('through', `no reference "${one.through}" here${suggestion(one.through, references)}`);
+    const references = fields.filter(({ type }) => type.refers === true).map(({ name }) => name);
+    report('through', `no reference "${field.through}" here${suggestion(field.through, references)}`);
     return;
   }
-  const target = drafts.find((other) => other.name === link.to && !other.broken);
-  for (const shown of one.show ?? []) {
-    const found = target?.fields.find((other) => other.name === shown);
+  const target = drafts.find((draft) => draft.name === link.to && !draft.broken);
+  for (const shown of field.show ?? []) {
+    const found = target?.fields.find(({ name }) => name === shown);
     if (target !== undefined && found?.type.text === undefined) {
-      const texts = target.fields.filter((other) => other.type.text !== undefined).map((other) => other.name);
-      complain('show', `no text field "${shown}" in ${target.name}${suggestion(shown, texts)}`);
+      const texts = target.fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name);
+      report('show', `no text field "${shown}" in ${target.name}${suggestion(shown, texts)}`);
     }
   }
 }

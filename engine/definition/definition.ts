@@ -4,7 +4,7 @@ import type { Declarations } from '../query/index.ts';
 /** A checked resource definition: what one YAML file says, with the shared fields put in. */
 export interface ResourceDefinition extends Declarations {
   readonly name: string;
-  /** The file that says so. */
+  /** The file that defines it. */
   readonly file: string;
   readonly singular: string;
   readonly description: string;
@@ -37,13 +37,13 @@ export interface RawResource {
   readonly description?: string;
   readonly common?: 'all' | readonly string[];
   readonly fields: Readonly<Record<string, RawField>>;
-  /** The keys of the query parts, of the shapes that they demand. */
+  /** The keys of the query parts, in the shapes that they require. */
   readonly [part: string]: unknown;
 }
 
-/** Fields that a part of the service writes or looks for by name, which a definition must therefore have. */
+/** Fields that a part of the service writes or finds records by, which a definition must therefore have. */
 export interface Needs {
-  /** Who needs them: the source file, as people find it. */
+  /** The source file that needs them. */
   readonly file: string;
   readonly resource: string;
   readonly fields: Readonly<Record<string, NeededField>>;
@@ -54,6 +54,6 @@ export interface NeededField {
   readonly types: readonly FieldTypeName[];
   /** Written as a caller would: a read-only field would silently stay empty. */
   readonly writable?: true;
-  /** Looked for: `lookup` gives the way to compare, and the index. */
+  /** Records are found by it: `lookup` gives the comparison and the index. */
   readonly lookup?: Lookup;
 }

@@ -4,8 +4,8 @@ import {
   type FieldType,
   type FieldTypeName,
   fieldTypes,
-  judgeValue,
   type ServerValue,
+  validateValue,
 } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import type { RawField } from './definition.ts';
@@ -21,16 +21,16 @@ const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
 /** Names that mean something on every JavaScript object. */
 const forbidden = new Set(['constructor', 'prototype']);
 
-/** Tells a mistake: at a key of the field, or at the field's name. */
-export type Complain = (key: string | undefined, message: string) => void;
+/** Reports a mistake at a key of the field, or at the field's name where `key` is undefined. */
+export type Report = (key: string | undefined, message: string) => void;
 
 /**
  * A field from its YAML, with the checks that need nothing else.
  * @returns undefined where its type is unknown
  */
-export function readField(name: string, raw: RawField, place: string, complain: Complain): Field | undefined {
+export function readField(name: string, raw: RawField, place: string, report: Report): Field | undefined {
   if (!Object.hasOwn(fieldTypes, raw.type)) {
-    complain('type', `unknown type "${raw.type}"${suggestion(raw.type, Object.keys(fieldTypes))}`);
+    report('type', `unknown type "${raw.type}"${suggestion(raw.type, Object.keys(fieldTypes))}`);
     return undefined;
   }
   const typeName = raw.type as FieldTypeName;
@@ -38,36 +38,36 @@ export function readField(name: string, raw: RawField, place: string, complain: 
   const readOnly = raw.read_only === true || type.joins === true;
   const nullable = raw.nullable === true;
 
-  if (forbidden.has(name)) complain(undefined, `"${name}" cannot be a field name`);
+  if (forbidden.has(name)) report(undefined, `"${name}" cannot be a field name`);
   for (const [key, ability] of [
     ['to', type.refers],
     ['through', type.joins],
     ['show', type.joins],
   ] as const) {
-    if (ability === true && raw[key] === undefined) complain(undefined, `a ${raw.type} field needs "${key}"`);
-    if (ability !== true && raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
+    if (ability === true && raw[key] === undefined) report(undefined, `a ${raw.type} field needs "${key}"`);
+    if (ability !== true && raw[key] !== undefined) report(key, `a ${raw.type} field has no "${key}"`);
   }
   if (type.bounded !== true) {
     for (const key of ['max_length', 'pattern', 'enum', 'suggested', 'lookup'] as const) {
-      if (raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
+      if (raw[key] !== undefined) report(key, `a ${raw.type} field has no "${key}"`);
     }
   }
   if (raw.enum !== undefined && raw.suggested !== undefined) {
-    complain('suggested', 'give "enum" or "suggested", not both');
+    report('suggested', 'give "enum" or "suggested", not both');
   }
   const wrongPattern = raw.pattern === undefined ? undefined : patternProblem(raw.pattern);
   if (wrongPattern !== undefined) {
-    complain('pattern', `no regular expression that runs in linear time: ${wrongPattern}`);
+    report('pattern', `no regular expression that runs in linear time: ${wrongPattern}`);
   }
   if (type.joins === true) {
     for (const key of ['nullable', 'default', 'required', 'set'] as const) {
-      if (raw[key] !== undefined) complain(key, `a ${raw.type} field has no "${key}"`);
+      if (raw[key] !== undefined) report(key, `a ${raw.type} field has no "${key}"`);
     }
   } else {
-    checkValue(raw, type, readOnly, complain);
+    checkValue(raw, type, readOnly, report);
   }
   if (raw.set !== undefined && serverTypes[raw.set] !== typeName) {
-    complain('set', `"set: ${raw.set}" needs the type ${serverTypes[raw.set]}`);
+    report('set', `"set: ${raw.set}" needs the type ${serverTypes[raw.set]}`);
   }
   const field: Field = {
     name,
@@ -89,37 +89,37 @@ export function readField(name: string, raw: RawField, place: string, complain: 
     ...(raw.set === undefined ? {} : { set: raw.set }),
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
-  if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, complain);
+  if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, report);
   return field;
 }
 
 /** What a field holds when nobody gives it a value. */
-function checkValue(raw: RawField, type: FieldType, readOnly: boolean, complain: Complain): void {
+function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: Report): void {
   const nullable = raw.nullable === true;
   if (type.refers === true && !nullable) {
-    complain(undefined, 'a reference needs "nullable: true": it becomes null when the record is deleted');
+    report(undefined, 'a reference needs "nullable: true": it becomes null when the record is deleted');
   }
-  if (raw.set !== undefined && !readOnly) complain('set', '"set" needs "read_only: true"');
+  if (raw.set !== undefined && !readOnly) report('set', '"set" needs "read_only: true"');
   if (raw.required === true && (readOnly || nullable || raw.default !== undefined)) {
-    complain('required', 'a required field is not read-only, not nullable and has no default');
+    report('required', 'a required field is not read-only, not nullable and has no default');
   }
   if (raw.default !== undefined || nullable || type.empty !== undefined) return;
   if (raw.required !== true && raw.set === undefined && type.refers !== true) {
-    complain(undefined, `a ${raw.type} has no empty value: give "nullable: true" or "required: true"`);
+    report(undefined, `a ${raw.type} has no empty value: give "nullable: true" or "required: true"`);
   }
 }
 
-/** A default is judged like a value in a body: stored otherwise, it would be one that no caller may send. */
-function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, complain: Complain): void {
+/** A default is validated like a value in a body: otherwise it could be a value that no caller may send. */
+function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, report: Report): void {
   if (raw.default === undefined) return;
   if (field.nullable) {
-    complain('default', 'a nullable field is null when absent; it has no default');
+    report('default', 'a nullable field is null when absent; it has no default');
     return;
   }
   const { pattern, ...rest } = field;
-  const judged = patternIsRight ? field : rest;
-  const wrong = judgeValue({ ...judged, required: true }, raw.default);
-  if (wrong !== undefined) complain('default', `the default ${wrong}`);
+  const validated = patternIsRight ? field : rest;
+  const wrong = validateValue({ ...validated, required: true }, raw.default);
+  if (wrong !== undefined) report('default', `the default ${wrong}`);
 }
 
 /** Why a pattern cannot be used, or undefined. */

@@ -2,7 +2,7 @@ import { UserError } from '../errors.ts';
 import type { NeededField, Needs, ResourceDefinition } from './definition.ts';
 
 /**
- * Checks that the definitions have every field that parts of the service write or look for.
+ * Checks that the definitions have every field that parts of the service write or find records by.
  * @throws UserError naming each field that is missing or different, and the file that needs it
  */
 export function checkNeeds(definitions: readonly ResourceDefinition[], needs: readonly Needs[]): void {

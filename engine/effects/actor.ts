@@ -10,7 +10,7 @@ export const auditVariables = {
 /** Whether changes are recorded. */
 export type AuditConfig = Values<typeof auditVariables>;
 
-/** Who changes something, as the activity names them. */
+/** Who makes a change, as the audit log records it. */
 export interface Actor {
   readonly kind: 'user' | 'key' | 'command' | 'partner';
   /** Id of the user or key; null for the command line and for partners. */
@@ -20,7 +20,7 @@ export interface Actor {
   readonly audited: boolean;
 }
 
-/** The command line as an actor; the demo organization is its work too. */
+/** The command line as an actor; it also creates the demo organization. */
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,
@@ -38,7 +38,7 @@ export interface Change {
   readonly objectId: string | null;
 }
 
-/** Records changes. Called in the transaction that makes them, so that neither is there without the other. */
+/** Records changes in the audit log, in the transaction that makes them: both are stored or neither. */
 export async function recordChanges(
   tables: Tables,
   actor: Actor,

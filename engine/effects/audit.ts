@@ -5,7 +5,7 @@ const kind = ({ caller }: WriteInput) => caller.principal.kind;
 const actor = ({ caller }: WriteInput) => caller.principal.actor;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
-/** Records in the organization's activity who wrote what. */
+/** Records in the organization's audit log who wrote what. */
 export const audit: Effect = {
   on: ['create', 'update', 'delete'],
   expression: ({ resource, action, placeholder }) =>

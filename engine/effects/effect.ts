@@ -3,12 +3,12 @@ import type { Placeholder } from '../sql/index.ts';
 /** What a write does with a record. */
 export type WriteAction = 'create' | 'update' | 'delete';
 
-/** What every write's input has that an effect may need. */
+/** The input of every write that effects may use. */
 export interface WriteInput {
   readonly caller: Caller;
 }
 
-/** Who calls, and by which request. */
+/** The caller and the request. */
 export interface Caller {
   readonly principal: {
     /** `command` is the command line, `partner` an endpoint with a secret of its own. */
@@ -19,7 +19,7 @@ export interface Caller {
   readonly requestId: string;
 }
 
-/** What else a write does, in its own statement: then neither is there without the other, and it costs no round trip. */
+/** Further work of a write, in the same statement: both happen or neither, without another round trip. */
 export interface Effect {
   readonly on: readonly WriteAction[];
   /**

@@ -29,5 +29,5 @@ const activity = table('crm_activity', {
   request_id: { ...text, nullable: true },
 });
 
-/** Who changed what. Rows are only ever added, by the statement or in the transaction of the change. */
+/** The audit log. Rows are only added, by the statement or in the transaction of the change. */
 export const activityTables = [activity];

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** Values of one text, and how deep they may be nested: as many as can be read in a few milliseconds. */
+/** Limits on the number of values in a text and on their nesting: parsing takes a few milliseconds at most. */
 export const jsonLimits = { values: 40_000, depth: 200 } as const;
 
 /**
  * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}. Linear, a few
- * milliseconds for a megabyte, whatever the text.
+ * milliseconds for any text of a megabyte.
  * @throws SyntaxError for invalid JSON; RangeError, whose message completes "it …", past {@link jsonLimits}
  */
 export function parseExactJson(text: string): unknown {
@@ -22,7 +22,7 @@ export function parseExactJson(text: string): unknown {
   return restored(JSON.parse(marked + text.slice(done)));
 }
 
-/** The key of what stands for a number while JSON.parse runs. A reviver would cost a microsecond for each value. */
+/** The key of a number's placeholder during JSON.parse. A reviver would cost a microsecond for each value. */
 const marker = randomBytes(16).toString('base64url');
 
 interface Span {
@@ -39,7 +39,7 @@ const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 // Long digit runs and three-digit exponents are all that a double can change.
 const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 
-/** The numbers that a double would change, in one pass. What is no JSON is left to JSON.parse. */
+/** Finds the numbers that a double would change, in one pass. JSON.parse reports invalid JSON. */
 function inexactNumbers(text: string): Span[] {
   const found: Span[] = [];
   let values = 1;
@@ -64,7 +64,7 @@ function inexactNumbers(text: string): Span[] {
       at = end - 1;
       tokens++;
     }
-    // Each value has at most a key; what has more tokens is no JSON, and not worth finding out why.
+    // Each value has at most a key: a text with more tokens is not JSON.
     if (values > jsonLimits.values || tokens > 2 * jsonLimits.values) {
       throw new RangeError(`holds more than ${jsonLimits.values} values`);
     }
@@ -90,7 +90,7 @@ function restored(root: unknown): unknown {
     for (const key of Object.keys(holder)) {
       const value = holder[key];
       if (typeof value !== 'object' || value === null) continue;
-      // A key of the text like any other, also `__proto__`, is the object's own: this changes no prototype.
+      // Every key of the text, even `__proto__`, is an own property: this changes no prototype.
       if (Object.hasOwn(value, marker)) holder[key] = new ExactNumber(String(Reflect.get(value, marker)));
       else left.push(value as Record<string, unknown>);
     }

@@ -26,11 +26,11 @@ export function int64(text: string): string | undefined {
   return value >= min && value <= max ? text : undefined;
 }
 
-/** Whether a text is the id that a row can have: a positive integer, well within 64 bits. */
+/** Whether a text can be the id of a row: a positive integer, well within 64 bits. */
 export const isRowId = (text: unknown): text is string =>
   typeof text === 'string' && /^[1-9]\d{0,17}$/.test(text);
 
-/** A JSON integer as text, or undefined where it is none or is out of the signed 64-bit range. */
+/** A JSON integer as text, or undefined if it is not an integer in the signed 64-bit range. */
 export function integerText(value: unknown): string | undefined {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value + 0) : undefined;
   return value instanceof ExactNumber ? int64(value.source) : undefined;
@@ -43,12 +43,12 @@ const maxLength = 500;
 
 /**
  * A JSON number as decimal text, exact.
- * @returns undefined where it is no number, has more than 100 significant digits, or is beyond what a
+ * @returns undefined if it is not a number, has more than 100 significant digits, or is beyond what a
  *   reader with double precision could hold (1e400, 1e-400)
  */
 export function decimalText(value: unknown): string | undefined {
   const source = typeof value === 'number' ? String(value) : value instanceof ExactNumber ? value.source : '';
-  // First, for what follows takes the square of the length.
+  // Checked first: the rest takes quadratic time in the length.
   if (source.length > maxLength) return undefined;
   const match = decimal.exec(source);
   if (match === null) return undefined;

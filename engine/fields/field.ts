@@ -5,10 +5,10 @@ import type { Column, FieldType } from './type.ts';
 /** What the server writes into a read-only field, and when. */
 export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
 
-/** A checked field of a resource: its type, and what the YAML says of it. */
+/** A checked field of a resource: its type and its YAML options. */
 export interface Field {
   readonly name: string;
-  /** Where it is written, as file:line:column. */
+  /** Its position in the YAML, as file:line:column. */
   readonly place: string;
   readonly typeName: FieldTypeName;
   readonly type: FieldType;
@@ -16,9 +16,9 @@ export interface Field {
   readonly readOnly: boolean;
   readonly nullable: boolean;
   readonly required: boolean;
-  /** The value where a body has none; null for "or null" fields and those without any. */
+  /** The value if a body has none; null for nullable fields and fields without a default. */
   readonly default: string | number | boolean | null;
-  /** Known values; `closed` to say that reports know only these (the API accepts any string all the same). */
+  /** Known values; `closed` if reports know only these (the API accepts any string in either case). */
   readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
   readonly maxLength?: number;
   readonly pattern?: string;
@@ -30,6 +30,6 @@ export interface Field {
   readonly lookup?: Lookup;
 }
 
-/** The columns that store a field, with their names; none where it is computed on read. */
+/** The columns that store a field, with their names; none if it is computed on read. */
 export const columnsOf = (field: Field): readonly (Column & { readonly name: string })[] =>
   (field.type.columns?.(field) ?? []).map((column) => ({ ...column, name: `${field.name}${column.suffix}` }));

@@ -5,7 +5,7 @@ export { ExactNumber, int64, isRowId } from './exact.ts';
 export { parseExactJson } from './exact-json.ts';
 export { columnsOf, type Field, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
-export { judgeValue, sentence, validator, valueSchema } from './judge.ts';
 export { head, isStorable, type Lookup, lookups } from './string.ts';
 export { isDate, parseTimestamp } from './temporal.ts';
 export type { FieldType, Parameter, Schema } from './type.ts';
+export { errorMessage, validateValue, validator, valueSchema } from './validate.ts';

@@ -2,10 +2,10 @@ import { decimalText, int64, integerText } from './exact.ts';
 import type { FieldType } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
-const own = (column: string) => [column] as const;
+const byColumn = (column: string) => [column] as const;
 const comparable = (type: string) =>
   ({
-    order: own,
+    order: byColumn,
     equals: (column: string, placeholder: string) => `${column} = ${placeholder}::${type}`,
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
@@ -23,7 +23,7 @@ export const integer: FieldType = {
   examples: [0, 7, -1, int32.max, int32.min],
 };
 
-/** A whole number of 64 bits, exact also where JavaScript's numbers are not. */
+/** A whole number of 64 bits, exact beyond the range of JavaScript's numbers. */
 export const bigint: FieldType = {
   expected: 'an integer of 64 bits',
   json: { type: 'integer', format: 'int64' },

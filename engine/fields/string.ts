@@ -3,23 +3,23 @@ import type { FieldOptions, FieldType } from './type.ts';
 /** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-/** Characters of a text that an index holds: a B-tree entry is limited to about 2,700 bytes, a text is not. */
+/** Characters of a text in an index: a B-tree entry is limited to about 2,700 bytes, a text is not. */
 const indexed = 100;
 export const head = (column: string) => `left(${column}, ${indexed})`;
 
-/** Ways to find a record by a text: SQL of what is equal for texts that mean the same. Immutable: an index holds it. */
+/** Ways to find a record by a text: SQL that is equal for texts of the same meaning. Immutable, because it is indexed. */
 export const lookups = {
   exact: (text: string) => text,
-  /** E-mail addresses: case is no difference. */
+  /** E-mail addresses, compared without case. */
   caseless: (text: string) => `lower(${text})`,
-  /** Telephone numbers: "+1 (555) 010-0" and "0015550100" are the same. */
+  /** Telephone numbers, compared by digits: "+1 (555) 010-0" equals "0015550100". */
   digits: (text: string) => `regexp_replace(regexp_replace(${text}, '\\D', '', 'g'), '^00', '')`,
 } as const;
 
-/** The name of a way to find a record by a text. */
+/** The name of a lookup. */
 export type Lookup = keyof typeof lookups;
 
-/** Any Unicode text without U+0000, on one line by custom. */
+/** Any Unicode text without U+0000, by convention on one line. */
 export const string: FieldType = {
   expected: 'a string',
   json: { type: 'string' },
@@ -43,5 +43,5 @@ export const string: FieldType = {
   examples: ['Ada', 'Grüße, 世界 🌍', ' spaces kept ', 'line\nbreak', '<b>"quoted"</b>'],
 };
 
-/** A string that is expected to have several lines. */
+/** A string that may have several lines. */
 export const text: FieldType = { ...string, examples: ['First line.\nSecond line.', ''] };

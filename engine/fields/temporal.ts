@@ -1,6 +1,6 @@
 import type { FieldOptions, FieldType } from './type.ts';
 
-/** SQL of RFC 3339 text without an offset, from a timestamp without time zone; PostgreSQL trims the fraction. */
+/** SQL of RFC 3339 text without an offset, from SQL of a timestamp without time zone; PostgreSQL trims the fraction. */
 const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
 const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
 
@@ -67,10 +67,9 @@ export const timestamp: FieldType = {
     `((${at}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
     `${offset}::text`,
   ],
-  read: (column, { readOnly }) => {
+  read: ([column = '', offset]) => {
     const utc = `${column} at time zone 'UTC'`;
-    if (readOnly) return `${local(utc)} || 'Z'`;
-    const offset = column.replace(/"$/, '_offset"');
+    if (offset === undefined) return `${local(utc)} || 'Z'`;
     return `${local(`${utc} + ${interval(offset)}`)} || ${offset}`;
   },
   order: (column) => [column],

@@ -1,12 +1,12 @@
-// The shape of a field type: one plain object per type says all that the engine knows of its values.
+// The shape of a field type: one object per type holds everything that the engine knows of its values.
 
-/** A value handed to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */
+/** A value that goes to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */
 export type Parameter = string | null;
 
 /** A JSON Schema (2020-12) fragment. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** What of a field's definition its type may depend on. */
+/** The parts of a field's definition that its type may use. */
 export interface FieldOptions {
   readonly readOnly: boolean;
   readonly maxLength?: number;
@@ -22,35 +22,35 @@ export interface Column {
   readonly collation?: string;
 }
 
-/** One way a value can be. Absent keys are absent abilities. */
+/** A field type. Absent keys are absent abilities. */
 export interface FieldType {
   /** Completes "<field> must be …". */
   readonly expected: string;
   /** The value in responses and in the OpenAPI document. */
   readonly json: Schema;
-  /** Judges a non-null value in a body; `json` where that is enough. */
+  /** The schema that validates a non-null value in a body; absent: `json`. */
   readonly body?: (options: FieldOptions) => Schema;
-  /** Stored columns; absent where the value is computed on read. */
+  /** Stored columns; absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly Column[];
   /** The value of an absent field that is not "or null"; types without one must be nullable or required. */
   readonly empty?: string | number | boolean;
-  /** A judged JSON value as parameters, one for each column. */
+  /** A validated JSON value as parameters, one for each column. */
   readonly write?: (value: unknown) => readonly Parameter[];
   /** SQL for each column from its parameters' placeholders; absent: the placeholders themselves. */
   readonly assign?: (placeholders: readonly string[]) => readonly string[];
-  /** SQL of the value that goes into the response, from the first column; absent: the column itself. */
-  readonly read?: (column: string, options: FieldOptions) => string;
-  /** ORDER BY keys; absent: not sortable. The first is what an index holds, so it must be of bounded size. */
+  /** SQL of the value in the response, from SQL of each column; absent: the first column. */
+  readonly read?: (columns: readonly string[]) => string;
+  /** ORDER BY keys; absent: not sortable. The first is the index key, so it must be of bounded size. */
   readonly order?: (column: string) => readonly string[];
   /** WHERE condition "column equals placeholder"; absent: not filterable. */
   readonly equals?: (column: string, placeholder: string) => string;
   /** WHERE condition "column is one of placeholder" (an array). */
   readonly among?: (column: string, placeholder: string) => string;
-  /** A query parameter's text as a parameter for `equals`; undefined where it is no value of this type. */
+  /** A query parameter's text as a parameter for `equals`; undefined if it is not a value of this type. */
   readonly parse?: (text: string) => string | undefined;
   /** SQL text of the value, for fields that other resources show through a reference. */
   readonly text?: (column: string) => string;
-  /** The value moved by whole days, for sample records that should look recent. */
+  /** The value shifted by whole days, for sample records that should look recent. */
   readonly shift?: (value: string, days: number) => string;
   /** Must name a resource that it refers to. */
   readonly refers?: true;

@@ -5,14 +5,14 @@ import { isStorable } from './string.ts';
 import { isDate, parseTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, Schema } from './type.ts';
 
-/** A field as far as its values are judged by it. */
-export interface Judged extends FieldOptions {
+/** What validation needs to know of a field. */
+export interface ValidatedField extends FieldOptions {
   readonly type: FieldType;
   readonly required: boolean;
 }
 
 const int32 = 2 ** 31;
-/** How the keyword `exact` judges a number that may be too long for a JavaScript number. */
+/** What the keyword `exact` accepts: numbers that may be too long for a JavaScript number. */
 const exactKinds: Readonly<Record<string, (value: unknown) => boolean>> = {
   int32: (value) => typeof value === 'number' && Number.isInteger(value) && value >= -int32 && value < int32,
   int64: (value) => integerText(value) !== undefined,
@@ -29,8 +29,8 @@ export const validator = new Validator({
   .addKeyword({
     keyword: 'exact',
     compile: ({ kind, orNull }: { kind: string; orNull: boolean }) => {
-      const judge = exactKinds[kind] as (value: unknown) => boolean;
-      return (value: unknown) => (orNull && value === null) || judge(value);
+      const accepts = exactKinds[kind] as (value: unknown) => boolean;
+      return (value: unknown) => (orNull && value === null) || accepts(value);
     },
   })
   .addKeyword({
@@ -41,7 +41,7 @@ export const validator = new Validator({
   .addKeyword({
     keyword: 'linearPattern',
     type: 'string',
-    // RE2 runs in linear time, whatever the pattern and the text.
+    // RE2 runs in linear time for every pattern and every text.
     compile: (pattern: string) => {
       const compiled = RE2JS.compile(pattern);
       return (value: string) => compiled.matcher(value).find();
@@ -50,8 +50,8 @@ export const validator = new Validator({
   .addFormat('rfc3339', (value) => parseTimestamp(value) !== undefined)
   .addFormat('calendarDate', isDate);
 
-/** The JSON Schema that judges one value; null stands for "absent" unless the field is required. */
-export function valueSchema(field: Judged): Schema {
+/** The JSON Schema of one value in a body; null means "absent" unless the field is required. */
+export function valueSchema(field: ValidatedField): Schema {
   const schema: Record<string, unknown> = { ...(field.type.body?.(field) ?? field.type.json) };
   const orNull = !field.required;
   if (typeof schema.exact === 'string') schema.exact = { kind: schema.exact, orNull };
@@ -59,19 +59,19 @@ export function valueSchema(field: Judged): Schema {
   return schema;
 }
 
-const sentences: Readonly<Record<string, (field: Judged) => string>> = {
+const messages: Readonly<Record<string, (field: ValidatedField) => string>> = {
   required: () => 'is required',
   maxLength: (field) => `must be at most ${field.maxLength} characters long`,
   linearPattern: (field) => `must match ${field.pattern}`,
   unicode: () => 'must not contain U+0000 or lone surrogates',
 };
 
-/** What is wrong with a value that breaks a keyword of {@link valueSchema}; completes "<field> …". */
-export const sentence = (keyword: string, field: Judged): string =>
-  sentences[keyword]?.(field) ?? `must be ${field.type.expected}`;
+/** The error message for a value that breaks a keyword of {@link valueSchema}, without the name of the field. */
+export const errorMessage = (keyword: string, field: ValidatedField): string =>
+  messages[keyword]?.(field) ?? `must be ${field.type.expected}`;
 
-/** What is wrong with a value, or undefined. For single values at boot; bodies have a compiled judge. */
-export function judgeValue(field: Judged, value: unknown): string | undefined {
+/** The error message for a wrong value, or undefined. For single values at boot; bodies have a compiled validator. */
+export function validateValue(field: ValidatedField, value: unknown): string | undefined {
   const validate = validator.compile(valueSchema(field));
-  return validate(value) ? undefined : sentence(validate.errors?.[0]?.keyword ?? '', field);
+  return validate(value) ? undefined : errorMessage(validate.errors?.[0]?.keyword ?? '', field);
 }

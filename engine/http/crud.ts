@@ -20,14 +20,14 @@ import { json } from './reply.ts';
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Who sent the request, and for which organization; a module provides it. At once where it is known already.
+     * Who sent the request, and for which organization; a module provides it. Synchronous when it is known already.
      * @throws HttpError 401, the same for every reason; 400 or 403 where `?org=` does not decide; 500 when the
      *   database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
   }
   interface FastifyRequest {
-    /** Who is calling; set before a route's handler runs. */
+    /** The authenticated caller; set before a route's handler runs. */
     principal: Principal | null;
   }
 }
@@ -68,7 +68,7 @@ function authorize(app: FastifyInstance, object: string, action: Action): onRequ
     };
     try {
       const caller = app.authenticate(request);
-      // Mostly known already: then the request goes on at once.
+      // Mostly known already: then the request continues without waiting.
       if (caller instanceof Promise) caller.then(accept, done);
       else accept(caller);
     } catch (error) {
@@ -77,7 +77,7 @@ function authorize(app: FastifyInstance, object: string, action: Action): onRequ
   };
 }
 
-/** The preference `handling`; of one that is given twice the first counts (RFC 7240, section 2). */
+/** The preference `handling`; the first one counts (RFC 7240, section 2). */
 const handling = /(?:^|,)\s*handling\s*=\s*"?(\w+)"?\s*(?:$|[,;])/i;
 
 /** What operations need of a request; sets the headers that every response has. */

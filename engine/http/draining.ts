@@ -13,7 +13,7 @@ declare module 'fastify' {
 
 /**
  * How the service stops. First it leaves: balancers see that it is not ready while everything is still served. Then
- * it closes: what comes on connections still open is told to go elsewhere.
+ * it closes: requests on connections still open get 503.
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {

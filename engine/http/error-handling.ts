@@ -8,23 +8,23 @@ import { databaseFailure, isDatabaseError, sqlState } from '../database/index.ts
 import { errors, HttpError } from '../errors.ts';
 import { json } from './reply.ts';
 
-/** On every answer: no browser takes a body for anything but what it is sent as. */
+/** On every response: browsers do not guess another content type. */
 const noSniff = { 'x-content-type-options': 'nosniff' };
 
-/** What Fastify's own refusals become. Others of 400 to 499 keep their status with its standard text. */
+/** The errors for Fastify's own refusals. Others of 400 to 499 keep their status with its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => errors.invalidJson('the Content-Length does not match the body'),
 };
 
-/** The HttpError that a thrown value stands for; anything unknown is a 500 without its text. */
+/** The HttpError for a thrown value; anything unknown becomes a 500 without its text. */
 function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   if (error instanceof HttpError) return error;
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
   const known = fastifyErrors[code]?.(error as FastifyError, request);
   if (known !== undefined) return known;
-  // What a client cut off is no failure of ours, whatever its socket says of it; there is nobody to answer.
+  // A request that the client cut off is not our failure, whatever the socket reports; nobody reads the response.
   if (error !== undefined && error === request.raw.errored) return errors.cutOff();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
@@ -35,7 +35,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
 /** Whether something went wrong inside; 501 is an endpoint that is switched off. */
 const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
 
-/** What a thrown value means to the caller; logs what an administrator must see. */
+/** The HttpError to send for a thrown value; logs what an administrator must see. */
 export function failureOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
   // While the process drains, refusing is what it should do.
@@ -72,7 +72,7 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
   request.log.error(details, failure.message);
 }
 
-/** Something that was thrown, whatever it is. */
+/** A thrown value. */
 interface Thrown {
   readonly name?: unknown;
   readonly code?: unknown;
@@ -80,11 +80,11 @@ interface Thrown {
   readonly stack?: unknown;
 }
 
-/** A name or a code; undefined for what may be a text. */
+/** A name or a code; undefined for anything that may be free text. */
 const word = (value: unknown): string | undefined =>
   typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
 
-/** Where it was thrown: the first frames, without the message, which a stack begins with and which may look like one. */
+/** Where it was thrown: the first stack frames, without the message that the stack begins with. */
 function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
   if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
   const start = stack.indexOf(message);
@@ -94,8 +94,8 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
 }
 
 /**
- * Answers an address that cannot be decoded, such as `/%ff`. No record has such an id, so that it is missing like any
- * other, and whoever shows no credentials learns not even that.
+ * Responds to an address that cannot be decoded, such as `/%ff`: 404, because no record has such an id; 401 without
+ * credentials.
  */
 export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const { code } = error as Partial<FastifyError>;
@@ -103,7 +103,7 @@ export function refuseAddress(error: unknown, request: FastifyRequest, reply: Fa
   sendError(code === 'FST_ERR_BAD_URL' ? missing : error, request, reply);
 }
 
-/** Answers what never became a request: a malformed head, one too large, one too slow. */
+/** Responds to what never became a request: a head that is malformed, too large or too slow. */
 export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -123,7 +123,7 @@ export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): 
   socket.end([...head, '', body].join('\r\n'));
 }
 
-/** How many Host headers were sent; Node keeps the first and drops the others, a proxy may have looked at the last. */
+/** How many Host headers were sent. Node keeps the first and drops the others; a proxy may have used the last. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -137,7 +137,7 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
 export const errorHandling = fastifyPlugin(
   async (app: FastifyInstance) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-    // Node would answer 417 in a shape of its own.
+    // Node would respond 417 in its own format.
     app.server.on('checkExpectation', (_request, response: ServerResponse) => {
       const body = JSON.stringify({ error: 'the expectation cannot be met' });
       response.writeHead(417, { ...noSniff, 'content-type': json, 'content-length': body.length }).end(body);
@@ -149,7 +149,7 @@ export const errorHandling = fastifyPlugin(
       const right = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
       done(right ? undefined : errors.oneHostNeeded(hosts));
     });
-    // Before the body is read: nobody is there who would make anything of it.
+    // Before the body is read: no handler would use it.
     app.addHook('preParsing', (request, _reply, payload, done) =>
       request.is404 ? done(errors.notFound()) : done(null, payload),
     );

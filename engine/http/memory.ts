@@ -5,7 +5,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { Admission } from '../database/index.ts';
 import { errors } from '../errors.ts';
 
-/** What clients may make the process hold. Sizes in bytes. */
+/** Bounds on the memory that clients use. Sizes in bytes. */
 export interface MemoryOptions {
   /** Counts responses that their readers have not taken, and holds back statements while there are too many. */
   readonly admission: Admission;
@@ -19,12 +19,12 @@ export interface MemoryOptions {
 
 /** Smaller bodies and responses are bounded by the number of connections. */
 const large = 32 * 1024;
-/** Bytes of a large response that are written at once. */
+/** Bytes of a large response in one write. */
 const slice = 16 * 1024;
 /** Bytes per second. */
 const minimumRate = 1024;
 
-/** Bounds connections, the bodies and responses that they hold in memory, and the patience with slow readers. */
+/** Bounds connections, the bodies and responses that they hold in memory, and the time that slow readers get. */
 export const memory = fastifyPlugin(
   async (app: FastifyInstance, options: MemoryOptions) => {
     const { admission, windowMs = 30_000 } = options;
@@ -40,11 +40,11 @@ export const memory = fastifyPlugin(
       const isText = typeof payload === 'string';
       const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= large;
       if (!isLarge || request.method === 'HEAD') return done(null, payload);
-      // Outside of the heap, so that its limit is not what a slow reader meets.
+      // Outside of the heap, so that slow readers do not use up the heap's limit.
       const bytes = isText ? Buffer.from(payload) : payload;
       const transfer = { socket: request.raw.socket, written: 0, since: performance.now(), taken: 0 };
       transfers.add(transfer);
-      // A text was made for this request; a buffer is one for all.
+      // A string was made for this request; a buffer is shared by all.
       const release = isText ? admission.hold(ownerOf(request), bytes.length) : () => {};
       afterwards(request, reply, () => {
         transfers.delete(transfer);
@@ -60,9 +60,9 @@ export const memory = fastifyPlugin(
 /** A large response on its way. */
 interface Transfer {
   readonly socket: Socket;
-  /** Bytes handed to the socket. */
+  /** Bytes written to the socket. */
   written: number;
-  /** When its reader was last looked at, and how much it had taken by then. */
+  /** When its reader was last checked, and how much it had read by then. */
   since: number;
   taken: number;
 }
@@ -88,7 +88,7 @@ function cutSlow(transfer: Transfer, windowMs: number): void {
   transfer.taken = taken;
 }
 
-/** Answers 503 on connections beyond the bound; those beyond even that are closed at once. */
+/** Responds 503 on connections beyond the bound; a tenth more, and further ones are closed immediately. */
 function boundConnections(app: FastifyInstance, max: number): void {
   const surplus = new WeakSet<Socket>();
   let open = 0;
@@ -102,7 +102,7 @@ function boundConnections(app: FastifyInstance, max: number): void {
   );
 }
 
-/** Refuses large bodies, once it is known whose they are, while too many are held. */
+/** Refuses large bodies while too many are held; runs after authentication, which says whose they are. */
 function boundBodies(app: FastifyInstance, total: number): void {
   const held = new Map<string, number>();
   let all = 0;
@@ -115,22 +115,23 @@ function boundBodies(app: FastifyInstance, total: number): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     const limit = request.routeOptions.bodyLimit ?? 0;
-    // Without a length it may be as long as the route takes. Longer ones are refused anyhow.
+    // Without a length it may be as long as the route allows. Longer ones are refused anyway.
     const size = encoding === undefined ? Math.min(Number(length ?? 0), limit) : limit;
     if (size < large) return done(null, payload);
     const organization = ownerOf(request);
-    const own = held.get(organization) ?? 0;
-    if (own > 0 && (own + size > total / 2 || all + size > total)) return done(errors.overloaded());
+    const heldBytes = held.get(organization) ?? 0;
+    if (heldBytes > 0 && (heldBytes + size > total / 2 || all + size > total))
+      return done(errors.overloaded());
     add(organization, size);
     afterwards(request, reply, () => add(organization, -size));
     done(null, payload);
   });
 }
 
-/** The organization that a request's memory is counted for; partners and strangers are one. */
+/** The organization that a request's memory counts for; partners and strangers share one. */
 const ownerOf = ({ principal }: FastifyRequest): string => principal?.organization ?? '';
 
-/** What is to be done when a connection is gone: one listener, however many requests it has sent ahead. */
+/** Work for when a connection is gone: one listener for each, however many requests it has pipelined. */
 const endings = new WeakMap<Socket, Set<() => void>>();
 
 /** Runs work once, when the response has been sent or its connection is gone. */
@@ -144,7 +145,7 @@ function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, 
     const all = new Set<() => void>();
     pending = all;
     endings.set(socket, all);
-    // A response that has not begun is not told that its connection is gone.
+    // A response that has not begun emits no "close" when its connection is gone.
     socket.once('close', () => {
       for (const end of all) end();
     });

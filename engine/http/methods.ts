@@ -1,7 +1,7 @@
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { errors } from '../errors.ts';
 
-/** Answers 405 with Allow where a path is known and the method is not; the body is not read. */
+/** Responds 405 with Allow where a path is known and the method is not; the body is not read. */
 export function refuseOtherMethods(app: FastifyInstance, url: string, allowed: readonly HTTPMethods[]): void {
   const refuse = () => {
     throw errors.methodNotAllowed(allowed.join(', '));

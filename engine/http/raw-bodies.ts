@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 
 /**
- * Hands bodies on as bytes, whatever their Content-Type: who may write is judged before what was sent, and
+ * Passes bodies on as bytes for every Content-Type: permissions are checked before the body is read, and
  * Fastify's own parsers would round numbers, repair broken UTF-8 and refuse an empty DELETE.
  */
 export const rawBodies = fastifyPlugin(

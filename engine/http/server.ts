@@ -14,7 +14,7 @@ export async function httpServer(
   admission: Admission,
 ): Promise<FastifyInstance> {
   const app = fastify(serverOptions(config));
-  // So that a known path answers 405 to every method there is.
+  // So that a known path responds 405 to every other method.
   for (const method of METHODS) {
     if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
       app.addHttpMethod(method, { hasBody: true });
@@ -39,14 +39,14 @@ function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOpt
     bodyLimit: 1024 * 1024,
     requestTimeout: 15_000,
     connectionTimeout: 30_000,
-    // Longer than a balancer's, so that it never sends on a connection being closed.
+    // Longer than a balancer's, so that it never sends on a connection that is being closed.
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     // Node would refuse a request without Host in a shape of its own; error-handling.ts does it.
     http: {
       headersTimeout: 10_000,
-      // How often Node looks whether it is up; its own default, 30 s, would let a slow client have 40.
+      // How often Node checks the timeout; with its default of 30 s a slow client would get 40 s.
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 16_384,
       requireHostHeader: false,

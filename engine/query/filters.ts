@@ -4,7 +4,7 @@ import { suggestion } from '../yaml/index.ts';
 import { type OperatorName, operators } from './operators.ts';
 import { type QueryPart, wrong } from './part.ts';
 
-/** Values of one filter that a list may be asked for. */
+/** The maximum number of values of one filter. */
 export const maxFilterValues = 50;
 
 /** A field that callers may filter by, and how. */

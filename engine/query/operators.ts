@@ -1,10 +1,10 @@
 import type { Field, FieldType } from '../fields/index.ts';
 
-/** How a filter compares a field with what a request gives. */
+/** How a filter compares a field with the values of a request. */
 export interface FilterOperator {
   /** The parameter of a field. */
   readonly parameter: (field: string) => string;
-  /** What a field's type must be able to do; where it cannot, filtering by it is a mistake in the YAML. */
+  /** The ability that a field's type needs; filtering by a type without it is a mistake in the YAML. */
   readonly needs: keyof FieldType & ('equals' | 'order');
   readonly describe: (field: Field) => string;
   /** The condition; `placeholder` is one value, or a list of them where `many`. */

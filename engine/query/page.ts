@@ -3,11 +3,11 @@ import { type Query, type QueryPart, wrong } from './part.ts';
 
 /** Records on one page of a list. */
 export const pageSize = 20;
-/** From this page on a list finds its keys in the index first and fetches only the rows it shows. */
+/** From this page on, a list finds its keys in the index first and fetches only the rows that it shows. */
 export const deepPage = 6;
 /** From this many skipped records on, walking the index costs as much as a scan. */
 export const farOffset = 10_000;
-/** No table has so many pages. */
+/** More pages than any table has. */
 const farthestPage = 10 ** 12;
 
 /** The page that a request asks for. */

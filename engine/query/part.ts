@@ -5,13 +5,13 @@ import type { Placeholder } from '../sql/index.ts';
 /** A request's query parameters; a repeated one is a list. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** What a part may look at when it reads its YAML key. */
+/** The input of a part that reads its YAML key. */
 export interface Declaring {
-  /** The value of the part's key in the YAML file, of the shape that `yaml` demands; undefined where it is absent. */
+  /** The value of the part's key in the YAML file, validated by its `yaml` schema; undefined if absent. */
   readonly yaml: unknown;
   /** The resource's fields, by name. */
   readonly fields: ReadonlyMap<string, Field>;
-  /** Parameters with a meaning of their own, which no field may take. */
+  /** Reserved parameters: no field may be filtered by these names. */
   readonly reserved: readonly string[];
   /** Reports a mistake at a path within the key. */
   readonly report: (path: readonly (string | number)[], message: string) => void;
@@ -30,7 +30,7 @@ export interface Clauses {
   readonly keysFirst?: boolean;
 }
 
-/** What an index must hold so that a part does not look at all records of the organization. */
+/** The index that a part needs so that it does not scan all records of the organization. */
 export interface Cost {
   /** Fields that are compared with one value each. */
   readonly equal?: readonly Field[];
@@ -46,23 +46,23 @@ export interface Index {
 }
 
 /**
- * What a caller may ask of a list: its YAML key, its parameters, its SQL and its description, in one object.
- * `Declared` is what the YAML says, `Asked` is what a request says.
+ * One part of list queries: its YAML key, its parameters, its SQL and its description.
+ * `Declared` is parsed from the YAML, `Asked` from a request.
  */
 export interface QueryPart<Declared = unknown, Asked = unknown> {
   /** The JSON Schema of its YAML key, which is the part's name in the registry; absent where it has none. */
   readonly yaml?: Schema;
-  /** Reads its YAML key; the result stands in the definition under the part's name. */
+  /** Reads its YAML key; the definition holds the result under the part's name. */
   readonly declare: (declaring: Declaring) => Declared;
-  /** Parameters that it always has a meaning for, so that no field may be filtered by one of these names. */
+  /** Parameters that it always reserves, so that no field may be filtered by one of these names. */
   readonly reserved?: readonly string[];
   /** Names of the parameters that it knows for this resource. */
   readonly parameters: (declared: Declared) => readonly string[];
   /** Reads its parameters from a request; adds what is wrong to `problems`. */
   readonly parse: (declared: Declared, query: Query, problems: FieldProblem[]) => Asked;
-  /** What of `asked` the text of the statement depends on; requests of one shape share a statement. */
+  /** The part of `asked` that the statement's text depends on; requests of one shape share a statement. */
   readonly shape: (asked: Asked) => string;
-  /** What it asks of an index; absent where it needs none. */
+  /** The index that it needs; absent if it needs none. */
   readonly cost?: (asked: Asked) => Cost;
   /** Its part of the statement. Values go through `placeholder`, never into the text. */
   readonly clauses: (declared: Declared, asked: Asked, placeholder: Placeholder<Asked>) => Clauses;

@@ -12,12 +12,12 @@ export const queryParts = { page, sort, filters } as const;
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
 
-/** What a definition says of its lists, by part. */
+/** The declarations of a definition, by part. */
 export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]['declare']> };
-/** What a request asks of a list, by part. */
+/** The parsed parameters of a request, by part. */
 export type Asked = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
 
-/** The parts as a list, for work that is the same for each; their own types are theirs. */
+/** The parts as a list, for work that is the same for each; their individual types are erased. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
 
@@ -27,9 +27,9 @@ export const querySchema = Object.fromEntries(
 );
 
 /**
- * Reads what the YAML of a resource says of its lists.
+ * Reads the YAML keys of the parts of a resource.
  * @param yaml the values of the parts' keys
- * @param report is given the path of each mistake
+ * @param report called with the path and the message of each mistake
  */
 export function declareQuery(
   yaml: Readonly<Record<string, unknown>>,
@@ -59,7 +59,7 @@ export const parseQuery = (declarations: Declarations, query: Query, problems: F
     parts.map(([name, part]) => [name, part.parse(declarations[name], query, problems)]),
   ) as Asked;
 
-/** What of a request the text of its statement depends on. */
+/** The part of a request that the text of its statement depends on. */
 export const queryShape = (asked: Asked): string =>
   parts.map(([name, part]) => part.shape(asked[name])).join(' ');
 
@@ -80,7 +80,7 @@ export function queryClauses<Input extends { readonly asked: Asked }>(
   });
 }
 
-/** What an index must hold so that a list does not look at all records of the organization. */
+/** The index that a list needs so that it does not scan all records of the organization. */
 export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field } {
   const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
   return {

@@ -7,7 +7,7 @@ import { type QueryPart, wrong } from './part.ts';
 export interface Sort {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Fields that callers may choose, by name; empty where they may not. */
+  /** Fields that callers may choose, by name; empty if they may not. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
@@ -18,20 +18,20 @@ export interface Order {
 }
 
 interface Yaml {
-  readonly by: string;
+  readonly field: string;
   readonly direction?: 'asc' | 'desc';
   readonly selectable?: boolean;
 }
 
-/** `?sort=` and `?dir=`. Without a choice the order is the declared one; `dir` alone turns that around. */
+/** `?sort=` and `?dir=`. Without `sort` the order is the declared one; `dir` alone changes its direction. */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description: 'The order of a list. Equal values are ordered by id, in the same direction.',
     type: 'object',
-    required: ['by'],
+    required: ['field'],
     additionalProperties: false,
     properties: {
-      by: { type: 'string' },
+      field: { type: 'string' },
       direction: { enum: ['asc', 'desc'] },
       selectable: {
         description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
@@ -40,13 +40,13 @@ export const sort: QueryPart<Sort, Order> = {
     },
   },
   declare: ({ yaml, fields, report }) => {
-    const { by = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
-    const field = fields.get(by);
+    const { field: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
+    const field = fields.get(name);
     if (field === undefined && yaml !== undefined) {
-      report(['by'], `no field "${by}" here${suggestion(by, [...fields.keys()])}`);
+      report(['field'], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
     }
     if (field !== undefined && field.type.order === undefined) {
-      report(['by'], `a ${field.typeName} field cannot be sorted by`);
+      report(['field'], `a ${field.typeName} field cannot be sorted by`);
     }
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };

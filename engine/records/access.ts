@@ -1,11 +1,11 @@
-/** What a profile may grant on an object (contract section 5, rule 4). Each is one bit of a grant mask. */
+/** What a profile may grant on an object: read, create, update, delete. Each is one bit of a grant mask. */
 export const actions = { list: 1, read: 2, create: 4, update: 8, delete: 16 } as const;
 
 export type Action = keyof typeof actions;
 
 export const actionNames = Object.keys(actions) as Action[];
 
-/** In a grant, stands for every object or every action, also those that come later. */
+/** In a grant: every object or every action, including those added later. */
 export const everything = '*';
 
 /** What a caller may do: a mask of {@link actions} for each object, `*` for all objects. */
@@ -26,5 +26,5 @@ export function allows(grants: Grants, object: string, action: Action): boolean 
   return (((grants[object] ?? 0) | (grants[everything] ?? 0)) & actions[action]) !== 0;
 }
 
-/** Name of the profile whose members administrate their organization. */
+/** Name of the profile whose members administer their organization. */
 export const administrator = 'administrator';

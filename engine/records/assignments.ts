@@ -3,7 +3,7 @@ import { type Placeholder, quote } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { organizationOf, type Scope } from './rows.ts';
 
-/** What a write is bound by. */
+/** The values that a write binds. */
 export interface Writing extends Scope {
   readonly body: Body;
   readonly caller: { readonly principal: { readonly user: string | null } };
@@ -17,7 +17,7 @@ export interface Assignment {
 
 const user = ({ caller }: Writing) => caller.principal.user;
 
-/** What the server writes where. */
+/** The SQL that the server writes into each kind of field. */
 const serverValues: Readonly<
   Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Writing>) => string>>>
 > = {
@@ -32,7 +32,7 @@ const serverValues: Readonly<
   updated: { create: () => 'now()', update: () => 'now()' },
 };
 
-/** What the server itself writes into a field by this verb; undefined where nothing. */
+/** The SQL of the value that the server sets for this verb; undefined if it sets none. */
 export const serverValue = (
   field: Field,
   verb: 'create' | 'update',
@@ -71,7 +71,7 @@ export function assignments(
   });
 }
 
-/** A field's parameters from a body; absent and null stand for the field's default. */
+/** A field's parameters from a body; absent and null mean the field's default. */
 export function bodyParameters(field: Field): (input: Writing) => readonly Parameter[] {
   const { name, type } = field;
   const absent =

@@ -1,12 +1,12 @@
 import type { FieldProblem } from '../errors.ts';
-import { type Field, sentence, validator, valueSchema } from '../fields/index.ts';
+import { errorMessage, type Field, validator, valueSchema } from '../fields/index.ts';
 
 /** A JSON object as it was sent. */
 export type Body = Readonly<Record<string, unknown>>;
 
 /** How a resource validates the body of POST and PUT. */
 export interface BodyRules {
-  /** Every wrong field at once; empty where the body is right. */
+  /** All wrong fields; empty if the body is valid. */
   readonly validate: (body: Body) => readonly FieldProblem[];
   /** Keys that `Prefer: handling=strict` refuses: unknown and read-only ones. */
   readonly unexpected: (body: Body) => readonly FieldProblem[];
@@ -31,7 +31,7 @@ export function bodyRules(fields: readonly Field[]): BodyRules {
           error.keyword === 'required' ? String(error.params.missingProperty) : error.instancePath.slice(1);
         const field = byName.get(name);
         if (field === undefined || problems.has(name)) continue;
-        problems.set(name, { field: name, message: `${name} ${sentence(error.keyword, field)}` });
+        problems.set(name, { field: name, message: `${name} ${errorMessage(error.keyword, field)}` });
       }
       return [...problems.values()];
     },

@@ -36,10 +36,10 @@ export const create: Operation<CreatePlan> = {
       ...missingReferences(context),
     };
   },
-  describe: ({ aRecord, one }) => ({
-    operationId: `create${one}`,
+  describe: ({ aRecord, recordName }) => ({
+    operationId: `create${recordName}`,
     summary: `Create ${aRecord}`,
     body: {},
-    success: { description: 'The created record.', schema: one },
+    success: { description: 'The created record.', schema: recordName },
   }),
 };

@@ -20,11 +20,11 @@ import { selectRecord, tableOf } from './statements.ts';
 
 /** GET of a list. */
 export interface ListPlan extends Plan {
-  /** What each query part read. */
+  /** The parsed parameters of each query part. */
   readonly asked: Asked;
 }
 
-/** Statements of one resource that are kept; the least recently used is made again when it is next asked for. */
+/** Statements kept for one resource; the least recently used is dropped and prepared again when needed. */
 const maxShapes = 500;
 
 /** `GET /R`: a page of records. */
@@ -44,29 +44,29 @@ export const list: Operation<ListPlan> = {
         refuse(problems);
         return { ...planOf(request), asked };
       },
-      // A page beyond any table has no records: there is nothing to ask.
+      // A page beyond the end of any table is empty without a statement.
       statement: (plan) =>
         plan.asked.page.offset === undefined ? undefined : prepared(plan.asked).bind(plan),
       respond: ({ asked }, rows) =>
         `{"data":[${rows[0]?.[0] ?? ''}],"page":${asked.page.page},"per_page":${pageSize}}`,
     };
   },
-  describe: ({ definition, many, one }) => ({
-    operationId: `list${many}`,
+  describe: ({ definition, pluralName, recordName }) => ({
+    operationId: `list${pluralName}`,
     summary: `List ${definition.name}`,
     parameters: describeQuery(definition),
-    success: { description: `A page of ${definition.name}.`, schema: `${one}List` },
+    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List` },
   }),
 };
 
-/** The statements of lists by shape, each made when it is first asked for. */
+/** The statements of lists by shape, each prepared when it is first needed. */
 function listStatements(context: OperationContext): (asked: Asked) => Prepared<ListPlan> {
   const made = new LRUCache<string, Prepared<ListPlan>>({ max: maxShapes });
   return (asked) => {
     const shape = queryShape(asked);
     const known = made.get(shape);
     if (known !== undefined) return known;
-    // The same shape has the same name wherever and whenever its statement is made.
+    // The same shape has the same name on every node and after every restart.
     const hash = createHash('sha256').update(shape).digest('hex').slice(0, 16);
     const prepared = listStatement(context, asked, identifier(`${context.definition.name}_list_${hash}`));
     made.set(shape, prepared);
@@ -90,7 +90,7 @@ const listStatement = (context: OperationContext, asked: Asked, name: string): P
     return `select string_agg(row_to_json(_r)::text, ',') from (${page}) _r`;
   });
 
-/** Whether an index gives the page without a look at the organization's other records. */
+/** Whether an index gives the page without reading the organization's other records. */
 function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'scan' {
   const { equal, sort, scan } = queryCost(asked);
   return !scan && isIndexed(definition, equal, sort) ? 'list' : 'scan';

@@ -9,19 +9,19 @@ import type { Action, Grants } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { Projection } from './projection.ts';
 
-/** Who is calling, and for which organization. Ids are decimal text. */
+/** The authenticated caller and its organization. Ids are decimal text. */
 export interface Principal {
   /** `command` is the command line, `partner` an endpoint with a secret of its own. */
   readonly kind: 'key' | 'user' | 'command' | 'partner';
   /** Id of the key or the user; null for the others. */
   readonly actor: string | null;
   readonly organization: string;
-  /** The user who acts; null for a key whose creator is gone or never was. */
+  /** The user who acts; null for a key without a creator or whose creator was removed. */
   readonly user: string | null;
   readonly grants: Grants;
 }
 
-/** Who is named in the organization's activity for a write. */
+/** Who a write is recorded for in the organization's audit log. */
 export interface Caller extends EffectCaller {
   readonly principal: Principal;
 }
@@ -43,7 +43,7 @@ export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
   readonly projection: Projection;
-  /** What every write of this instance does besides. */
+  /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
 }
 
@@ -60,20 +60,20 @@ export interface OperationDescription {
   readonly summary: string;
   /** Further query parameters. */
   readonly parameters?: readonly Schema[];
-  /** What to say of the body, where it has one; undefined for nothing. */
+  /** The description of the body; undefined where the operation has none. */
   readonly body?: { readonly description?: string };
-  /** The response in case of success; `schema` is the name of a schema of the document. */
+  /** The response on success; `schema` is the name of a schema of the document. */
   readonly success: { readonly description: string; readonly schema: string };
 }
 
-/** The words with which a resource is described. */
+/** The words that describe a resource in the OpenAPI document. */
 export interface DescribedResource {
   readonly definition: ResourceDefinition;
   /** With its article, as in "a lead". */
   readonly aRecord: string;
-  /** Names of the schemas of one record, and of many. */
-  readonly one: string;
-  readonly many: string;
+  /** In Pascal case, for schemas and operation ids: `Lead` and `Leads`. */
+  readonly recordName: string;
+  readonly pluralName: string;
 }
 
 /**
@@ -82,7 +82,7 @@ export interface DescribedResource {
  */
 export interface Operation<P extends Plan = Plan> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Behind the path of the resource. */
+  /** Appended to the path of the resource. */
   readonly path: '' | '/:id';
   /** The grant that it needs. */
   readonly action: Action;
@@ -92,10 +92,10 @@ export interface Operation<P extends Plan = Plan> {
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
 
-/** Which references of a write point to no record of the organization. Asked after the database has refused it. */
+/** Finds the references of a write that point to no record of the organization, after the database refused it. */
 export interface MissingReferences<P extends Plan = Plan> {
   readonly statement: (plan: P) => Statement;
-  /** What the rows of that statement say; undefined where every reference points to a record. */
+  /** The error for the rows of that statement; undefined if every reference points to a record. */
   readonly error: (rows: Rows) => HttpError | undefined;
 }
 
@@ -106,12 +106,12 @@ export interface CompiledOperation<P extends Plan = Plan> {
    * @throws HttpError 400 with everything that is wrong, then 404 for an id that cannot exist
    */
   readonly plan: (request: OperationRequest) => P;
-  /** The statement of a plan; undefined where there is nothing to ask. */
+  /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
   /** The body of the response. @throws HttpError 404 where there is no such record */
   readonly respond: (plan: P, rows: Rows) => string;
-  /** The id of the record that was made, decimal text; the response says where it is. */
+  /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
-  /** Explains a foreign key that the database refused: asks which references point nowhere. */
+  /** Explains a refused foreign key: finds the references that point to no record. */
   readonly missingReferences?: MissingReferences<P>;
 }

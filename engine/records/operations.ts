@@ -22,7 +22,7 @@ export const compileOperations = (context: OperationContext): CompiledOperations
     Object.entries(operations).map(([name, operation]) => [name, operation.compile(context)]),
   ) as unknown as CompiledOperations;
 
-/** What a route needs of an operation, whatever its plan is. */
+/** What a route needs of an operation, independent of the type of its plan. */
 export interface Routed {
   readonly operation: Operation;
   readonly compiled: CompiledOperation;

@@ -1,8 +1,8 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Field } from '../fields/index.ts';
+import { columnsOf, type Field } from '../fields/index.ts';
 import { column, quote, record } from '../sql/index.ts';
 
-/** What a statement selects to give a record. */
+/** What a statement selects to return a record. */
 export interface Projection {
   /** The record's columns, named like its fields. */
   readonly columns: string;
@@ -15,11 +15,11 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
   const links = new Map<string, string>();
   const columns = definition.fields.map((field) => {
     if (field.through === undefined) {
-      const sql = field.type.read?.(column(field), field) ?? column(field);
+      const sql = field.type.read?.(columnsOf(field).map(column)) ?? column(field);
       return `${sql} as ${quote(field.name)}`;
     }
-    const link = definition.fields.find((other) => other.name === field.through);
-    const target = all.find((other) => other.name === link?.to);
+    const link = definition.fields.find(({ name }) => name === field.through);
+    const target = all.find(({ name }) => name === link?.to);
     if (link === undefined || target === undefined) throw new Error(`${field.name} follows no reference`);
     const alias = quote(`via_${link.name}`);
     // Bound to the organization by the record that it is joined to.
@@ -42,7 +42,7 @@ function joinedText(
 ): string {
   const textFrom = (table: string) => {
     const texts = (field.show ?? []).map((name) => {
-      const text = target.fields.find((other) => other.name === name)?.type.text;
+      const text = target.fields.find((each) => each.name === name)?.type.text;
       const shown = `${table}.${quote(name)}`;
       // Null where there is no such record, or where that record's field is null.
       return `coalesce(${text?.(shown) ?? shown}, '')`;
@@ -50,7 +50,7 @@ function joinedText(
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;
   };
   const joined = textFrom(alias);
-  // A record that refers to itself must show what this very statement wrote, which the join cannot see yet.
+  // A record that refers to itself must show what this statement writes; the join cannot see that yet.
   return target.name === definition.name
     ? `case when ${column(link)} = ${record}."id" then ${textFrom(record)} else ${joined} end`
     : joined;

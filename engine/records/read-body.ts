@@ -24,7 +24,7 @@ export function readBody(contentType: string | undefined, bytes: unknown): Body 
 }
 
 /**
- * Reads bytes as JSON, whatever they were sent as, with every number exact.
+ * Reads bytes as JSON, independent of their content type, with every number exact.
  * @throws HttpError 400 unless they are JSON in UTF-8, within what can be read at once
  */
 export function readJson(bytes: Buffer): unknown {
@@ -32,7 +32,7 @@ export function readJson(bytes: Buffer): unknown {
   try {
     return parseExactJson(text);
   } catch (cause) {
-    // V8's messages quote the body, which may hold what must not be repeated.
+    // V8's messages quote the body, which may hold personal data.
     const reason = cause instanceof RangeError ? cause.message : 'is not JSON';
     throw errors.invalidJson(`it ${reason}`);
   }

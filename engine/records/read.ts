@@ -29,9 +29,9 @@ export const read: Operation<ReadPlan> = {
       respond: (_, rows) => recordResponse(rows),
     };
   },
-  describe: ({ aRecord, one }) => ({
-    operationId: `get${one}`,
+  describe: ({ aRecord, recordName }) => ({
+    operationId: `get${recordName}`,
     summary: `Read ${aRecord}`,
-    success: { description: 'The record.', schema: one },
+    success: { description: 'The record.', schema: recordName },
   }),
 };

@@ -19,12 +19,12 @@ export interface RecordResource {
 
 /** How a module of the instance works with records, in a transaction of its own. Ids are decimal text. */
 export interface Records {
-  /** Makes a record as POST would. @throws HttpError 400 with every wrong field */
+  /** Creates a record as POST would. @throws HttpError 400 with every wrong field */
   readonly create: (resource: string, body: Body) => Promise<string>;
   /**
    * Writes some fields of a record, also those that callers may not write; the others stay as they are.
    * @param values by field; a read-only field's as PostgreSQL reads it
-   * @param silent without the effects of a write: a part of making the record
+   * @param silent skips the effects of a write: for a part of creating the record
    */
   readonly patch: (
     resource: string,
@@ -34,11 +34,12 @@ export interface Records {
   ) => Promise<void>;
   /**
    * Finds a record by a field that is declared as a lookup, or by id, and locks it; the newest of several.
-   * @param last records whose field has one of these values come only after all others
+   * @param key the field and the value to find it by
+   * @param last records whose field has one of these values come after all others
    */
   readonly find: (
     resource: string,
-    by: readonly [field: string, value: string],
+    key: readonly [field: string, value: string],
     last?: readonly [field: string, values: readonly string[]],
   ) => Promise<string | undefined>;
 }
@@ -86,7 +87,7 @@ function fieldOf({ name, fields }: ResourceDefinition, wanted: string): Field {
   return field;
 }
 
-/** Writes the given fields, and what the server sets at every change unless that is among them. */
+/** Writes the given fields, and those that the server sets on every update unless they are given. */
 function patchStatement(
   context: OperationContext,
   fields: readonly Field[],
@@ -108,23 +109,23 @@ function patchStatement(
   });
 }
 
-/** Finds one record, newest first, and locks it. */
+/** Finds the newest matching record and locks it. */
 function findStatement(
   { name, fields }: ResourceDefinition,
-  by: Field,
+  key: Field,
   value: string,
   last: { readonly field: Field; readonly values: readonly string[] } | undefined,
 ): Prepared<{ readonly organization: string }> {
   return prepare('', 'write', ($) => {
     const rows = visible($);
     const wanted = $(() => value);
-    const lookup = by.lookup === undefined ? undefined : lookups[by.lookup];
-    // The column's collation on both sides: what lower() makes of a text depends on it.
+    const lookup = key.lookup === undefined ? undefined : lookups[key.lookup];
+    // The column's collation on both sides: the result of lower() depends on it.
     const same = (side: (text: string) => string) =>
-      `${side(column(by))} = ${side(`${wanted}::text collate "C"`)}`;
+      `${side(column(key))} = ${side(`${wanted}::text collate "C"`)}`;
     const condition =
       lookup === undefined
-        ? by.type.equals?.(column(by), wanted)
+        ? key.type.equals?.(column(key), wanted)
         : `${same((text) => head(lookup(text)))} and ${same(lookup)}`;
     const created = fields.find((field) => field.set === 'created');
     const order = [

@@ -32,8 +32,8 @@ export const remove: Operation<RemovePlan> = {
       },
     };
   },
-  describe: ({ aRecord, one }) => ({
-    operationId: `delete${one}`,
+  describe: ({ aRecord, recordName }) => ({
+    operationId: `delete${recordName}`,
     summary: `Delete ${aRecord}`,
     success: { description: 'The record is gone; references to it became null.', schema: 'Deleted' },
   }),

@@ -36,15 +36,15 @@ export const replace: Operation<ReplacePlan> = {
       ...missingReferences(context),
     };
   },
-  describe: ({ aRecord, one }) => ({
-    operationId: `replace${one}`,
+  describe: ({ aRecord, recordName }) => ({
+    operationId: `replace${recordName}`,
     summary: `Replace ${aRecord}`,
     body: { description: 'Every field to keep. A writable field that is absent gets its default.' },
-    success: { description: 'The record as it is now.', schema: one },
+    success: { description: 'The record as it is now.', schema: recordName },
   }),
 };
 
-/** SET of an UPDATE. A resource without anything to write still responds whether the record is there. */
+/** SET of an UPDATE. Without anything to write the statement still finds out whether the record exists. */
 export const setClause = (assigned: readonly Assignment[]): string =>
   assigned.length === 0
     ? `"id" = ${record}."id"`

@@ -4,7 +4,7 @@ import { wrong } from '../query/index.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { OperationRequest, Plan } from './operation.ts';
 
-/** Query parameters that every operation knows; `org` chooses the organization of people, keys have theirs. */
+/** Query parameters that every operation knows; `org` chooses the organization of people, keys have their own. */
 export const commonParameters: readonly string[] = ['org'];
 
 /** What every plan has. */
@@ -28,7 +28,7 @@ export function validBody(rules: BodyRules, request: OperationRequest): Body {
   return body;
 }
 
-/** Parameters that would be ignored, where the caller wants them refused. */
+/** Problems for parameters that would be ignored, if the caller sent `Prefer: handling=strict`. */
 export function unknownParameters(
   { strict, query }: OperationRequest,
   known: readonly string[],

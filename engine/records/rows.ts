@@ -1,6 +1,6 @@
 import { type Placeholder, record } from '../sql/index.ts';
 
-/** What every statement for records is bound by. */
+/** The values that every statement for records binds. */
 export interface Scope {
   /** Id of the caller's organization, decimal text. */
   readonly organization: string;
@@ -14,7 +14,7 @@ export const organizationOf = (placeholder: Placeholder<Scope>): string =>
 
 /**
  * Which rows a caller may see: those of the caller's organization. Every statement for records has this condition on
- * every table that it reads or writes; what else decides about rows belongs here.
+ * every table that it reads or writes; further conditions on rows belong here.
  * @param alias of the table, as it stands in the statement; empty for none
  */
 export const visible = (placeholder: Placeholder<Scope>, alias: string = record): string =>

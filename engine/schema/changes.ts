@@ -2,7 +2,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { columnsOf } from '../fields/index.ts';
 
-/** The part of migrations/snapshot.json that is looked at: tables as the last migration left them. */
+/** The part of migrations/snapshot.json that is checked: the tables after the last migration. */
 export interface Snapshot {
   readonly tables: readonly {
     readonly name: string;
@@ -13,7 +13,7 @@ export interface Snapshot {
   }[];
 }
 
-/** The platform's own tables begin so; their changes are made by hand and reviewed. */
+/** The tables of modules begin with this prefix; their changes are reviewed by hand. */
 const isPlatform = (table: string): boolean => table.startsWith('crm_');
 const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
 
@@ -42,13 +42,13 @@ export function assertReferencesKept(snapshot: Snapshot, definitions: readonly R
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** A field or resource that is gone, and what is new where it was. */
+/** Removed fields or resources, and the new ones in the same place. */
 interface Replaced {
   readonly removed: readonly string[];
   readonly added: readonly string[];
 }
 
-/** Removals next to additions, each as a line for people: values of the one do not become values of the other. */
+/** Removals next to additions, each as a message: removed values never become values of what is added. */
 function replacements(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): Replaced[] {
   const tables = new Map(
     snapshot.tables.filter(({ name }) => !isPlatform(name)).map((table) => [table.name, table]),
@@ -81,13 +81,13 @@ function replacedFields({ file, fields }: ResourceDefinition, before: readonly s
   };
 }
 
-/** Whether a column only completes another: the offset of a timestamp. */
+/** Whether a column only completes another one: the offset of a timestamp. */
 const isSecond = (column: string, all: readonly string[]): boolean =>
   column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
 
 /**
- * Checks that nothing is removed where something is added: what looks like a new name could be meant as one.
- * @throws UserError with both and the ways to say what is meant
+ * Checks that nothing is removed where something is added: that could be meant as a rename.
+ * @throws UserError with both and the ways to declare the intent
  */
 export function assertNothingReplaced(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): void {
   const lines = replacements(snapshot, definitions).flatMap(({ removed, added }) => [...removed, ...added]);

@@ -15,7 +15,7 @@ import {
 import { UserError } from '../errors.ts';
 import { assertNothingReplaced, assertReferencesKept, type Snapshot } from './changes.ts';
 
-/** What an instance stores: records of its resources, and what its modules keep in tables of their own. */
+/** The tables of an instance: those of its resources and those of its modules. */
 export interface Model {
   readonly resources: readonly Resource[];
   readonly tables: readonly EntitySchema[];
@@ -41,7 +41,7 @@ const definitionsOf = ({ resources }: Model) => resources.map(({ definition }) =
 const migrationLock = 7_263_140_559n;
 
 /**
- * Applies the migrations that the database lacks. Nodes that start together wait for one another, and each
+ * Applies the pending migrations. Nodes that start together wait for each other, and each
  * migration is applied once; all of a run are applied or none.
  * @returns the names of those applied
  */
@@ -62,7 +62,7 @@ export async function applyPending({ kind, orm }: Database): Promise<string[]> {
     const transaction = em.getTransactionContext();
     const set = (setting: string) =>
       em.getConnection().execute(`set local ${setting}`, [], 'run', transaction);
-    // A migration may take as long as it takes, but not wait long for a lock: everybody else would queue behind it.
+    // A migration may run for any time, but not wait long for a lock: all other statements would queue behind it.
     await set('statement_timeout = 0');
     await set('idle_in_transaction_session_timeout = 0');
     await set('lock_timeout = 3000');
@@ -72,7 +72,7 @@ export async function applyPending({ kind, orm }: Database): Promise<string[]> {
 
 /**
  * Whether the database has every migration.
- * @throws UserError saying what to run
+ * @throws UserError with the command to run
  */
 export async function assertUpToDate({ orm }: Database): Promise<void> {
   const pending = await orm.migrator.getPending();
@@ -86,7 +86,7 @@ export async function assertUpToDate({ orm }: Database): Promise<void> {
 
 /**
  * Whether every change of the definitions is in a migration, and can be. Needs no database.
- * @throws UserError saying what to run, or which change no migration can carry
+ * @throws UserError with the command to run, or the change that no migration can express
  */
 export async function assertMigrationsComplete(config: DatabaseConfig, model: Model): Promise<void> {
   assertReferencesKept(readSnapshot(config), definitionsOf(model));
@@ -100,14 +100,14 @@ export async function assertMigrationsComplete(config: DatabaseConfig, model: Mo
 
 /** A migration just written. */
 export interface NewMigration {
-  /** undefined where the definitions have no change. */
+  /** undefined if the definitions have no change. */
   readonly file: string | undefined;
   readonly statements: readonly string[];
 }
 
 /**
  * Writes a migration with the changes of the definitions since the last one. Needs no database; applies nothing.
- * @param allowDataLoss write it also where it drops or converts stored values
+ * @param allowDataLoss whether it may drop or convert stored values
  * @throws UserError listing what would lose data, or a reference that would point to other records
  */
 export async function createMigration(

@@ -5,9 +5,9 @@ import type { Parameter } from '../fields/index.ts';
 export type Value = Parameter | readonly Parameter[];
 
 /**
- * What a statement may cost, known when it is compiled: `read` and `write` touch one record by its key, and a `write`
+ * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a `write`
  * may wait for a lock; a `list` reads a page from an index; the cost of a `scan` grows with the organization's records.
- * Admission (engine/database/admission.ts) bounds the statements of each lane that run at once.
+ * Admission (engine/database/admission.ts) bounds the statements of each lane that run at the same time.
  */
 export type Lane = 'read' | 'write' | 'list' | 'scan';
 
@@ -25,7 +25,7 @@ export interface Statement {
  */
 export type Placeholder<Input> = (value: (input: Input) => Value) => string;
 
-/** A statement made at boot; `bind` takes the values of one request from its input. */
+/** A statement prepared at boot; `bind` takes the values of one request from its input. */
 export interface Prepared<Input> {
   readonly name: string;
   readonly text: string;
@@ -59,10 +59,10 @@ export function prepare<Input>(
 /** A quoted identifier. Names come from checked definitions only, so they hold no quote. */
 export const quote = (name: string): string => `"${name}"`;
 
-/** PostgreSQL cuts names after 63 bytes; two that differ only behind that would be one. */
+/** PostgreSQL truncates names to 63 bytes; two that differ only after that would collide. */
 const maxIdentifier = 63;
 
-/** A name made of others, short enough for PostgreSQL; one that is too long ends in a hash of the whole. */
+/** A name that fits PostgreSQL's limit: one that is too long ends in a hash of the whole. */
 export function identifier(name: string): string {
   if (name.length <= maxIdentifier) return name;
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 8);

@@ -58,7 +58,7 @@ export function tenantLink(
 /** The column and key part that every table of tenants begins with. */
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
-/** Keys and indexes of a table beside its primary key. */
+/** Keys and indexes of a table in addition to its primary key. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
   readonly indexes?: readonly {
@@ -68,7 +68,7 @@ interface Keys {
   }[];
 }
 
-/** A table of the instance, beside those of its resources. Tenants' tables have `organization_id` first in their key. */
+/** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
 export const table = (name: keyof TableRows, properties: Properties, keys: Keys = {}): EntitySchema =>
   new EntitySchema({ name, tableName: name, properties, ...keys } as unknown as ConstructorParameters<
     typeof EntitySchema

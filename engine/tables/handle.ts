@@ -9,11 +9,11 @@ export type Tables = Kysely<TableRows>;
 /** The tables outside of a transaction. */
 export const tablesOf = ({ orm }: Database): Tables => orm.em.fork().getKysely<TableRows>();
 
-/** Runs work that is all done or not at all. */
+/** Runs work in a transaction. */
 export const transaction = <T>({ orm }: Database, work: (tables: Tables) => Promise<T>): Promise<T> =>
   orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()));
 
-/** Runs a statement for records within a transaction. @returns the id that it gives, if any */
+/** Runs a statement for records within a transaction. @returns the id in its first row, if any */
 export async function runForId(tables: Tables, { text, values }: Statement): Promise<string | undefined> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
   return rows[0]?.id;

@@ -2,9 +2,9 @@ import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
 
 /**
- * The name that a person gives to something, without space around it.
+ * Validates a name that a person gives to something, and trims it.
  * @param what is named, as in "the name must have …"
- * @throws UserError where it cannot be stored and shown
+ * @throws UserError if it cannot be stored and displayed
  */
 export function displayName(given: string, what: string): string {
   const trimmed = given.trim();

@@ -1,7 +1,7 @@
 import type { Generated } from 'kysely';
 
 /**
- * Rows of the instance's tables beside those of its resources, as queries see them: ids are decimal text, times are
+ * Rows of the modules' tables, as queries return them: ids are decimal text, times are
  * Date. Each module declares its own here.
  */
 export interface TableRows {

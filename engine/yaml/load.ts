@@ -26,7 +26,7 @@ export class YamlError extends UserError {
   }
 }
 
-/** Mistakes in the order in which a reader of the files meets them; the files' own order is as given. */
+/** Mistakes in the order of the given files, and by position within each. */
 export function inOrder(problems: readonly Problem[], files: readonly string[] = []): Problem[] {
   const place = new Map(files.map((file, index) => [file, index]));
   const of = ({ file }: Problem) => place.get(file) ?? 0;
@@ -39,14 +39,14 @@ export interface Target {
   readonly key?: boolean;
 }
 
-/** A parsed YAML file that can tell where each of its parts stands. */
+/** A parsed YAML file that knows the position of each of its parts. */
 export interface Parsed {
   readonly file: string;
   readonly data: unknown;
   readonly problem: (target: Target, message: string) => Problem;
 }
 
-/** One wrong bracket can make a thousand mistakes of syntax; the first few say where it is. */
+/** One wrong bracket can cause a thousand syntax errors; the first few show where it is. */
 const maxMistakes = 10;
 
 /** Parses YAML 1.2 without aliases, tags or duplicate keys. Syntax mistakes are collected into `problems`. */
@@ -67,7 +67,7 @@ export function parseYaml(source: Source, problems: Problem[]): Parsed | undefin
       ...aliases(document).map((offset) => at(offset, 'aliases (*name) are not allowed')),
     ].slice(0, maxMistakes);
     if (mistakes.length > 0) {
-      problems.push(...mistakes.map((mistake) => ({ ...mistake, message: plain(mistake.message) })));
+      problems.push(...mistakes.map((mistake) => ({ ...mistake, message: readable(mistake.message) })));
       return undefined;
     }
     return {
@@ -83,10 +83,10 @@ export function parseYaml(source: Source, problems: Problem[]): Parsed | undefin
 }
 
 const tooDeep = 'the file is nested too deeply';
-/** The parser tells of its own exhausted stack as a mistake of syntax. */
-const plain = (message: string): string => (/call stack/i.test(message) ? tooDeep : message);
+/** The parser reports its own exhausted stack as a syntax error. */
+const readable = (message: string): string => (/call stack/i.test(message) ? tooDeep : message);
 
-/** Where aliases stand. Few nodes can stand for very many by them. */
+/** The positions of aliases. They are refused: a few nodes could expand to very many. */
 function aliases(document: Document): number[] {
   const found: number[] = [];
   visit(document, {
@@ -97,7 +97,7 @@ function aliases(document: Document): number[] {
   return found;
 }
 
-/** Where a part stands: the nearest node that exists on its path. */
+/** The position of a part: the nearest node that exists on its path. */
 function offsetOf(document: Document, { path, key }: Target): number {
   let node: unknown = document.contents;
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;

@@ -2,7 +2,7 @@ import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist
 import leven from 'leven';
 import type { Parsed, Problem } from './load.ts';
 
-/** `. Did you mean "…"?` where a known word is near, else nothing. */
+/** `. Did you mean "…"?` if a known word is similar, else an empty text. */
 export function suggestion(word: string, known: readonly string[]): string {
   const best = known
     .map((candidate) => ({ candidate, distance: leven(word, candidate) }))
@@ -12,7 +12,7 @@ export function suggestion(word: string, known: readonly string[]): string {
     : '';
 }
 
-/** Whether a file has a shape; each way in which it has not is collected. */
+/** Whether a file matches a schema; every violation is added to `problems`. */
 export type Shape<T> = (parsed: Parsed, problems: Problem[]) => parsed is Parsed & { data: T };
 
 /**
@@ -37,7 +37,7 @@ interface Subschema {
   readonly properties?: Readonly<Record<string, unknown>>;
 }
 
-/** Ajv's error as a sentence with a place; undefined for those that only follow from another. */
+/** Ajv's error as a message with its position; undefined for errors that only follow from another. */
 function describe(parsed: Parsed, error: ErrorObject): Problem | undefined {
   const path = error.instancePath
     .split('/')

@@ -10,7 +10,7 @@ import type { Asked } from '../../engine/query/parts.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
 import { everyType } from '../support/every-type.ts';
-import { sourcesWith } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const hostile = {
   file: 'hostile.yaml',

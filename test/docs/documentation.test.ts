@@ -10,7 +10,7 @@ import schema from '../../engine/definition/resource.schema.json' with { type: '
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { channels } from '../../webhooks/channels/channels.ts';
 import settingsSchema from '../../webhooks/settings/settings.schema.json' with { type: 'json' };
-import { sourcesWith } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import { checkSources } from '../../engine/definition/check.ts';
-import { type Answer, type Organization, onBothDrivers, sourcesWith } from '../support/instance.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
 import { dataOf, exactRecord, numberText, rowHashes } from '../support/reading.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 

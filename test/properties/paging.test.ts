@@ -8,7 +8,8 @@ import type { ResourceDefinition } from '../../engine/definition/definition.ts';
 import type { Field } from '../../engine/fields/field.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import { everyType, valuesOf } from '../support/every-type.ts';
-import { type Instance, onBothDrivers, sourcesWith } from '../support/instance.ts';
+import { type Instance, onBothDrivers } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
 import {
   compareValues,
   type Exact,

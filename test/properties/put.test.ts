@@ -8,7 +8,8 @@ import { checkSources } from '../../engine/definition/check.ts';
 import type { Field } from '../../engine/fields/field.ts';
 import { bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
-import { type Answer, onBothDrivers, sourcesWith } from '../support/instance.ts';
+import { type Answer, onBothDrivers } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
 import {
   compareValues,
   type ExactRecord,

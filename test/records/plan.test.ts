@@ -9,7 +9,7 @@ import type { Query } from '../../engine/query/part.ts';
 import type { Body } from '../../engine/records/body.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
 import { everyType } from '../support/every-type.ts';
-import { sourcesWith } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', []);
 const resource = (name: string): Resource => {

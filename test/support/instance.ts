@@ -10,7 +10,7 @@ import { compile, type Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
-import { readSources } from '../../engine/definition/sources.ts';
+import {} from '../../engine/definition/sources.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
@@ -22,6 +22,7 @@ import { createOrganization } from '../../plugins/organizations/organizations.ts
 import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
+import { sourcesWith } from './sources.ts';
 import { type Content, copyFolder } from './templates.ts';
 
 export type Driver = 'embedded' | 'postgresql';
@@ -85,12 +86,6 @@ export function temporaryFolder(): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'crm-test-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
-
-/** The shipped resource files and further ones. */
-export const sourcesWith = async (...more: Source[]): Promise<Source[]> => [
-  ...(await readSources(readConfig({}).resources)),
-  ...more,
-];
 
 /** Starts a service. Its tables come from the compiled model; migrations have tests of their own. */
 export async function startInstance(

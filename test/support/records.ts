@@ -4,8 +4,9 @@ import { checkSources } from '../../engine/definition/check.ts';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
 import type { Field } from '../../engine/fields/field.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
-import { type Answer, type Instance, type Organization, sourcesWith } from './instance.ts';
+import type { Answer, Instance, Organization } from './instance.ts';
 import { type ExactRecord, exactRecord, numberText, objectText } from './reading.ts';
+import { sourcesWith } from './sources.ts';
 
 /** The shipped resources. */
 export const definitions: readonly ResourceDefinition[] = checkSources(await sourcesWith());

@@ -1,0 +1,35 @@
+// What every effect promises, by the registry: a new one is covered unasked.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { WriteInput } from '../../engine/effects/effect.ts';
+import { effects } from '../../engine/effects/effects.ts';
+
+const caller = { principal: { kind: 'key', actor: '7262' }, requestId: 'req-77' } as const;
+
+for (const [name, effect] of Object.entries(effects)) {
+  describe(`the effect ${name}`, () => {
+    for (const action of effect.on) {
+      test(`${action}: one expression that reads what was written and binds what it needs`, () => {
+        const bound: unknown[] = [];
+        const text = effect.expression({
+          resource: "lea'ds",
+          action,
+          placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
+        });
+        assert.match(text, /^_[a-z]+ as \(.*\)$/s);
+        assert.match(text, /from _written\b/);
+        // The organization is the written row's own, never one that a request names.
+        assert.match(text, /"organization_id"/);
+        assert.ok(!text.includes("lea'ds"), 'a name is a literal');
+        for (const value of ['7262', 'req-77']) assert.ok(!text.includes(value) && bound.includes(value));
+      });
+    }
+  });
+}
+
+test('names of expressions are unique', () => {
+  const names = Object.values(effects).map(
+    (effect) => effect.expression({ resource: 'r', action: 'create', placeholder: () => '$1' }).split(' ')[0],
+  );
+  assert.deepEqual([...new Set(names)], names);
+});

@@ -1,0 +1,112 @@
+// What every query part promises, by the registry: a new one is covered unasked.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { compile } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
+import { operators } from '../../engine/query/operators.ts';
+import type { QueryPart } from '../../engine/query/part.ts';
+import { listParameters, type PartName, queryParts, querySchema } from '../../engine/query/parts.ts';
+import { YamlError } from '../../engine/yaml/load.ts';
+import { everyType } from '../support/every-type.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', []);
+const principal = { kind: 'key', actor: '3', organization: '42', user: null, grants: {} } as const;
+const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
+
+/** The lines that a resource with one more line of YAML is refused with. */
+function mistakes(line: string): readonly string[] {
+  const text = [
+    'fields:',
+    '  id: { type: int64, read_only: true, set: id }',
+    '  organization_id: { type: int64, read_only: true, set: organization }',
+    '  a: { type: string }',
+    line,
+  ].join('\n');
+  try {
+    checkSources([{ file: 'things.yaml', text }]);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof YamlError, String(error));
+    return error.message.split('\n');
+  }
+}
+
+for (const [name, part] of parts) {
+  describe(`the query part ${name}`, () => {
+    if (part.yaml !== undefined) {
+      test('the mistakes in its YAML have their place', () => {
+        for (const wrong of [`${name}: 7`, `${name}: [no_such_field]`, `${name}: { no_such_key: 1 }`]) {
+          const lines = mistakes(wrong);
+          assert.ok(lines.length > 0, `${wrong} is taken`);
+          for (const line of lines) assert.match(line, /^things\.yaml:5:\d+ {2}\S/, wrong);
+        }
+      });
+      test('an editor knows its key', () => {
+        assert.ok(Object.hasOwn(schema.properties, name));
+      });
+    }
+
+    for (const resource of resources) {
+      const declared = resource.definition[name];
+      test(`${resource.name}: its parameters are described, each once`, () => {
+        const described = part
+          .describe(declared)
+          .map((each) => ('$ref' in each ? String(each.$ref).split('/').at(-1) : each.name));
+        assert.deepEqual(described.toSorted(), [...part.parameters(declared)].toSorted());
+        for (const parameter of described) {
+          assert.ok(listParameters(resource.definition).includes(String(parameter)));
+        }
+      });
+
+      test(`${resource.name}: its statements bind the organization, and hold nothing of a request`, () => {
+        const { list } = resource.operations;
+        const value = '7262';
+        for (const parameter of part.parameters(declared)) {
+          let plan: ReturnType<typeof list.plan>;
+          try {
+            const query = { [parameter]: value };
+            const body = () => ({});
+            plan = list.plan({ caller: { principal, requestId: '' }, query, strict: false, body });
+          } catch {
+            // A value that the parameter does not take reaches no statement.
+            continue;
+          }
+          const statement = list.statement(plan);
+          if (statement === undefined) continue;
+          const [, position] = /"organization_id" = \$(\d+)/.exec(statement.text) ?? [];
+          assert.equal(statement.values[Number(position) - 1], '42', statement.text);
+          assert.ok(!statement.text.includes(value), statement.text);
+        }
+      });
+    }
+  });
+}
+
+test('no two parts know the same parameter', () => {
+  for (const { definition } of resources) {
+    const all = parts.flatMap(([name, part]) => part.parameters(definition[name]));
+    assert.deepEqual([...new Set(all)], all);
+  }
+});
+
+test('the schema for editors is what the parts say', () => {
+  for (const [name, part] of Object.entries(querySchema)) {
+    assert.deepEqual(schema.properties[name as keyof typeof schema.properties], part, name);
+  }
+});
+
+for (const [name, operator] of Object.entries(operators)) {
+  test(`the operator ${name}: its parameter names the field, its condition has no value`, () => {
+    assert.ok(operator.parameter('email').startsWith('email'));
+    for (const { definition } of resources) {
+      for (const field of definition.fields) {
+        if (field.type[operator.needs] === undefined) continue;
+        const where = operator.where(field.type, 't."x"', '$7', false);
+        assert.ok(where.includes('$7') && where.includes('t."x"'), where);
+        assert.ok(operator.describe(field).includes(field.name));
+      }
+    }
+  });
+}

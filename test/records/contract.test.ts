@@ -1,0 +1,79 @@
+// What every operation promises, by the registry: a new one is covered unasked.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { compile } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { effects } from '../../engine/effects/effects.ts';
+import { actionNames } from '../../engine/records/access.ts';
+import type { Body } from '../../engine/records/body.ts';
+import { routed } from '../../engine/records/operations.ts';
+import { everyType } from '../support/every-type.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', Object.values(effects));
+const principal = { kind: 'key', actor: '3', organization: '42', user: '7', grants: {} } as const;
+
+/** A body with every required field. */
+const bodyOf = ({ definition: { fields } }: (typeof resources)[number]): Body =>
+  Object.fromEntries(
+    fields.flatMap((field) => (field.required === true ? [[field.name, field.type.examples?.[0]]] : [])),
+  ) as Body;
+
+for (const resource of resources) {
+  const paths = resource.openApi.paths ?? {};
+  for (const { operation, compiled } of routed(resource.operations)) {
+    const { method, path, action, status } = operation;
+    describe(`${method} ${resource.name}${path}`, () => {
+      const described = paths[`/api/${resource.name}${path.replace(':id', '{id}')}`]?.[
+        method.toLowerCase()
+      ] as
+        | { readonly operationId: string; readonly responses: Readonly<Record<string, unknown>> }
+        | undefined;
+
+      test('its permission is one that profiles can grant', () => assert.ok(actionNames.includes(action)));
+
+      test('it is described, with the status of its success and those of its failures', () => {
+        assert.ok(described);
+        assert.equal(typeof described.operationId, 'string');
+        const statuses = Object.keys(described.responses).map(Number);
+        assert.ok(statuses.includes(status));
+        assert.deepEqual(
+          statuses.filter((each) => each < 400),
+          [status],
+        );
+        for (const failure of [401, 403, 500, 503]) assert.ok(statuses.includes(failure), String(failure));
+        assert.equal(statuses.includes(404), path === '/:id');
+      });
+
+      test('its statement binds the organization of the caller, and its lane says whether it writes', () => {
+        const plan = compiled.plan({
+          caller: { principal, requestId: 'r' },
+          query: {},
+          strict: false,
+          id: path === '/:id' ? '5' : undefined,
+          body: () => bodyOf(resource),
+        });
+        assert.equal(plan.organization, '42');
+        const statement = compiled.statement(plan);
+        assert.ok(statement);
+        const { text, values } = statement;
+        const positions = [...text.matchAll(/\$(\d+)/g)].map(([, position]) => Number(position));
+        assert.equal(Math.max(...positions), values.length, 'each value has its place');
+        const bound = [...text.matchAll(/"organization_id" = \$(\d+)/g)];
+        if (method !== 'POST') assert.ok(bound.length > 0, text);
+        for (const [, position] of bound) assert.equal(values[Number(position) - 1], '42', text);
+        assert.ok(values.includes('42'));
+        assert.equal(statement.lane === 'write', method !== 'GET');
+      });
+    });
+  }
+
+  test(`${resource.name}: names of operations are unique`, () => {
+    const names = Object.values(paths).flatMap((path) =>
+      Object.values(path as Readonly<Record<string, { readonly operationId?: string }>>).flatMap(
+        ({ operationId = [] }) => operationId,
+      ),
+    );
+    assert.deepEqual([...new Set(names)], names);
+  });
+}

@@ -18,7 +18,7 @@ export interface Order {
 }
 
 interface Yaml {
-  readonly field: string;
+  readonly by: string;
   readonly direction?: 'asc' | 'desc';
   readonly selectable?: boolean;
 }
@@ -28,10 +28,10 @@ export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description: 'The order of a list. Equal values are ordered by id, in the same direction.',
     type: 'object',
-    required: ['field'],
+    required: ['by'],
     additionalProperties: false,
     properties: {
-      field: { type: 'string' },
+      by: { type: 'string' },
       direction: { enum: ['asc', 'desc'] },
       selectable: {
         description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
@@ -40,13 +40,13 @@ export const sort: QueryPart<Sort, Order> = {
     },
   },
   declare: ({ yaml, fields, report }) => {
-    const { field: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
+    const { by: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
     const field = fields.get(name);
     if (field === undefined && yaml !== undefined) {
-      report(['field'], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+      report(['by'], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
     }
     if (field !== undefined && field.type.order === undefined) {
-      report(['field'], `a ${field.typeName} field cannot be sorted by`);
+      report(['by'], `a ${field.typeName} field cannot be sorted by`);
     }
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };

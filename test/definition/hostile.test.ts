@@ -51,7 +51,7 @@ const refused: readonly (readonly [what: string, text: string, place: string, me
   ],
   [
     'a duplicate resource key',
-    things('sort: { field: id }', 'sort: { field: id }'),
+    things('sort: { by: id }', 'sort: { by: id }'),
     '5:1',
     /^Map keys must be unique$/,
   ],
@@ -81,7 +81,7 @@ const refused: readonly (readonly [what: string, text: string, place: string, me
   ['an infinite number', things('  a: { type: number, default: .inf }'), '4:31', /^default must be/],
   ['not a number', things('  a: { type: number, default: .nan }'), '4:31', /^default must be/],
   ['two documents', things('---', 'fields: {}'), '4:1', /^Source contains multiple documents/],
-  ['a tab as indentation', things('\tsort: { field: id }'), '4:1', /^Tabs are not allowed/],
+  ['a tab as indentation', things('\tsort: { by: id }'), '4:1', /^Tabs are not allowed/],
   ['a list', '- fields\n', '1:1', /^the file must be/],
   ['a text', 'fields', '1:1', /^the file must be/],
   ['nothing', '', '1:1', /^the file must be/],

@@ -48,8 +48,8 @@ const mistakes: readonly (readonly [files: Files, ...lines: string[]])[] = [
   ],
   [things('filter: []'), 'things.yaml:4:1  unknown key "filter". Did you mean "filters"?'],
   [things('colour: red'), 'things.yaml:4:1  unknown key "colour"'],
-  [things('sort: { field: id, dir: desc }'), 'things.yaml:4:20  unknown key "dir"'],
-  [things('sort: { field: id, direction: down }'), 'things.yaml:4:31  direction must be one of asc, desc'],
+  [things('sort: { by: id, dir: desc }'), 'things.yaml:4:17  unknown key "dir"'],
+  [things('sort: { by: id, direction: down }'), 'things.yaml:4:28  direction must be one of asc, desc'],
   [things('sort: { direction: asc }'), 'things.yaml:4:1  sort lacks "by"'],
   [{ 'things.yaml': 'singular: thing\n' }, 'things.yaml:1:1  the file lacks "fields"'],
   [
@@ -156,8 +156,8 @@ const mistakes: readonly (readonly [files: Files, ...lines: string[]])[] = [
   ],
   // Lists.
   [
-    things('  name: { type: text }', 'sort: { field: nam }'),
-    'things.yaml:5:16  no field "nam" here. Did you mean "name"?',
+    things('  name: { type: text }', 'sort: { by: nam }'),
+    'things.yaml:5:13  no field "nam" here. Did you mean "name"?',
   ],
   [
     things('  status: { type: string }', 'filters: [id, statuss]'),
@@ -184,7 +184,7 @@ const shapes: readonly (readonly [line: string, place: string, names: RegExp])[]
   ['filters: id', '4:10', /^filters must be/],
   ['filters: [id, id]', '4:10', /^filters must NOT have duplicate/],
   ['sort: id', '4:7', /^sort must be/],
-  ['sort: { field: id, selectable: maybe }', '4:32', /^selectable must be/],
+  ['sort: { by: id, selectable: maybe }', '4:29', /^selectable must be/],
   ['  a: string', '4:6', /^a must be/],
   ['  a:', '4:5', /^a must be/],
   ['  a: { type: string, required: yes }', '4:32', /^required must be/],

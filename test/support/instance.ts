@@ -10,7 +10,6 @@ import { compile, type Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
-import {} from '../../engine/definition/sources.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
@@ -163,17 +162,17 @@ export async function send(url: string, request: string, call: Call = {}): Promi
 }
 
 async function makeOrganization(database: Database, config: Config, slug: string): Promise<Organization> {
-  const by = commandLine(config);
+  const actor = commandLine(config);
   const made = await transaction(database, async (tables) => {
-    const id = await createOrganization(tables, by, slug, slug);
+    const id = await createOrganization(tables, actor, slug, slug);
     const profile = await profileId(tables, id, 'administrator');
-    const user = await createUser(tables, by, {
+    const user = await createUser(tables, actor, {
       email: `admin@${slug}.example`,
       organization: id,
       profile,
       password: () => 'a long enough password',
     });
-    const { plaintext } = await createKey(tables, by, config.keyPrefix, {
+    const { plaintext } = await createKey(tables, actor, config.keyPrefix, {
       organization: id,
       profile,
       name: 'admin',
@@ -188,7 +187,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
     expiresAt = null,
   } = {}) =>
     transaction(database, async (tables) => {
-      const key = await createKey(tables, by, config.keyPrefix, {
+      const key = await createKey(tables, actor, config.keyPrefix, {
         organization: made.id,
         profile: await profileId(tables, made.id, profile),
         name: profile,
@@ -204,7 +203,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
     makeKey,
     keyWith: async (grants) => {
       const profile = `profile ${++profiles}`;
-      await transaction(database, (tables) => createProfile(tables, by, made.id, profile, grants));
+      await transaction(database, (tables) => createProfile(tables, actor, made.id, profile, grants));
       return (await makeKey({ profile })).key;
     },
   };

@@ -105,7 +105,7 @@ export async function integrate<Owner extends { readonly id: string } = Organiza
   const secret = fresh(`${provider}-secret`);
   const token = fresh(`${provider}-token`);
   const given = { organization: organization.id, provider, name: provider, secret, token };
-  const by = command({ config });
+  const actor = command({ config });
   const added = await addIntegration(tablesOf(database), by, sealing(instanceSecrets(config)), given);
   return { ...added, secret, token, organization };
 }

@@ -47,17 +47,17 @@ export async function makePerson(
   } = {},
 ): Promise<Person> {
   if (parts.length === 0) return outsider(instance, email, password, verified);
-  const by = command(instance);
+  const actor = command(instance);
   const id = await transaction(instance.database, async (tables) => {
     let made = '';
     for (const { organization, grants } of parts) {
       const profile =
         grants === undefined
           ? await profileId(tables, organization.id, 'administrator')
-          : await createProfile(tables, by, organization.id, fresh('profile'), grants);
+          : await createProfile(tables, actor, organization.id, fresh('profile'), grants);
       const user = { email, organization: organization.id, profile };
-      if (made !== '') await addExisting(tables, by, user);
-      else made = await createUser(tables, by, { ...user, password: () => password, verified });
+      if (made !== '') await addExisting(tables, actor, user);
+      else made = await createUser(tables, actor, { ...user, password: () => password, verified });
     }
     return made;
   });

@@ -1,0 +1,113 @@
+// What every module promises, by the registry: a new one is covered unasked.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Command } from '@commander-js/extra-typings';
+import { variables } from '../../app/config.ts';
+import { modules } from '../../app/modules.ts';
+import { type Route, routesOf } from '../support/hostile/routes.ts';
+import { type Instance, startInstance } from '../support/instance.ts';
+import { project } from '../support/process.ts';
+
+const administrators = readFileSync(join(project, 'docs/administrators.md'), 'utf8');
+const pages = ['administrators', 'api', 'maintainers', 'partners']
+  .map((name) => readFileSync(join(project, `docs/${name}.md`), 'utf8'))
+  .join('\n');
+
+for (const { name, tables = [], variables: own = {}, openApi, commands } of modules) {
+  describe(`the module ${name}`, () => {
+    test('has the name of its folder', () => {
+      const places = ['plugins', 'webhooks'].filter((floor) =>
+        existsSync(join(project, floor, name, 'index.ts')),
+      );
+      assert.equal(places.length, 1, name);
+    });
+
+    test('has tables that begin with crm_ and are nobody else’s', () => {
+      for (const { meta } of tables) {
+        assert.match(meta.tableName, /^crm_[a-z_]+$/);
+        const owners = modules.filter(({ tables: all = [] }) =>
+          all.some((each) => each.meta.tableName === meta.tableName),
+        );
+        assert.deepEqual(
+          owners.map((module) => module.name),
+          [name],
+        );
+      }
+    });
+
+    test('has variables that are read, and documented with what they mean', () => {
+      for (const [key, variable] of Object.entries(own)) {
+        assert.equal(variables[key as keyof typeof variables], variable, `${variable.name} is not read`);
+        assert.match(administrators, new RegExp(`\`${variable.name}\``));
+      }
+    });
+
+    test('has commands that say what they do, print JSON, and are documented', () => {
+      const program = new Command('crm');
+      const nothing = () => assert.fail('describing a command runs nothing');
+      commands?.({ program, config: nothing, run: nothing, withInstance: nothing });
+      const all = program.commands.flatMap((command) =>
+        command.commands.length === 0
+          ? [[command.name(), command] as const]
+          : command.commands.map((below) => [`${command.name()} ${below.name()}`, below] as const),
+      );
+      assert.equal(all.length > 0, commands !== undefined);
+      for (const [words, command] of all) {
+        assert.notEqual(command.description(), '', words);
+        assert.ok(
+          command.options.some(({ long }) => long === '--json'),
+          `${words} has no --json`,
+        );
+        assert.ok(administrators.includes(`\`${words}`), `${words} is not in docs/administrators.md`);
+      }
+    });
+
+    test('describes operations with names of their own', () => {
+      const names = [...modules.values()].flatMap(({ openApi: each }) => operationIds(each));
+      for (const id of operationIds(openApi)) assert.equal(names.filter((each) => each === id).length, 1, id);
+    });
+  });
+}
+
+/** The names of the operations of a fragment. */
+const operationIds = (fragment: (typeof modules)[number]['openApi']): string[] =>
+  Object.values(fragment?.paths ?? {}).flatMap((path) =>
+    Object.values(path as Readonly<Record<string, { readonly operationId?: string }>>).flatMap(
+      ({ operationId = [] }) => operationId,
+    ),
+  );
+
+describe('the routes of modules', () => {
+  let instance: Instance;
+  let routes: readonly Route[];
+  before(async () => {
+    const found = await routesOf(() => startInstance('embedded'));
+    instance = found.built;
+    routes = found.routes(instance.app);
+  });
+  after(() => instance.close());
+
+  test('each is in the description, or in a page of the documentation', async () => {
+    const document = (await instance.call('GET /docs/openapi.json')).json as {
+      paths: Record<string, unknown>;
+    };
+    const missing = routes.filter(({ url }) => {
+      if (/^\/(?:setup|docs)(?:\/|$)/.test(url)) return false;
+      const path = url.replaceAll(/:(\w+)/g, '{$1}');
+      // The page names providers in a list, and their address once.
+      const words = url
+        .replace(/\/:.*$/, '')
+        .replace(/^(\/webhooks\/channels)\/([\w-]+)$/, (all, start, provider) =>
+          pages.includes(`\`${provider}\``) ? `${start}/<provider>` : all,
+        );
+      return !Object.hasOwn(document.paths, path) && !pages.includes(words);
+    });
+    assert.deepEqual(
+      missing.map(({ url }) => url),
+      [],
+    );
+    assert.ok(routes.length > 50);
+  });
+});

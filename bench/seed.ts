@@ -24,13 +24,13 @@ export async function seed(databaseUrl: string): Promise<string[]> {
   const database = await openDatabase(config, entitiesFor(resources));
   await database.orm.schema.create();
   const keys: string[] = [];
-  const by = commandLine({ audit: false });
+  const actor = commandLine({ audit: false });
   for (let index = 1; index <= organizations; index++) {
     const key = await transaction(database, async (tables) => {
-      const organization = await createOrganization(tables, by, `org-${index}`, `Organization ${index}`);
+      const organization = await createOrganization(tables, actor, `org-${index}`, `Organization ${index}`);
       const profile = await profileId(tables, organization, 'administrator');
       const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
-      return createKey(tables, by, config.keyPrefix, options);
+      return createKey(tables, actor, config.keyPrefix, options);
     });
     keys.push(key.plaintext);
   }

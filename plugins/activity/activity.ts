@@ -3,7 +3,7 @@ import type { Tables } from '../../engine/tables/index.ts';
 /** Actors that are not people or keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
 
-/** A line of the activity, with the actor's name where it still has one. */
+/** A line of the audit log, with the actor's name if it still exists. */
 export interface ActivityLine {
   readonly id: string;
   readonly at: Date;
@@ -15,8 +15,8 @@ export interface ActivityLine {
 }
 
 /**
- * What was done in an organization, newest first.
- * @param before id to go on from; undefined for the newest
+ * The audit log of an organization, newest first.
+ * @param before lists entries before this id; undefined for the newest
  */
 export async function listActivity(
   tables: Tables,

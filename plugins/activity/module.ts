@@ -3,7 +3,7 @@ import { type AuditConfig, activityTables, auditVariables } from '../../engine/e
 import type { Module } from '../../engine/modules/index.ts';
 import { activityPage } from './page.ts';
 
-/** Who did what in an organization: the audit log, which every write adds to. */
+/** The audit log of an organization, which every write adds to. */
 export const activityModule: Module<{ readonly config: AuditConfig; readonly database: Database }> = {
   name: 'activity',
   tables: activityTables,

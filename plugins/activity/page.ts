@@ -8,7 +8,7 @@ import { listActivity } from './activity.ts';
 
 const pageLength = 50;
 
-/** Who did what, newest first. */
+/** The audit log, newest first. */
 export function activityPage(
   app: FastifyInstance,
   { config, database }: { readonly config: AuditConfig; readonly database: Database },

@@ -13,14 +13,14 @@ import { findKey, type StoredKey, storeKeysUsed } from './keys.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** When a key was last used on this node where that is not stored yet, in RFC 3339. */
+    /** When a key was last used on this node, in RFC 3339, until that is stored. */
     keyLastUsed: (id: string) => string | undefined;
   }
 }
 
 /** The environment variables of API keys. */
 export const keyVariables = {
-  /** What API keys begin with. */
+  /** The prefix of API keys. */
   keyPrefix: {
     name: 'KEY_PREFIX',
     fallback: 'crm_',
@@ -29,10 +29,10 @@ export const keyVariables = {
   } satisfies Variable<string> as Variable<string>,
 };
 
-/** How API keys look. */
+/** The format of API keys. */
 export type KeyConfig = Values<typeof keyVariables>;
 
-/** API keys, and whoever else {@link FastifyInstance.identify} knows. */
+/** Authenticates API keys, and people by {@link FastifyInstance.identify}. */
 export const keyAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: KeyConfig; database: Database }) => {
     const keys = ttlCache((publicId) => findKey(tablesOf(database), publicId));
@@ -63,7 +63,7 @@ export const keyAuthentication = fastifyPlugin(
   { name: 'key-authentication', fastify: '5.x', dependencies: ['session-authentication'] },
 );
 
-/** A person's part in the organization that `?org=` names; with one membership it need not. */
+/** A person in the organization that `?org=` names; with a single membership it may be absent. */
 function principalOf(session: Session, { org }: Query): Principal {
   const { memberships, user } = session;
   if (Array.isArray(org)) throw errors.invalidParameter('org', 'must be given once');

@@ -5,17 +5,17 @@ import { crc32 } from 'node:zlib';
 const lengths = { publicId: 10, secret: 43, checksum: 6 } as const;
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** An API key, its parts, and what is stored of it. */
+/** An API key and its stored parts. */
 export interface NewKey {
   /** `<prefix><public id>_<secret><checksum>`; shown once, never stored. */
   readonly plaintext: string;
   readonly publicId: string;
-  /** SHA-256, hex. The secret is random, so a slow hash would buy nothing. */
+  /** SHA-256, hex. The secret is random, so a slow hash would add no security. */
   readonly hash: string;
   readonly lastFour: string;
 }
 
-/** Makes a random API key. */
+/** Generates a random API key. */
 export function makeKey(prefix: string): NewKey {
   const publicId = base62(BigInt(`0x${randomBytes(8).toString('hex')}`), lengths.publicId);
   const secret = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), lengths.secret);
@@ -26,7 +26,7 @@ export function makeKey(prefix: string): NewKey {
 
 /**
  * Reads the public id of a key, without the database.
- * @returns undefined where it has not the form of a key or its checksum is wrong (a typo)
+ * @returns undefined if the format or the checksum is wrong (a typo)
  */
 export function publicIdOf(prefix: string, key: string): string | undefined {
   const { publicId, secret, checksum: check } = lengths;
@@ -38,7 +38,7 @@ export function publicIdOf(prefix: string, key: string): string | undefined {
   return body[prefix.length + publicId] === '_' && /^[0-9A-Za-z]+$/.test(id) ? id : undefined;
 }
 
-/** Whether a key is the one whose stored hash is given; constant time. */
+/** Whether a key matches a stored hash; constant time. */
 export const matches = (key: string, storedHash: Buffer): boolean => timingSafeEqual(digest(key), storedHash);
 
 const digest = (text: string): Buffer => hash('sha256', text, 'buffer');

@@ -4,13 +4,13 @@ import { grantMasks, type Principal } from '../../engine/records/index.ts';
 import { displayName, type Tables } from '../../engine/tables/index.ts';
 import { makeKey } from './key-format.ts';
 
-/** An API key as an administrator sees it. */
+/** An API key as administrators see it. */
 export interface KeyInfo {
   readonly id: string;
   readonly name: string;
   readonly profile: string;
   readonly profile_id: string;
-  /** The creator's e-mail address; null where no person made it or the user is gone. */
+  /** The creator's e-mail address; null if no person created it or the user was removed. */
   readonly created_by: string | null;
   readonly last_four: string;
   readonly created_at: string;
@@ -19,7 +19,7 @@ export interface KeyInfo {
   readonly revoked_at: string | null;
 }
 
-/** An API key just made. The plaintext is stored nowhere. */
+/** A new API key. The plaintext is not stored. */
 export interface NewApiKey {
   readonly id: string;
   readonly plaintext: string;
@@ -27,12 +27,12 @@ export interface NewApiKey {
 }
 
 /**
- * Makes an API key.
- * @param key `user`: its creator, whose records it makes; null where no person makes it
+ * Creates an API key.
+ * @param key `user`: its creator, who also counts as the creator of its records; null if no person creates it
  */
 export async function createKey(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   prefix: string,
   key: {
     readonly organization: string;
@@ -60,7 +60,7 @@ export async function createKey(
     .returning('id')
     .executeTakeFirstOrThrow();
   const entry = { organization: key.organization, object: 'key', objectId: row.id };
-  await recordChanges(tables, by, { ...entry, action: 'create' });
+  await recordChanges(tables, actor, { ...entry, action: 'create' });
   return { id: row.id, plaintext: made.plaintext, lastFour: made.lastFour };
 }
 
@@ -97,7 +97,12 @@ export async function listKeys(tables: Tables, organization: string): Promise<Ke
  * Revokes a key of an organization, for good.
  * @throws UserError when there is no such key or it is revoked already
  */
-export async function revokeKey(tables: Tables, by: Actor, organization: string, id: string): Promise<void> {
+export async function revokeKey(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
   const revoked = await tables
     .updateTable('crm_api_keys')
     .set({ revoked_at: new Date() })
@@ -107,7 +112,7 @@ export async function revokeKey(tables: Tables, by: Actor, organization: string,
     .returning('id')
     .executeTakeFirst();
   if (revoked !== undefined) {
-    await recordChanges(tables, by, { organization, action: 'revoke', object: 'key', objectId: id });
+    await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
     return;
   }
   const known = await tables
@@ -122,13 +127,13 @@ export async function revokeKey(tables: Tables, by: Actor, organization: string,
 }
 
 /**
- * Makes a key that takes another's place: same name, profile and expiry. The old one works on for a while.
+ * Replaces a key by a new one with the same name, profile and expiry. The old one stays valid for a while.
  * @param overlapMs how long, in milliseconds
  * @throws UserError when there is no such live key
  */
 export async function rotateKey(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   prefix: string,
   old: { readonly organization: string; readonly id: string; readonly overlapMs: number },
 ): Promise<NewApiKey> {
@@ -149,29 +154,29 @@ export async function rotateKey(
     .executeTakeFirst();
   if (ending === undefined) throw new UserError('there is no such live key');
   const entry = { organization: old.organization, object: 'key', objectId: old.id };
-  await recordChanges(tables, by, { ...entry, action: 'rotate' });
-  return createKey(tables, by, prefix, {
+  await recordChanges(tables, actor, { ...entry, action: 'rotate' });
+  return createKey(tables, actor, prefix, {
     organization: old.organization,
     profile: key.profile_id,
     name: key.name,
-    user: by.kind === 'user' ? by.id : null,
+    user: actor.kind === 'user' ? actor.id : null,
     expiresAt: expires,
   });
 }
 
-/** What authentication needs to know of a live key. */
+/** A live key, as authentication needs it. */
 export interface StoredKey {
   readonly id: string;
   readonly organization: string;
   /** SHA-256 of the key. */
   readonly hash: Buffer;
-  /** Milliseconds since 1970; infinite where it never expires. */
+  /** Milliseconds since 1970; infinite if it never expires. */
   readonly expiresAt: number;
-  /** Whom the key stands for. */
+  /** The caller that the key authenticates. */
   readonly principal: Principal;
 }
 
-/** The key with a public id, with its profile's grants; undefined where there is none or it is revoked. */
+/** The key with a public id, with its profile's grants; undefined if there is none or it is revoked. */
 export async function findKey(tables: Tables, publicId: string): Promise<StoredKey | undefined> {
   const rows = await tables
     .selectFrom('crm_api_keys as k')
@@ -204,7 +209,7 @@ export async function findKey(tables: Tables, publicId: string): Promise<StoredK
   };
 }
 
-/** Notes when keys were last used. */
+/** Stores when keys were last used. */
 export async function storeKeysUsed(
   tables: Tables,
   used: ReadonlyMap<string, { readonly organization: string; readonly at: Date }>,

@@ -8,21 +8,21 @@ import type { KeyConfig } from './authentication.ts';
 import { createKey, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 const dayMs = 86_400_000;
-/** How long a key may live, by what the form sends. */
+/** The lifetime of a key by the form's value, in milliseconds; null: no expiry. */
 const lifetimes: ReadonlyMap<string, number | null> = new Map([
   ['never', null],
   ['30', 30 * dayMs],
   ['90', 90 * dayMs],
   ['365', 365 * dayMs],
 ]);
-/** How long a rotated key works on, by what the form sends. */
+/** How long a rotated key stays valid, by the form's value, in milliseconds. */
 const overlaps: ReadonlyMap<string, number> = new Map([
   ['1h', dayMs / 24],
   ['1d', dayMs],
   ['7d', 7 * dayMs],
 ]);
 
-/** API keys: made, rotated and revoked here; the plaintext is in one answer and nowhere else. */
+/** The page to create, rotate and revoke API keys; the plaintext is shown once. */
 export function keyPages(
   app: FastifyInstance,
   { config, database }: { readonly config: KeyConfig; readonly database: Database },

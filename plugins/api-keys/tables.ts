@@ -30,7 +30,7 @@ const apiKeys = table(
     last_four: text,
     name: text,
     ...tenantLink('crm_api_keys', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
-    // A key outlives its creator (contract section 5, rule 2).
+    // A key stays valid when its creator is removed.
     ...link('created_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
     created_at: now,
     last_used_at: { ...time, nullable: true },

@@ -13,7 +13,7 @@ import { createUser, makePassword } from '../identity/index.ts';
 import { createOrganization } from '../organizations/index.ts';
 import { profileId } from '../profiles/index.ts';
 
-/** What the first start made, to be shown once. */
+/** What the first start created, to show once. */
 export interface Demo {
   readonly organization: string;
   readonly email: string;
@@ -23,19 +23,19 @@ export interface Demo {
 
 /** A file of sample records (samples/*.yaml). */
 interface Samples {
-  /** Times in the file are moved by whole days, so that this day becomes today. */
+  /** Times in the file are shifted by whole days, so that this day becomes today. */
   readonly as_of: string;
   readonly records: readonly Readonly<Record<string, unknown>>[];
 }
 
 const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
-/** Any number; two nodes that start together on an empty database make one organization. */
+/** Any number; of two nodes that start together on an empty database only one creates the organization. */
 const demoLock = 7_263_140_560n;
 const dayMs = 86_400_000;
 
 /**
- * Makes the organization `demo` with sample records, an administrator and an API key, all or nothing.
- * @returns undefined where the database holds an organization already
+ * Creates the organization `demo` with sample records, an administrator and an API key, all or nothing.
+ * @returns undefined if the database holds an organization already
  */
 export function createDemo(
   database: Database,
@@ -47,17 +47,17 @@ export function createDemo(
     const existing = await tables.selectFrom('crm_organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) return undefined;
 
-    const by = commandLine(config);
-    const organization = await createOrganization(tables, by, demo.slug, demo.name);
+    const actor = commandLine(config);
+    const organization = await createOrganization(tables, actor, demo.slug, demo.name);
     const profile = await profileId(tables, organization, 'administrator');
     const password = makePassword();
-    const user = await createUser(tables, by, {
+    const user = await createUser(tables, actor, {
       email: demo.email,
       organization,
       profile,
       password: () => password,
     });
-    const { plaintext } = await createKey(tables, by, config.keyPrefix, {
+    const { plaintext } = await createKey(tables, actor, config.keyPrefix, {
       organization,
       profile,
       name: demo.key,
@@ -94,7 +94,7 @@ async function insertSamples(
       const record = resolve(resource, sample, ids, days);
       const id = await create(write, resource, record, `${samples.file}, record ${index + 1}`);
       made.push(id);
-      // What callers cannot write: when it came to be, and what other systems have told.
+      // Read-only fields: when the record was created, and values from other systems.
       const readOnly = resource.definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
       const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
       await write.patch(resource.name, id, values, true);
@@ -102,7 +102,7 @@ async function insertSamples(
   }
 }
 
-/** @throws UserError with the sample's place where it is no record of the resource */
+/** @throws UserError with the sample's position if it is not a valid record */
 async function create(
   write: Records,
   { name }: Resource,
@@ -117,7 +117,7 @@ async function create(
   }
 }
 
-/** Samples of a resource; undefined where there is no file. @throws UserError where it is none */
+/** Samples of a resource; undefined if there is no file. @throws UserError if the file is not valid */
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined;
@@ -135,7 +135,7 @@ async function readSamples(file: string): Promise<(Samples & { readonly file: st
   }
 }
 
-/** References become ids of records already made; times move by `days`. */
+/** Replaces references by ids of records already created, and shifts times by `days`. */
 function resolve(
   { definition }: Resource,
   sample: Samples['records'][number],
@@ -152,7 +152,7 @@ function resolve(
   return record;
 }
 
-/** Resources such that those a resource refers to come before it, as far as that is possible. */
+/** Sorts resources so that a resource follows those that it refers to, as far as that is possible. */
 function referredFirst(resources: readonly Resource[]): Resource[] {
   const ordered = new Set<Resource>();
   const visiting = new Set<Resource>();
@@ -160,7 +160,7 @@ function referredFirst(resources: readonly Resource[]): Resource[] {
     if (ordered.has(resource) || visiting.has(resource)) return;
     visiting.add(resource);
     for (const field of resource.definition.fields) {
-      const target = resources.find((other) => other.name === field.to);
+      const target = resources.find(({ name }) => name === field.to);
       if (target !== undefined) visit(target);
     }
     ordered.add(resource);

@@ -8,7 +8,7 @@ import { json, openApiDocument, refuseOtherMethods } from '../../engine/http/ind
 const documentPath = '/docs/openapi.json';
 const scriptPath = '/docs/js/scalar.js';
 
-/** What is described. */
+/** The described API. */
 export interface DocumentationOptions {
   readonly fragments: readonly Fragment[];
   /** The version of this package, and of the API. */
@@ -59,11 +59,11 @@ export async function documentation(
     refuseOtherMethods(app, url, ['GET', 'HEAD']);
 }
 
-/** No icon is asked for; Zod within Scalar does not try `eval`, which the page's policy forbids. */
+/** Requests no icon, and keeps Zod within Scalar from `eval`, which the page's policy forbids. */
 const beforeScalar =
   '<link rel="icon" href="data:,"><script>globalThis.__zod_globalConfig = { jitless: true }</script>';
 
-/** Scalar's page and script, rendered once: they depend on nothing of a request. */
+/** Scalar's page and script, rendered once: they are the same for every request. */
 async function renderExplorer(): Promise<{ page: string; script: string }> {
   const { default: scalar } = await import('@scalar/fastify-api-reference');
   const renderer = fastify();
@@ -73,7 +73,7 @@ async function renderExplorer(): Promise<{ page: string; script: string }> {
       url: documentPath,
       pageTitle: 'CRM API',
       cdn: scriptPath,
-      // Nothing is fetched from outside the instance.
+      // No requests leave the instance.
       withDefaultFonts: false,
       telemetry: false,
       showDeveloperTools: 'never',
@@ -88,7 +88,7 @@ async function renderExplorer(): Promise<{ page: string; script: string }> {
   return { page, script };
 }
 
-/** Scripts from this instance and the page's own inline one, by its hash; no other origin for anything. */
+/** Allows scripts from this instance and the page's inline script, by its hash; no other origin. */
 function contentSecurityPolicy(page: string): string {
   const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
     ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,

@@ -12,7 +12,7 @@ import { isSafe, type Site, siteOf } from './origin.ts';
 import { findSession, type Session, storeSessionsUsed } from './sessions.ts';
 import { tokens } from './tokens.ts';
 
-/** A person, and what they are known by. */
+/** A person and the credential of the request. */
 export interface Person {
   readonly session: Session;
   readonly credential: 'cookie' | 'token';
@@ -20,36 +20,36 @@ export interface Person {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Where browsers reach this instance. */
+    /** The address at which browsers reach this instance. */
     site: Site;
     /** The person who sent the request, by cookie or token. @throws HttpError 401; 403 for a cross-site write */
     identify: (request: FastifyRequest) => Promise<Person>;
-    /** A user as the audit log names them. */
+    /** A user as the actor of a request. */
     actor: (request: FastifyRequest, user: string) => Actor;
-    /** Forgets what this node knows of sessions, after it has ended some. */
+    /** Removes ended sessions from this node's cache. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
-    /** When a session was last used on this node where that is not stored yet, in RFC 3339. */
+    /** When a session was last used on this node, in RFC 3339, until that is stored. */
     sessionLastUsed: (id: string) => string | undefined;
   }
 }
 
 /** The environment variables of sessions. */
 export const sessionVariables = {
-  /** A browser session ends when it is not used for so long. */
+  /** A browser session ends after this time without use, in milliseconds. */
   sessionIdleMs: integer('SESSION_IDLE_MINUTES', 30, [1, 525_600], 60_000),
-  /** A login ends after so long, used or not. */
+  /** A login ends after this time, used or not, in milliseconds. */
   sessionMs: integer('SESSION_HOURS', 12, [1, 8760], 3_600_000),
 };
 
 /** How long sessions last. */
 export type SessionConfig = Values<typeof sessionVariables>;
 
-/** What logins need of the instance. */
+/** The services that logins need. */
 export interface IdentityServices {
   readonly config: SessionConfig & AuditConfig;
   readonly database: Database;
   readonly secrets: InstanceSecrets;
-  /** The origin that is configured at the moment; `''` for none. */
+  /** The currently configured origin; `''` for none. */
   readonly publicUrl: () => string;
 }
 
@@ -59,11 +59,11 @@ const bearer = /^Bearer +([^ ]+) *$/i;
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
 
-/** Name of the session's cookie. Browsers take `__Host-` only with TLS, which loopback does without. */
+/** Name of the session's cookie. Browsers accept `__Host-` only with TLS, which loopback works without. */
 export const cookieName = (site: Site, request: FastifyRequest): string =>
   site.isSecure(request) ? '__Host-crm_session' : 'crm_session';
 
-/** People by session cookie or token: one method for each request, `Authorization` before the cookie. */
+/** Authenticates people by token or session cookie; `Authorization` takes precedence over the cookie. */
 export const sessionAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database, secrets, publicUrl }: IdentityServices) => {
     const site = siteOf(publicUrl);
@@ -78,7 +78,7 @@ export const sessionAuthentication = fastifyPlugin(
       const now = Date.now();
       if (session === undefined || session.expires <= now) throw errors.unauthenticated();
       const lastSeen = Math.max(session.lastSeen, used.get(session.id)?.getTime() ?? 0);
-      // A token says when it ends; only browsers are forgotten when nobody sits before them.
+      // A token has its own expiry; the idle limit is for browsers.
       if (credential === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
       used.record(session.id, new Date(now));
       return { session, credential };

@@ -7,7 +7,7 @@ const domainPart = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 
 /**
  * The one form in which an e-mail address is stored, looked up and counted: NFKC, lower case, the domain in its
- * ASCII form (IDNA). A local part outside of ASCII is refused, because different letters look the same there.
+ * ASCII form (IDNA). A local part outside of ASCII is refused, because some letters there look the same.
  * @returns undefined where the text is not such an address
  */
 export function parseEmail(text: string): string | undefined {
@@ -17,7 +17,7 @@ export function parseEmail(text: string): string | undefined {
   const at = normal.lastIndexOf('@');
   const local = normal.slice(0, Math.max(at, 0));
   const written = normal.slice(at + 1).replace(/[.\u3002]$/, '');
-  // A URL's host drops some characters without a word; an address with them is a mistake.
+  // The URL parser drops some characters of a host silently; an address with them is a mistake.
   const domain = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}/?#@:\\%]/u.test(written)
     ? ''
     : domainToASCII(written);
@@ -27,7 +27,7 @@ export function parseEmail(text: string): string | undefined {
     : undefined;
 }
 
-/** As {@link parseEmail}. @throws UserError where the text is not an e-mail address */
+/** As {@link parseEmail}. @throws UserError if the text is not an e-mail address */
 export function normalEmail(text: string): string {
   const email = parseEmail(text);
   if (email === undefined) throw new UserError('that is not an e-mail address');

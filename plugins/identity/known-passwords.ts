@@ -9,18 +9,18 @@ const commonPasswords = () => {
   return common;
 };
 
-/** Letters and digits alone, in lower case: `Ada.Lovelace!` and `adalovelace` are one. */
+/** Letters and digits alone, in lower case: `Ada.Lovelace!` becomes `adalovelace`. */
 const bare = (text: string): string =>
   text
     .normalize('NFKC')
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]/gu, '');
-/** The same without digits around it: a number at its end makes a password no better. */
+/** The same without leading and trailing digits: a number at the end does not make a password better. */
 const word = (text: string): string => bare(text).replace(/^\p{N}+|\p{N}+$/gu, '');
 
 /**
- * Refuses passwords that are tried first: common ones, and what the user's address says.
- * @throws UserError that says why
+ * Refuses passwords that attackers try first: common ones, and parts of the user's address.
+ * @throws UserError with the reason
  */
 export async function refuseGuessable(password: string, email: string): Promise<void> {
   const [local = '', domain = ''] = email.split('@');

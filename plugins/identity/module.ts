@@ -2,7 +2,7 @@ import type { Module } from '../../engine/modules/index.ts';
 import { type IdentityServices, sessionAuthentication, sessionVariables } from './authentication.ts';
 import { identityTables } from './tables.ts';
 
-/** People: users and their sessions, and who sent a request. */
+/** People: users, their sessions, and authentication of requests. */
 export const identityModule: Module<IdentityServices> = {
   name: 'identity',
   tables: identityTables,

@@ -1,4 +1,4 @@
-// What the operator of the instance does with users, whichever organizations they belong to.
+// What the operator of the instance does with users of all organizations.
 
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
@@ -12,9 +12,9 @@ import { changePassword } from './users.ts';
 export interface UserInfo {
   readonly id: string;
   readonly email: string;
-  /** When the address was proven; null until then. */
+  /** When the address was verified; null until then. */
   readonly verified_at: string | null;
-  /** Slug of the one organization that an unverified user may belong to; null where it is verified. */
+  /** Slug of the one organization that an unverified user may belong to; null for a verified user. */
   readonly organization: string | null;
   readonly disabled_at: string | null;
   readonly created_at: string;
@@ -28,7 +28,7 @@ const time = (value: Date | string | null) => (value === null ? null : new Date(
 
 /**
  * Every user by address, or those that match.
- * @param only `organization` is an id of an organization whose members are wanted
+ * @param only filters; `organization` is the id of an organization
  */
 export async function listUsers(
   tables: Tables,
@@ -85,9 +85,9 @@ export async function listUsers(
 }
 
 /**
- * The user that the operator means.
+ * Finds the user that the operator names.
  * @param wanted its e-mail address or id
- * @throws UserError where there is none, or the address has several
+ * @throws UserError if there is none, or the address has several
  */
 export async function findUserBy(tables: Tables, wanted: string): Promise<UserInfo> {
   const found = await listUsers(tables, isRowId(wanted) ? { id: wanted } : { email: normalEmail(wanted) });
@@ -98,26 +98,26 @@ export async function findUserBy(tables: Tables, wanted: string): Promise<UserIn
     organization === null ? `${id} (verified)` : `${id} (unverified, of "${organization}")`,
   );
   throw new UserError(
-    `${user.email} stands for ${found.length} users: name one by its id, ${each.join(', ')}`,
+    `${user.email} belongs to ${found.length} users: name one by its id, ${each.join(', ')}`,
   );
 }
 
 /**
- * Vouches for the person who holds a user: it may then belong to several organizations.
- * @throws UserError where it is verified already, or another user of the address is
+ * Verifies the address of a user, who may then belong to several organizations.
+ * @throws UserError if it is verified already, or another user of the address is
  */
-export async function verifyAddress(tables: Tables, by: Actor, user: UserInfo): Promise<void> {
+export async function verifyAddress(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if (user.verified_at !== null) throw new UserError(`user ${user.id} is verified already`);
-  const others = await listUsers(tables, { email: user.email });
-  const verified = others.find((other) => other.verified_at !== null);
+  const sameAddress = await listUsers(tables, { email: user.email });
+  const verified = sameAddress.find(({ verified_at }) => verified_at !== null);
   if (verified !== undefined) {
     throw new UserError(`another user of ${user.email} is verified: ${verified.id}`);
   }
   await markVerified(tables, user.id);
-  await record(tables, by, user.id, 'verify');
+  await record(tables, actor, user.id, 'verify');
 }
 
-/** Marks the address of a user as proven. */
+/** Marks the address of a user as verified. */
 export async function markVerified(tables: Tables, id: string): Promise<void> {
   await tables
     .updateTable('crm_users')
@@ -127,43 +127,43 @@ export async function markVerified(tables: Tables, id: string): Promise<void> {
 }
 
 /**
- * Lets nobody log in as this user, and ends its sessions and tokens. Keys that it made go on.
- * @throws UserError where it is disabled already
+ * Disables a user: no login, and its sessions and tokens end. Its API keys stay valid.
+ * @throws UserError if it is disabled already
  */
-export async function disableUser(tables: Tables, by: Actor, user: UserInfo): Promise<void> {
+export async function disableUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if (user.disabled_at !== null) throw new UserError(`user ${user.id} is disabled already`);
   await setDisabled(tables, user.id, new Date());
-  await endAllSessions(tables, by, user.id, []);
-  await record(tables, by, user.id, 'disable');
+  await endAllSessions(tables, actor, user.id, []);
+  await record(tables, actor, user.id, 'disable');
 }
 
-/** Lets people log in with a user again. @throws UserError where it is not disabled */
-export async function enableUser(tables: Tables, by: Actor, user: UserInfo): Promise<void> {
+/** Enables a user again. @throws UserError if it is not disabled */
+export async function enableUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if (user.disabled_at === null) throw new UserError(`user ${user.id} is not disabled`);
   await setDisabled(tables, user.id, null);
-  await record(tables, by, user.id, 'enable');
+  await record(tables, actor, user.id, 'enable');
 }
 
 const setDisabled = (tables: Tables, id: string, disabled_at: Date | null) =>
   tables.updateTable('crm_users').set({ disabled_at }).where('id', '=', id).execute();
 
 /**
- * Gives a user another password and ends every session.
+ * Changes the password of a user and ends every session.
  * @throws UserError when the password is not acceptable
  */
 export async function resetPassword(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   user: { readonly id: string; readonly email: string },
   password: string,
 ): Promise<void> {
   await changePassword(tables, user, password);
-  await endAllSessions(tables, by, user.id, []);
-  await record(tables, by, user.id, 'reset password');
+  await endAllSessions(tables, actor, user.id, []);
+  await record(tables, actor, user.id, 'reset password');
 }
 
-/** Records what was done with a user in every organization that it is a member of. */
-async function record(tables: Tables, by: Actor, user: string, action: string): Promise<void> {
+/** Records a change of a user in the audit log of every organization that it is a member of. */
+async function record(tables: Tables, actor: Actor, user: string, action: string): Promise<void> {
   const memberships = await tables
     .selectFrom('crm_memberships')
     .select('organization_id')
@@ -175,5 +175,5 @@ async function record(tables: Tables, by: Actor, user: string, action: string): 
     object: 'member',
     objectId: user,
   }));
-  await recordChanges(tables, by, ...entries);
+  await recordChanges(tables, actor, ...entries);
 }

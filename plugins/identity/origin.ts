@@ -4,22 +4,22 @@ const loopback = /^(localhost|127(?:\.\d{1,3}){3}|\[::1\]|.+\.localhost)$/i;
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Where browsers reach this instance. */
+    /** The address at which browsers reach this instance. */
     site: Site;
   }
 }
 
-/** Where browsers reach this instance: `public_url` decides, because a proxy may send any Host. */
+/** The address at which browsers reach this instance: `public_url` if set, because a proxy may send any Host. */
 export interface Site {
   /** The origin that people see, without a slash at the end. */
   readonly origin: (request: FastifyRequest) => string;
-  /** Whether cookies need TLS: always but on loopback, where browsers do without. */
+  /** Whether cookies need TLS: always except on loopback, where browsers accept them without. */
   readonly isSecure: (request: FastifyRequest) => boolean;
-  /** Whether a browser's page of this very origin made the request (Fetch Metadata, else the Origin header). */
+  /** Whether a page of this origin made the request (Fetch Metadata, else the Origin header). */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 
-/** @param publicUrl what is configured at the moment; `''` where nothing is, and Host has to do */
+/** @param publicUrl the currently configured address; `''` if there is none: then Host decides */
 export function siteOf(publicUrl: () => string): Site {
   const origin: Site['origin'] = (request) => {
     const configured = publicUrl();

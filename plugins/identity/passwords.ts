@@ -6,23 +6,23 @@ import { refuseGuessable } from './known-passwords.ts';
 
 /** OWASP's minimum for argon2id: 19 MiB, two passes, one lane. */
 const parameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
-/** What a hash begins with where it was made with these, and the salt after that. */
+/** The prefix of a hash with these parameters, and the salt after it. */
 const salted = /^\$argon2id\$v=19\$m=19456,p=1,t=2\$([\w+/]+)\$/;
 
-// Each takes tens of milliseconds of a core: a hundred logins at once must not starve everything else.
+// Each hash takes tens of milliseconds of a core: a hundred concurrent logins must not starve other work.
 const limited = pLimit(2);
 
-/** A password nobody has to think of: 128 bits. */
+/** A random password of 128 bits. */
 export const makePassword = (): string => randomBytes(16).toString('base64url');
 
-/** Characters of a password. */
+/** Limits on the characters of a password. */
 const shortest = 8;
 const longest = 256;
 
 /**
- * A password as it is hashed (NFC), however it was typed.
- * @returns undefined where it is longer than any password; it is not normalized then, for that takes the square of
- *   the length
+ * Normalizes a password for hashing (NFC).
+ * @returns undefined if it is longer than any password; normalizing such a text would take quadratic time in
+ *   its length
  */
 function normalPassword(password: string): string | undefined {
   // A character has at most two UTF-16 units composed, and four decomposed.
@@ -32,8 +32,8 @@ function normalPassword(password: string): string | undefined {
 }
 
 /**
- * Checks a password that somebody chooses for the user of an address.
- * @throws UserError unless it has 8 to 256 characters and is not one that is tried first
+ * Validates a new password for the user of an address.
+ * @throws UserError unless it has 8 to 256 characters and is not a common one
  */
 export async function checkChosen(password: string, email: string): Promise<void> {
   const normal = normalPassword(password);
@@ -56,13 +56,13 @@ export function hashPassword(password: string, sameSalt: readonly string[] = [])
 const hashWith = (normal: string, salt: string | undefined): Promise<string> =>
   hash(normal, salt === undefined ? parameters : { ...parameters, salt: Buffer.from(salt, 'base64') });
 
-/** A hash that no password has, so that an unknown user takes as long as a wrong password. */
+/** A hash that no password matches, so that an unknown user takes as long as a wrong password. */
 const nobody = hash(randomBytes(32), parameters);
 
 /**
  * Compares a password with stored hashes; hashes with the same salt take the time of one. A password that is too long
  * is wrong.
- * @param stored none where there is no such user; takes the same time as one
+ * @param stored empty if there is no such user; takes the same time as one hash
  * @returns for each hash whether the password is right
  */
 export async function checkPassword(password: string, stored: readonly string[]): Promise<boolean[]> {
@@ -76,7 +76,7 @@ export async function checkPassword(password: string, stored: readonly string[])
       if (salt === undefined) return limited(() => verify(known, normal));
       const computed = bySalt.get(salt) ?? limited(() => hashWith(normal, salt));
       bySalt.set(salt, computed);
-      // Both are hashes of passwords: how long a comparison of them takes reveals nothing that can be used.
+      // Both are hashes of passwords: the time of comparing them reveals nothing useful.
       return computed.then((made) => made === known);
     }),
   );

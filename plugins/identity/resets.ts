@@ -5,11 +5,11 @@ import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.t
 import { markVerified, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
-/** How long a link works: mailed to the user, and passed on by an administrator. */
+/** How long a link is valid: mailed to the user, and passed on by an administrator. */
 const mailedMs = 3_600_000;
 const passedOnMs = 24 * 3_600_000;
-/** Links that a user is mailed within an hour. */
-const mostMailed = 3;
+/** Links mailed to one user within an hour. */
+const maxMailed = 3;
 
 /** A link and the code that opens it: no secret stands in a URL. */
 export interface ResetLink {
@@ -17,14 +17,14 @@ export interface ResetLink {
   readonly code: string;
 }
 
-/** A link to be mailed. */
+/** A link to mail. */
 export interface MailedReset extends ResetLink {
-  /** Name of the organization of an unverified user; null where it is verified. */
+  /** Name of the organization of an unverified user; null for a verified user. */
   readonly organization: string | null;
 }
 
 /**
- * Makes links for the holder of an address, who is mailed them: for the verified user, else for every unverified
+ * Creates links to mail to an address: for the verified user, else for every unverified
  * one. None for a user that was mailed several within the hour, or is disabled.
  */
 export async function mailedResets(tables: Tables, email: string): Promise<MailedReset[]> {
@@ -39,7 +39,7 @@ export async function mailedResets(tables: Tables, email: string): Promise<Maile
       .where('organization_id', 'is', null)
       .where('created_at', '>', new Date(Date.now() - mailedMs))
       .execute();
-    if (recent.length >= mostMailed) continue;
+    if (recent.length >= maxMailed) continue;
     const organization =
       user.organization === null
         ? undefined
@@ -57,12 +57,12 @@ export async function mailedResets(tables: Tables, email: string): Promise<Maile
 }
 
 /**
- * Makes a link that an administrator passes on to a member.
+ * Creates a link that an administrator passes on to a member.
  * @throws UserError unless the user belongs to this organization alone
  */
 export async function memberReset(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   user: string,
 ): Promise<ResetLink & { readonly email: string }> {
@@ -77,7 +77,7 @@ export async function memberReset(
   if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAlone);
   if (row.disabled_at !== null) throw new UserError('this user is disabled');
   const link = await insertReset(tables, user, organization, passedOnMs);
-  await recordChanges(tables, by, {
+  await recordChanges(tables, actor, {
     organization,
     action: 'create reset link',
     object: 'member',
@@ -87,7 +87,7 @@ export async function memberReset(
 }
 
 const notAlone =
-  'this user is verified and its holder’s own: they use "Forgot your password?", or ask whoever runs this instance';
+  'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
 
 async function insertReset(
   tables: Tables,
@@ -118,12 +118,12 @@ async function insertReset(
 const unusable = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
 
 /**
- * Gives a user another password and ends its sessions. Whoever was mailed the code has proven the address.
- * @throws UserError, with one text, for every link that cannot be used; another where the password is not acceptable
+ * Changes the password of a user and ends its sessions. A mailed code also proves the address.
+ * @throws UserError, with one text, for every link that cannot be used; another if the password is not acceptable
  */
 export async function useReset(
   tables: Tables,
-  by: Omit<Actor, 'kind' | 'id'>,
+  visitor: Omit<Actor, 'kind' | 'id'>,
   given: ResetLink & { readonly password: string },
 ): Promise<void> {
   if (!/^[\w-]{1,64}$/.test(given.publicId)) throw new UserError(unusable);
@@ -139,7 +139,7 @@ export async function useReset(
   if (row === undefined || !isSecret(given.code.trim().toUpperCase(), row.code_hash)) {
     throw new UserError(unusable);
   }
-  // An administrator's link ends when the user is no more the organization's alone.
+  // An administrator's link is void once the user belongs to other organizations too.
   const mailed = row.organization_id === null;
   if (row.disabled_at !== null || (!mailed && row.home !== row.organization_id))
     throw new UserError(unusable);
@@ -152,7 +152,7 @@ export async function useReset(
     .execute();
   if (!used.some(({ id }) => id === row.id)) throw new UserError(unusable);
   const user = { id: row.user, email: row.email };
-  await resetPassword(tables, { ...by, kind: 'user', id: user.id }, user, given.password);
+  await resetPassword(tables, { ...visitor, kind: 'user', id: user.id }, user, given.password);
   if (!mailed || row.home === null) return;
   const verified = (await findUsers(tables, row.email)).some((each) => each.verified);
   if (!verified) await markVerified(tables, user.id);

@@ -20,13 +20,13 @@ export interface Session {
   readonly tokenVersion: number;
   /** Milliseconds since 1970. */
   readonly lastSeen: number;
-  /** Milliseconds since 1970; the end whatever is done. */
+  /** Milliseconds since 1970; the end, even of a session in use. */
   readonly expires: number;
   /** By slug. */
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
-/** A login just made. */
+/** A new login. */
 export interface NewSession {
   readonly id: string;
   /** The cookie's value; stored only as a hash. */
@@ -36,9 +36,9 @@ export interface NewSession {
 }
 
 /**
- * Begins a session, in a transaction. Sessions of the user that have ended are forgotten on the way.
- * @param options `tokenVersion` is that of the user when the password was judged
- * @returns undefined where every session has been ended since then, as by a change of the password, or the user
+ * Begins a session, in a transaction, and deletes expired sessions of the user.
+ * @param options `tokenVersion` is that of the user when the password was verified
+ * @returns undefined if every session has been ended since then, as by a change of the password, or the user
  *   is disabled
  */
 export async function beginSession(
@@ -46,7 +46,7 @@ export async function beginSession(
   user: string,
   options: { readonly durationMs: number; readonly userAgent: string; readonly tokenVersion: number },
 ): Promise<NewSession | undefined> {
-  // Whoever ends every session writes this row: they wait for us and see our session, or we for them.
+  // Ending every session writes this row too: it waits for us and sees our session, or we wait for it.
   const known = await tables
     .selectFrom('crm_users')
     .select('token_version')
@@ -80,16 +80,16 @@ export async function beginSession(
 /** Finds a live session by its cookie's value or its token's id, with what its user may do. */
 export async function findSession(
   tables: Tables,
-  by: { readonly token: string } | { readonly jti: string },
+  credential: { readonly token: string } | { readonly jti: string },
 ): Promise<Session | undefined> {
   const base = tables
     .selectFrom('crm_sessions as s')
     .innerJoin('crm_users as u', 'u.id', 's.user_id')
     .select(['s.id', 's.jti', 's.user_id', 's.last_seen_at', 's.expires_at', 'u.email', 'u.token_version'])
     .where('s.expires_at', '>', new Date());
-  const session = await ('token' in by
-    ? base.where('s.token_hash', '=', hashSecret(by.token))
-    : base.where('s.jti', '=', by.jti)
+  const session = await ('token' in credential
+    ? base.where('s.token_hash', '=', hashSecret(credential.token))
+    : base.where('s.jti', '=', credential.jti)
   ).executeTakeFirst();
   if (session === undefined) return undefined;
   return {
@@ -111,7 +111,7 @@ export async function findMemberships(
   const rows = await tables
     .selectFrom('crm_memberships as m')
     .innerJoin('crm_organizations as o', 'o.id', 'm.organization_id')
-    // An unverified user acts in its own organization only, whatever memberships there are.
+    // An unverified user acts only in its own organization, even with other memberships.
     .innerJoin('crm_users as u', (join) =>
       join
         .onRef('u.id', '=', 'm.user_id')
@@ -153,14 +153,14 @@ export async function findMemberships(
   );
 }
 
-/** Notes when sessions were last used. */
+/** Stores when sessions were last used. */
 export async function storeSessionsUsed(tables: Tables, used: ReadonlyMap<string, Date>): Promise<void> {
   for (const [id, at] of used) {
     await tables.updateTable('crm_sessions').set({ last_seen_at: at }).where('id', '=', id).execute();
   }
 }
 
-/** A session as its user sees it. */
+/** A session in the list of its user. */
 export interface SessionInfo {
   readonly id: string;
   readonly user_agent: string;
@@ -190,7 +190,7 @@ export async function listSessions(tables: Tables, user: string): Promise<Sessio
 /** Ends one session of a user. @returns whether there was one */
 export async function endSession(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   user: string,
   id: string,
   organizations: readonly string[],
@@ -202,27 +202,27 @@ export async function endSession(
     .returning('id')
     .executeTakeFirst();
   if (ended === undefined) return false;
-  await recordEverywhere(tables, by, organizations, 'logout', id);
+  await recordEverywhere(tables, actor, organizations, 'logout', id);
   return true;
 }
 
-/** Ends the session that a browser came with, when it begins another one. @returns what it was; undefined for none */
+/** Ends the previous session of a browser that begins a new one. @returns that session; undefined if there was none */
 export async function endReplaced(
   tables: Tables,
-  by: (user: string) => Actor,
+  actorOf: (user: string) => Actor,
   token: string,
 ): Promise<Session | undefined> {
   const session = await findSession(tables, { token });
   if (session === undefined) return undefined;
   const organizations = [...session.memberships.values()].map(({ organization }) => organization);
-  await endSession(tables, by(session.user.id), session.user.id, session.id, organizations);
+  await endSession(tables, actorOf(session.user.id), session.user.id, session.id, organizations);
   return session;
 }
 
 /** Ends every session of a user and voids every token, on every node. */
 export async function endAllSessions(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   user: string,
   organizations: readonly string[],
 ): Promise<void> {
@@ -232,19 +232,19 @@ export async function endAllSessions(
     .where('id', '=', user)
     .execute();
   await tables.deleteFrom('crm_sessions').where('user_id', '=', user).execute();
-  await recordEverywhere(tables, by, organizations, 'logout everywhere', null);
+  await recordEverywhere(tables, actor, organizations, 'logout everywhere', null);
 }
 
-/** A login concerns every organization of the user. */
+/** Records a change of a session in every organization of the user. */
 export const recordEverywhere = (
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organizations: readonly string[],
   action: string,
   objectId: string | null,
 ): Promise<void> =>
   recordChanges(
     tables,
-    by,
+    actor,
     ...organizations.map((organization) => ({ organization, action, object: 'session', objectId })),
   );

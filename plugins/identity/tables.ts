@@ -15,16 +15,16 @@ declare module '../../engine/tables/index.ts' {
   interface TableRows {
     crm_users: {
       id: Generated<string>;
-      /** In normal form. One verified user has it, and one unverified user of each organization. */
+      /** In normal form. At most one verified user has it, and one unverified user of each organization. */
       email: string;
       password_hash: string;
-      /** When the address was proven, or the operator vouched for it; null until then. */
+      /** When the address was proven, or the operator verified it; null until then. */
       verified_at: Date | null;
       /** The one organization that an unverified user may belong to; null once it is verified. */
       organization_id: string | null;
-      /** Since when nobody can log in with it; null while somebody can. */
+      /** When the user was disabled; null while it is enabled. */
       disabled_at: Date | null;
-      /** Rises with "sign out everywhere"; a JWT of an earlier version is void. */
+      /** Incremented by "sign out everywhere"; a JWT of an earlier version is void. */
       token_version: Generated<number>;
       created_at: Generated<Date>;
     };
@@ -33,7 +33,7 @@ declare module '../../engine/tables/index.ts' {
       user_id: string;
       /** SHA-256 of the cookie's value, hex. */
       token_hash: string;
-      /** What a JWT of this login names as its `jti`. */
+      /** The `jti` of this login's JWT. */
       jti: string;
       user_agent: string;
       created_at: Generated<Date>;
@@ -48,11 +48,11 @@ declare module '../../engine/tables/index.ts' {
     };
     crm_resets: {
       id: Generated<string>;
-      /** Stands in the link. The code that opens it does not. */
+      /** In the link; the code that opens it is not. */
       public_id: string;
       code_hash: string;
       user_id: string;
-      /** Whose administrator made it; null where it was mailed to the user's address. */
+      /** The organization whose administrator created it; null if it was mailed to the user's address. */
       organization_id: string | null;
       created_at: Generated<Date>;
       expires_at: Date;

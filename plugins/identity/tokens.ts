@@ -2,20 +2,20 @@ import { hash } from 'node:crypto';
 import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
 import type { InstanceSecrets } from '../secrets/index.ts';
 
-/** The one algorithm that is signed with and accepted. */
+/** The only algorithm used and accepted. */
 const algorithm = 'HS256';
 const issuer = 'crm';
 const audience = 'crm-api';
 const type = 'at+jwt';
-/** No token of ours is longer. */
+/** Upper limit on the length of our tokens. */
 const maxLength = 1024;
-/** Clocks of nodes may differ by so many seconds. */
+/** Tolerated clock difference between nodes, in seconds. */
 const tolerance = 5;
 
-/** What a token says: no role and no organization, so that a withdrawn one acts at once. */
+/** The claims of a token: no role and no organization, so that revoking one takes effect immediately. */
 export interface Claims {
   readonly user: string;
-  /** Names the login; the token ends with it. */
+  /** The id of the login; the token ends with it. */
   readonly jti: string;
   readonly version: number;
 }
@@ -23,11 +23,11 @@ export interface Claims {
 /** Signs and verifies the tokens of people (JWT, RFC 9068's type). */
 export interface Tokens {
   readonly sign: (claims: Claims, expires: Date) => Promise<string>;
-  /** undefined for every token that is not ours and live, whatever is wrong with it. */
+  /** undefined for every token that is not ours and valid. */
   readonly verify: (token: string) => Promise<Claims | undefined>;
 }
 
-/** Tokens with the instance's secrets: the first signs, all verify, so that one can be replaced without an outage. */
+/** Tokens with the instance's secrets: the first signs, all verify, so that secrets rotate without an outage. */
 export function tokens(secrets: InstanceSecrets): Tokens {
   const keys = new Map(secrets.all.map((secret) => [keyId(secret), Buffer.from(secret, 'utf8')]));
   const [kid = '', key = Buffer.alloc(0)] = [...keys][0] ?? [];
@@ -71,8 +71,8 @@ export function tokens(secrets: InstanceSecrets): Tokens {
   };
 }
 
-/** Whether a text has the form of a login's id; no database is asked for any other. */
+/** Whether a text has the format of a login's id; others are refused without a query. */
 const isLoginId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
 
-/** Names a secret without telling it. */
+/** An id of a secret that does not reveal it. */
 const keyId = (secret: string): string => hash('sha256', `key id of ${secret}`, 'hex').slice(0, 16);

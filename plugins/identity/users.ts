@@ -8,9 +8,9 @@ import { checkChosen, checkPassword, hashPassword, isOutdated } from './password
 export interface User {
   readonly id: string;
   readonly email: string;
-  /** Whether its holder has proven the address, or the operator vouches for them. */
+  /** Whether its holder has proven the address, or the operator has verified it. */
   readonly verified: boolean;
-  /** The one organization that an unverified user may belong to; null where it is verified. */
+  /** The one organization that an unverified user may belong to; null for a verified user. */
   readonly organization: string | null;
   readonly disabled: boolean;
   readonly passwordHash: string;
@@ -46,8 +46,8 @@ export async function findUsers(tables: Tables, email: string): Promise<User[]> 
 }
 
 /**
- * The user that an organization means by an address: the verified one, else its own. Unverified users that
- * other organizations made are not: whoever holds one need not be the person at the address.
+ * The user that an address refers to in an organization: the verified one, else the organization's own. Unverified users that
+ * other organizations created are left out: their holder may be a different person.
  */
 export async function userFor(
   tables: Tables,
@@ -58,22 +58,22 @@ export async function userFor(
   return users.find((user) => user.verified || user.organization === organization);
 }
 
-/** A user to be made, with its first membership. */
+/** A user to create, with its first membership. */
 export interface NewUser {
   readonly email: string;
   readonly organization: string;
   readonly profile: string;
   readonly password: () => string;
-  /** Whether the address is proven. */
+  /** Whether the address is verified. */
   readonly verified?: boolean;
 }
 
 /**
- * Makes a user with a membership.
+ * Creates a user with a membership.
  * @returns its id
- * @throws UserError when the e-mail is not valid, or the organization can mean an existing user by it
+ * @throws UserError when the e-mail is not valid, or refers to an existing user in the organization
  */
-export async function createUser(tables: Tables, by: Actor, user: NewUser): Promise<string> {
+export async function createUser(tables: Tables, actor: Actor, user: NewUser): Promise<string> {
   const { organization, profile, verified = false } = user;
   const email = normalEmail(user.email);
   const known = await userFor(tables, email, organization);
@@ -94,39 +94,39 @@ export async function createUser(tables: Tables, by: Actor, user: NewUser): Prom
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`${email} has just become known; try again`);
   const id = row.id;
-  await addMembership(tables, by, { user: { id, email }, organization, profile });
+  await addMembership(tables, actor, { user: { id, email }, organization, profile });
   return id;
 }
 
 /**
  * Gives an existing user a further membership.
  * @returns its id
- * @throws UserError when the organization cannot mean it by this address, or it is a member already
+ * @throws UserError when the address refers to no user that the organization may add, or to a member
  */
 export async function addExisting(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   member: { readonly email: string; readonly organization: string; readonly profile: string },
 ): Promise<string> {
   const { organization, profile } = member;
   const email = normalEmail(member.email);
   const user = await userFor(tables, email, organization);
   if (user === undefined) {
-    const [other] = await findUsers(tables, email);
+    const [existing] = await findUsers(tables, email);
     throw new UserError(
-      other === undefined
+      existing === undefined
         ? `there is no user ${email}`
-        : `user ${other.id} of ${email} is unverified and stays in the organization that made it: verify it first ("user verify ${other.id}")`,
+        : `user ${existing.id} of ${email} is unverified and stays in the organization that made it: verify it first ("user verify ${existing.id}")`,
     );
   }
-  await addMembership(tables, by, { user, organization, profile });
+  await addMembership(tables, actor, { user, organization, profile });
   return user.id;
 }
 
 /** Makes a user a member. @throws UserError when it is one already */
 export async function addMembership(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   member: {
     readonly user: Pick<User, 'id' | 'email'>;
     readonly organization: string;
@@ -141,26 +141,31 @@ export async function addMembership(
     .returning('user_id')
     .executeTakeFirst();
   if (membership === undefined) throw new UserError(`${user.email} is a member of this organization already`);
-  // Who accepts an invitation acts as the user that this concerns.
-  const actor = by.kind === 'user' ? { ...by, id: by.id ?? user.id } : by;
-  await recordChanges(tables, actor, { organization, action: 'create', object: 'member', objectId: user.id });
+  // A person who accepts an invitation acts as the new member.
+  const acting = actor.kind === 'user' ? { ...actor, id: actor.id ?? user.id } : actor;
+  await recordChanges(tables, acting, {
+    organization,
+    action: 'create',
+    object: 'member',
+    objectId: user.id,
+  });
 }
 
-/** A user whose password was right. */
+/** A user whose password matched. */
 export interface KnownUser {
   readonly id: string;
   readonly email: string;
   readonly tokenVersion: number;
 }
 
-/** The users of an address, however it is written, that people may log in with. */
+/** The enabled users of an address, in any spelling of it. */
 export async function enabledUsers(tables: Tables, email: string): Promise<User[]> {
   const normal = parseEmail(email);
   const users = normal === undefined ? [] : await findUsers(tables, normal);
   return users.filter((user) => !user.disabled);
 }
 
-/** Those of some users that a password fits, in their order; none, after the same time, whatever is wrong. */
+/** The users that a password matches, in their order; takes the same time if none matches. */
 export async function withPassword(
   tables: Tables,
   users: readonly User[],
@@ -178,7 +183,7 @@ export async function withPassword(
 }
 
 /**
- * Gives a user another password. Sessions are not touched.
+ * Changes the password of a user. Sessions are not touched.
  * @throws UserError when the password is not acceptable
  */
 export async function changePassword(

@@ -1,16 +1,16 @@
 import type { FastifyInstance } from 'fastify';
 
 /** How often "last used" is stored, in milliseconds. */
-const everyMs = 30_000;
+const intervalMs = 30_000;
 
-/** When things were last used: collected here and stored now and then, off the path of requests. */
+/** When things were last used: collected in memory and stored periodically, outside of requests. */
 export interface LastUsed<T> {
   readonly record: (id: string, value: T) => void;
-  /** What is not stored yet. */
+  /** The use that is not stored yet. */
   readonly get: (id: string) => T | undefined;
 }
 
-/** Collects uses; what is left is stored when the app closes. Where storing fails, these uses are lost, nothing else. */
+/** Collects uses, and stores the rest when the app closes. If storing fails, only these uses are lost. */
 export function lastUsed<T>(
   app: FastifyInstance,
   store: (used: ReadonlyMap<string, T>) => Promise<void>,
@@ -26,7 +26,7 @@ export function lastUsed<T>(
       app.log.warn({ code: (cause as { code?: string }).code }, 'could not store what was last used');
     }
   };
-  const timer = setInterval(flush, everyMs).unref();
+  const timer = setInterval(flush, intervalMs).unref();
   app.addHook('onClose', async () => {
     clearInterval(timer);
     await flush();

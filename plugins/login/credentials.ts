@@ -6,26 +6,26 @@ import type { InstanceSecrets } from '../secrets/index.ts';
 import { throttle } from '../throttling/index.ts';
 import { devices } from './devices.ts';
 
-/** Whose password is tried. */
+/** A password to verify, and whose it is. */
 export interface Attempt {
   readonly email: string;
   readonly password: string;
-  /** The one user that is meant; any of the address where it is absent. */
+  /** The user; absent: any of the address. */
   readonly id?: string;
 }
 
-/** Passwords, guarded against guessing. */
+/** Verifies passwords, throttled against guessing. */
 export interface CredentialCheck {
   /**
-   * The users that a password fits: first those that this device has logged in to before, then any others.
-   * @throws HttpError 429 with Retry-After after too many wrong ones
+   * The users that a password matches: first those that this device has logged in to before, then the rest.
+   * @throws HttpError 429 with Retry-After after too many wrong passwords
    */
   readonly fitting: (request: FastifyRequest, attempt: Attempt) => AsyncGenerator<readonly KnownUser[]>;
   /** Remembers the device as one that has logged in to a user. */
   readonly remember: (request: FastifyRequest, reply: FastifyReply, user: string) => void;
 }
 
-/** Browsers keep no cookie longer. */
+/** The longest time that browsers keep a cookie. */
 const longestSeconds = 400 * 86_400;
 
 export function credentialCheck(
@@ -51,8 +51,8 @@ export function credentialCheck(
         if (fitting !== undefined) yield fitting;
         if (here.length === users.length) return;
       }
-      const others = users.filter((user) => !here.includes(user));
-      const fitting = await guard.stranger(request, email, () => verify(others, password));
+      const unknown = users.filter((user) => !here.includes(user));
+      const fitting = await guard.stranger(request, email, () => verify(unknown, password));
       if (fitting !== undefined) yield fitting;
     },
     remember: (request, reply, user) => {

@@ -1,7 +1,7 @@
 import type { Fragment } from '../../engine/compile/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-const answer = (description: string, schema: object, headers?: object) => ({
+const response = (description: string, schema: object, headers?: object) => ({
   description,
   ...(headers && { headers }),
   content: { 'application/json': { schema } },
@@ -19,7 +19,7 @@ const user = object({ id, email: text });
 const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
 const done = ref('schemas', 'Deleted');
 
-/** People only: an API key stands for no person. */
+/** People only: an API key does not identify a person. */
 const security = [{ token: [] }, { session: [] }];
 const failures = {
   401: ref('responses', 'Unauthorized'),
@@ -35,7 +35,7 @@ const operation = (operationId: string, summary: string, more: object) => ({
   ...more,
 });
 
-/** What the OpenAPI document says of logging in (login.ts). */
+/** The OpenAPI description of login.ts. */
 export const loginFragment: Fragment = {
   tag: {
     name: 'authentication',
@@ -67,7 +67,7 @@ export const loginFragment: Fragment = {
           },
         },
         responses: {
-          200: answer(
+          200: response(
             'Logged in.',
             object({
               access_token: text,
@@ -90,24 +90,24 @@ export const loginFragment: Fragment = {
     '/auth/logout': {
       post: operation('logOut', 'Log out', {
         description: 'Ends the session, and with it its cookie and its token, on every node within a second.',
-        responses: { 200: answer('Logged out.', done), ...failures },
+        responses: { 200: response('Logged out.', done), ...failures },
       }),
     },
     '/auth/logout-everywhere': {
       post: operation('logOutEverywhere', 'Log out everywhere', {
         description: 'Ends every session of the person and voids every token.',
-        responses: { 200: answer('Logged out.', done), ...failures },
+        responses: { 200: response('Logged out.', done), ...failures },
       }),
     },
     '/auth/me': {
       get: operation('getMe', 'Who is logged in', {
-        responses: { 200: answer('The person.', object({ user, organizations })), ...failures },
+        responses: { 200: response('The person.', object({ user, organizations })), ...failures },
       }),
     },
     '/auth/sessions': {
       get: operation('listSessions', 'List your sessions', {
         responses: {
-          200: answer(
+          200: response(
             'The live ones, newest first.',
             object({
               data: {
@@ -130,7 +130,7 @@ export const loginFragment: Fragment = {
     '/auth/sessions/{id}': {
       parameters: [{ name: 'id', in: 'path', required: true, description: "The session's id.", schema: id }],
       delete: operation('endSession', 'End one of your sessions', {
-        responses: { 200: answer('Ended.', done), ...failures, 404: ref('responses', 'NotFound') },
+        responses: { 200: response('Ended.', done), ...failures, 404: ref('responses', 'NotFound') },
       }),
     },
   },

@@ -2,16 +2,16 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { isRowId } from '../../engine/fields/index.ts';
 import { makePublicId } from '../secrets/index.ts';
 
-/** Browsers that have logged in before: what their cookie proves, by user. */
+/** Browsers that have logged in before, proven by a signed cookie. */
 export interface Devices {
-  /** Reads a cookie. @returns for each user that logged in there, an id of the device that nobody can make up */
+  /** Reads a cookie. @returns the device's id for each user that has logged in there; it cannot be forged */
   readonly read: (cookie: string | undefined) => ReadonlyMap<string, string>;
-  /** The cookie of a device that has just logged in to a user; further users are kept. */
+  /** The cookie of a device after a login; other users in it are kept. */
   readonly remember: (cookie: string | undefined, user: string) => string;
 }
 
-/** Users that one browser is remembered for. */
-const most = 5;
+/** The number of users in one browser's cookie. */
+const maxUsers = 5;
 
 /** @param keys the first signs, each verifies */
 export function devices(keys: readonly Uint8Array[]): Devices {
@@ -24,7 +24,7 @@ export function devices(keys: readonly Uint8Array[]): Devices {
     });
   const read: Devices['read'] = (cookie = '') => {
     const known = new Map<string, string>();
-    for (const token of cookie.slice(0, 1000).split('~').slice(0, most)) {
+    for (const token of cookie.slice(0, 1000).split('~').slice(0, maxUsers)) {
       const [user = '', id = '', signature = ''] = token.split('.');
       if (isRowId(user) && isSigned(`${user}.${id}`, signature)) known.set(user, id);
     }
@@ -35,9 +35,9 @@ export function devices(keys: readonly Uint8Array[]): Devices {
     remember: (cookie, user) => {
       const known = read(cookie);
       const id = known.get(user) ?? makePublicId();
-      const all = [[user, id] as const, ...[...known].filter(([other]) => other !== user)];
+      const all = [[user, id] as const, ...[...known].filter(([each]) => each !== user)];
       return all
-        .slice(0, most)
+        .slice(0, maxUsers)
         .map(([each, device]) => {
           const text = `${each}.${device}`;
           return `${text}.${sign(text, keys[0] ?? new Uint8Array())}`;

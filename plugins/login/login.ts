@@ -24,34 +24,34 @@ import {
 } from '../identity/index.ts';
 import { credentialCheck } from './credentials.ts';
 
-/** Nothing that these paths are sent is larger, in bytes: an address and a password, however they are escaped. */
+/** Body limit of these paths, in bytes: an address and a password, in any escaping. */
 const small = { bodyLimit: 16 * 1024 };
 
-/** What people log in with. */
+/** The credentials of a login. */
 export interface Credentials {
   readonly email: string;
   readonly password: string;
 }
 
 /**
- * Chooses between users of one address, all of which the password fits: unverified ones are apart by organization.
+ * Chooses between users of one address that the password matches: unverified ones differ by organization.
  * @returns undefined for none
  */
 export type PickUser = (users: readonly Candidate[]) => Candidate | undefined;
 
-/** A user whose password was right, and what it is a member of. */
+/** A user whose password matched, with its memberships. */
 export interface Candidate {
   readonly user: KnownUser;
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
-/** The user that is a member of an organization; the first where none is named. */
+/** Picks the user that is a member of an organization; the first if none is named. */
 export const pickBy =
   (slug: string | undefined): PickUser =>
   (users) =>
     slug === undefined ? users[0] : users.find(({ memberships }) => memberships.has(slug));
 
-/** What a login gives. */
+/** The result of a login. */
 export interface Login {
   readonly user: { readonly id: string; readonly email: string };
   readonly jti: string;
@@ -64,7 +64,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /**
      * Begins a session for an e-mail address and a password, and sets its cookie.
-     * @throws HttpError 401 when they do not fit, 429 after too many attempts
+     * @throws HttpError 401 if they are wrong, 429 after too many attempts
      */
     logIn: (
       request: FastifyRequest,
@@ -74,8 +74,8 @@ declare module 'fastify' {
     ) => Promise<Login>;
     /**
      * Verifies a password; wrong ones count for the user and the address.
-     * @param user the one that is meant
-     * @throws HttpError 429 with Retry-After after too many wrong ones
+     * @param user whose password it is
+     * @throws HttpError 429 with Retry-After after too many wrong passwords
      */
     verify: (request: FastifyRequest, user: Pick<User, 'id' | 'email'>, password: string) => Promise<boolean>;
     /** Ends a session and clears its cookie. */
@@ -90,7 +90,7 @@ export const login = fastifyPlugin(
   async (app: FastifyInstance, { config, database, secrets }: IdentityServices) => {
     const { site } = app;
     const { fitting, remember } = credentialCheck({ database, secrets }, site);
-    /** HttpOnly, this site only, TLS except on loopback; ends with the browser, and on the server when it expires. */
+    /** HttpOnly, same site, TLS except on loopback; a session cookie, because the server decides when it expires. */
     const cookieOptions = (request: FastifyRequest) =>
       ({ path: '/', httpOnly: true, sameSite: 'lax', secure: site.isSecure(request) }) as const;
     const { sign } = tokens(secrets);
@@ -100,7 +100,7 @@ export const login = fastifyPlugin(
       return false;
     });
 
-    /** The user to log in to, of those that the password fits. */
+    /** Picks the user to log in to from those that the password matches. */
     const choose = async (request: FastifyRequest, credentials: Credentials, pick: PickUser) => {
       for await (const users of fitting(request, credentials)) {
         const candidates: Candidate[] = [];
@@ -121,7 +121,7 @@ export const login = fastifyPlugin(
         const ended =
           replaced === undefined
             ? undefined
-            : await endReplaced(tables, (other) => app.actor(request, other), replaced);
+            : await endReplaced(tables, (previous) => app.actor(request, previous), replaced);
         const session = await beginSession(tables, user.id, {
           durationMs: config.sessionMs,
           userAgent: String(request.headers['user-agent'] ?? ''),
@@ -149,16 +149,16 @@ export const login = fastifyPlugin(
       reply.clearCookie(cookieName(site, request), cookieOptions(request));
     };
     app.decorate('logOut', async (request, reply, session) => {
-      const by = app.actor(request, session.user.id);
+      const actor = app.actor(request, session.user.id);
       await transaction(database, (tables) =>
-        endSession(tables, by, session.user.id, session.id, organizationsOf(session)),
+        endSession(tables, actor, session.user.id, session.id, organizationsOf(session)),
       );
       forget(request, reply, session);
     });
     app.decorate('logOutEverywhere', async (request, reply, session) => {
-      const by = app.actor(request, session.user.id);
+      const actor = app.actor(request, session.user.id);
       await transaction(database, (tables) =>
-        endAllSessions(tables, by, session.user.id, organizationsOf(session)),
+        endAllSessions(tables, actor, session.user.id, organizationsOf(session)),
       );
       forget(request, reply, session);
     });
@@ -177,7 +177,7 @@ export const login = fastifyPlugin(
         { user: result.user.id, jti: result.jti, version: result.tokenVersion },
         result.expires,
       );
-      return answer(reply, {
+      return respond(reply, {
         access_token: token,
         token_type: 'Bearer',
         expires_in: Math.floor((result.expires.getTime() - Date.now()) / 1000),
@@ -189,18 +189,18 @@ export const login = fastifyPlugin(
     app.post('/auth/logout', small, async (request, reply) => {
       const { session } = await app.identify(request);
       await app.logOut(request, reply, session);
-      return answer(reply, { ok: true });
+      return respond(reply, { ok: true });
     });
 
     app.post('/auth/logout-everywhere', small, async (request, reply) => {
       const { session } = await app.identify(request);
       await app.logOutEverywhere(request, reply, session);
-      return answer(reply, { ok: true });
+      return respond(reply, { ok: true });
     });
 
     app.get('/auth/me', async (request, reply) => {
       const { session } = await app.identify(request);
-      return answer(reply, {
+      return respond(reply, {
         user: { id: Number(session.user.id), email: session.user.email },
         organizations: organizations(session.memberships),
       });
@@ -209,20 +209,20 @@ export const login = fastifyPlugin(
     app.get('/auth/sessions', async (request, reply) => {
       const person = await app.identify(request);
       const all = await listSessions(tablesOf(database), person.session.user.id);
-      return answer(reply, { data: all.map((each) => describe(each, person)) });
+      return respond(reply, { data: all.map((each) => describe(each, person)) });
     });
 
     app.delete<{ Params: { id: string } }>('/auth/sessions/:id', small, async (request, reply) => {
       const { session } = await app.identify(request);
       const { id } = request.params;
       if (!isRowId(id)) throw errors.notFound();
-      const by = app.actor(request, session.user.id);
+      const actor = app.actor(request, session.user.id);
       const ended = await transaction(database, (tables) =>
-        endSession(tables, by, session.user.id, id, organizationsOf(session)),
+        endSession(tables, actor, session.user.id, id, organizationsOf(session)),
       );
       if (!ended) throw errors.notFound();
       if (id === session.id) forget(request, reply, session);
-      return answer(reply, { ok: true });
+      return respond(reply, { ok: true });
     });
 
     for (const url of ['/auth/login', '/auth/logout', '/auth/logout-everywhere']) {
@@ -250,7 +250,7 @@ const describe = (
   current: id === session.id,
 });
 
-function answer(reply: FastifyReply, body: object): string {
+function respond(reply: FastifyReply, body: object): string {
   reply.header('content-type', json).header('cache-control', 'no-store');
   return JSON.stringify(body);
 }

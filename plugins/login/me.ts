@@ -79,7 +79,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
       reply.code(400);
       return show(request, reply, { problem: error.message });
     }
-    // The sessions that somebody else may have are gone; this one begins anew.
+    // All sessions were ended, in case somebody else has one; this browser begins a new one.
     await app.logIn(request, reply, { email: session.user.email, password: field(form, 'new') }, (users) =>
       users.find(({ user }) => user.id === session.user.id),
     );

@@ -18,7 +18,7 @@ import type { LoginServices } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
-/** Login, logout, invitations, and the way in. */
+/** The pages for login, logout and invitations, and the redirect from /setup. */
 export function entryPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
   const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
     render(request, reply, view('login'), {
@@ -84,7 +84,7 @@ export function entryPages(app: FastifyInstance, { config, database, mailer }: L
 
   app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
 
-  // First the code alone; what is to be done, and whether there is a user, is for its holder only.
+  // The first form asks for the code alone: only its holder learns whether there is a user.
   app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
     const { id: publicId } = request.params as { id: string };

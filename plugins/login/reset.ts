@@ -14,17 +14,17 @@ const view = viewsIn(import.meta.dirname);
 /** Data: `links`, each with `organization` (name or null), `link` and `code`. */
 const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
 
-/** Mails that wait to be sent; further requests are answered like any other, and forgotten. */
-const mostWaiting = 100;
+/** Mails that wait to be sent; further requests get the same response, but no mail. */
+const maxPending = 100;
 
-/** Forgotten passwords: asking for a mail, and the page that its link opens. */
+/** Forgotten passwords: the form that requests a mail, and the page that its link opens. */
 export function resetPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
   const perAddress = attempts({ failures: 10, waiting: 10 });
   const sending = pLimit(2);
   const underWay = new Set<Promise<void>>();
   app.addHook('onClose', () => Promise.all(underWay));
 
-  /** Looks the address up and mails its links, after the response: its time reveals nothing. */
+  /** Looks the address up and mails its links, after the response, so that its timing reveals nothing. */
   const sendLinks = async (email: string, origin: string): Promise<void> => {
     try {
       const made = await transaction(database, (tables) => mailedResets(tables, email));
@@ -50,7 +50,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
 
   app.post('/forgot', { preHandler: app.csrfProtection }, async (request, reply) => {
     try {
-      // Every request counts, whether there is such a user or not.
+      // Every request counts, also for unknown addresses.
       await perAddress.run(networkOf(request), async () => undefined);
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
@@ -60,7 +60,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
-    if (email !== undefined && mailer.isOn() && sending.pendingCount < mostWaiting) {
+    if (email !== undefined && mailer.isOn() && sending.pendingCount < maxPending) {
       const origin = app.site.origin(request);
       const work = sending(() => sendLinks(email, origin)).finally(() => underWay.delete(work));
       underWay.add(work);

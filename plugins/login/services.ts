@@ -1,7 +1,7 @@
 import type { IdentityServices } from '../identity/index.ts';
 import type { Mailer } from '../mail/index.ts';
 
-/** What logins and their pages need of the service. */
+/** The services that logins and their pages need. */
 export interface LoginServices extends IdentityServices {
   readonly mailer: Mailer;
 }

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { createTransport } from 'nodemailer';
 
-/** How mail is sent (`mail` of config.yaml); blank parts are absent. */
+/** How mail is sent (`mail` in config.yaml); blank parts count as absent. */
 export interface MailSettings {
   readonly from: string;
   /** `smtp://user:password@host:587`, or `smtps:` for TLS from the start; instead of the parts below. */
@@ -10,25 +10,25 @@ export interface MailSettings {
   readonly port: number;
   readonly user: string;
   readonly password: string;
-  /** Whether mail may be sent without TLS to other machines than this one. */
+  /** Whether mail may be sent without TLS to other machines. */
   readonly allow_plaintext: boolean;
 }
 
-/** A message of plain text. */
+/** A message in plain text. */
 export interface Mail {
   readonly to: string;
   readonly subject: string;
   readonly text: string;
 }
 
-/** Sends mail as the settings say at the moment. */
+/** Sends mail with the current settings. */
 export interface Mailer {
   readonly isOn: () => boolean;
-  /** @returns whether the server accepted it; why not is in the log, without addresses and secrets */
+  /** @returns whether the server accepted it; the reason for a failure is logged, without addresses and secrets */
   readonly send: (mail: Mail) => Promise<boolean>;
 }
 
-/** In milliseconds: people wait for the page meanwhile. */
+/** Time limits in milliseconds; short, because people wait for the page. */
 const connectMs = 5000;
 const longestMs = 15_000;
 
@@ -71,7 +71,7 @@ export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger
   };
 }
 
-/** The server to send through; undefined where none is configured. */
+/** The server to send through; undefined if none is configured. */
 function serverOf({ url, host, port, user, password }: MailSettings) {
   if (url.trim() !== '') {
     if (!URL.canParse(url)) return undefined;

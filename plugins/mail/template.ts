@@ -3,7 +3,7 @@ import handlebars from 'handlebars';
 import type { Mail } from './mail.ts';
 
 /**
- * A mail of plain text from a handlebars file: the first line is the subject, what follows the blank line the text.
+ * A plain-text mail from a handlebars file: the first line is the subject, the text follows a blank line.
  * @param path of the file
  */
 export function mailTemplate(path: string): (to: string, data: object) => Mail {

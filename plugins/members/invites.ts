@@ -23,7 +23,7 @@ export interface Invite {
   readonly expires_at: Date;
 }
 
-/** An invitation just made. */
+/** A new invitation. */
 export interface NewInvite {
   readonly id: string;
   /** In normal form. */
@@ -37,16 +37,16 @@ const inviteMs = 7 * 86_400_000;
 
 /**
  * Invites somebody. The link names the invitation, the code opens it: no secret stands in a URL.
- * @throws UserError when the address is none or belongs to a member
+ * @throws UserError when the address is not valid or belongs to a member
  */
 export async function invite(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   invitation: {
     readonly organization: string;
     readonly email: string;
     readonly profile: string;
-    /** Whether the code is mailed to the address, and shown to nobody else. */
+    /** Whether the code is only mailed to the address and not shown. */
     readonly mailed?: boolean;
   },
 ): Promise<NewInvite> {
@@ -66,14 +66,14 @@ export async function invite(
       code_hash: hashSecret(code),
       email,
       profile_id: profile,
-      invited_by_id: by.kind === 'user' ? by.id : null,
+      invited_by_id: actor.kind === 'user' ? actor.id : null,
       expires_at: new Date(Date.now() + inviteMs),
       mailed,
       used_at: null,
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  await recordChanges(tables, by, {
+  await recordChanges(tables, actor, {
     organization,
     action: 'create',
     object: 'invite',
@@ -83,7 +83,7 @@ export async function invite(
 }
 
 /**
- * Gives an invitation that could not be mailed another code, for the inviter to pass on: it proves no address.
+ * Replaces the code of an invitation that could not be mailed. The inviter passes it on, so it proves no address.
  * @returns the code
  */
 export async function unmailInvite(tables: Tables, organization: string, id: string): Promise<string> {
@@ -97,7 +97,7 @@ export async function unmailInvite(tables: Tables, organization: string, id: str
   return code;
 }
 
-/** The invitations of an organization that can still be used, newest first. */
+/** The open invitations of an organization, newest first. */
 export async function listInvites(tables: Tables, organization: string): Promise<Invite[]> {
   const rows = await tables
     .selectFrom('crm_invites as i')
@@ -113,10 +113,10 @@ export async function listInvites(tables: Tables, organization: string): Promise
   return rows.map((row) => ({ ...row, id: row.id, expires_at: row.expires_at }));
 }
 
-/** Takes an invitation back. @throws UserError when it is not open any more */
+/** Withdraws an invitation. @throws UserError when it is not open any more */
 export async function cancelInvite(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   id: string,
 ): Promise<void> {
@@ -128,13 +128,13 @@ export async function cancelInvite(
     .returning('id')
     .executeTakeFirst();
   if (removed === undefined) throw new UserError('that invitation is not open any more');
-  await recordChanges(tables, by, { organization, action: 'delete', object: 'invite', objectId: id });
+  await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
-/** One text for every invitation that cannot be used, so that it tells nothing of who was invited. */
+/** One text for every invitation that cannot be used, so that it does not reveal who was invited. */
 const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 
-/** An invitation whose code is known. */
+/** An invitation opened with its code. */
 export interface OpenInvite {
   readonly organization: string;
   readonly slug: string;
@@ -145,12 +145,12 @@ export interface OpenInvite {
   readonly profile: string;
   /** Whether the code was mailed to the address. */
   readonly mailed: boolean;
-  /** The user that it is for; undefined where one is made. */
+  /** The existing user that it is for; undefined if acceptance creates one. */
   readonly user: User | undefined;
 }
 
 /**
- * Opens an invitation for whoever has its code.
+ * Opens an invitation with its code.
  * @throws UserError, with one text, for every invitation that cannot be used
  */
 export async function openInvite(
@@ -182,15 +182,15 @@ export async function openInvite(
 }
 
 /**
- * Accepts an invitation. The holder of a verified user proves its password. Otherwise the user is, or becomes,
- * one of this organization alone, and gets the password that is given: an unverified user that another
- * organization made is left alone, since whoever holds it need not be the person at the address.
- * @param given `proven` is the id of the user whose password was given and right
+ * Accepts an invitation. The holder of a verified user enters its password. Otherwise the user is, or becomes,
+ * one of this organization alone, and gets the given password: an unverified user that another
+ * organization created is not used, because its holder may be a different person.
+ * @param given `proven` is the id of the user whose password was verified
  * @throws UserError, with one text, for every invitation that cannot be used
  */
 export async function acceptInvite(
   tables: Tables,
-  by: Omit<Actor, 'kind' | 'id'>,
+  visitor: Omit<Actor, 'kind' | 'id'>,
   given: {
     readonly publicId: string;
     readonly code: string;
@@ -199,11 +199,11 @@ export async function acceptInvite(
   },
 ): Promise<void> {
   const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
-  if (user?.disabled === true) throw new UserError('this user is disabled; ask whoever runs this instance');
+  if (user?.disabled === true) throw new UserError('this user is disabled; ask the operator of this instance');
   if (user?.verified === true && user.id !== given.proven) {
     throw new UserError(`${email} is known here already: enter its password`);
   }
-  // Only one of two acceptances at once gets the row.
+  // Of two concurrent acceptances only one updates the row.
   const used = await tables
     .updateTable('crm_invites')
     .set({ used_at: new Date() })
@@ -213,7 +213,7 @@ export async function acceptInvite(
     .returning('id')
     .executeTakeFirst();
   if (used === undefined) throw new UserError(unusable);
-  const actor: Actor = { ...by, kind: 'user', id: user?.id ?? null };
+  const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null };
   if (user === undefined) {
     const password = () => given.password;
     await createUser(tables, actor, { email, organization, profile, password, verified: mailed });

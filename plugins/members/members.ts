@@ -33,12 +33,12 @@ export async function listMembers(tables: Tables, organization: string): Promise
 }
 
 /**
- * Gives a member another profile.
- * @throws UserError when there is no such member, or nobody would be left to administrate
+ * Changes the profile of a member.
+ * @throws UserError when there is no such member, or no administrator would be left
  */
 export async function changeMember(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   user: string,
   profile: string,
@@ -53,7 +53,7 @@ export async function changeMember(
     .executeTakeFirst();
   if (changed === undefined) throw new UserError('there is no such member');
   await assertAdministrated(tables, organization);
-  await recordChanges(tables, by, { organization, action: 'update', object: 'member', objectId: user });
+  await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
 
 /**
@@ -62,7 +62,7 @@ export async function changeMember(
  */
 export async function removeMember(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   user: string,
 ): Promise<void> {
@@ -75,10 +75,10 @@ export async function removeMember(
     .executeTakeFirst();
   if (removed === undefined) throw new UserError('there is no such member');
   await assertAdministrated(tables, organization);
-  await recordChanges(tables, by, { organization, action: 'delete', object: 'member', objectId: user });
+  await recordChanges(tables, actor, { organization, action: 'delete', object: 'member', objectId: user });
 }
 
-/** One change of members at a time: two administrators may not remove each other at once. */
+/** Serializes changes of members: two administrators must not remove each other at the same time. */
 async function lockMembers(tables: Tables, organization: string): Promise<void> {
   await tables
     .selectFrom('crm_organizations')

@@ -58,9 +58,9 @@ export function memberPages(
         const link = `${app.site.origin(request)}/setup/invite/${made.publicId}`;
         if (mailed) {
           const mail = inviteMail(email, { organization: name, link, code: made.code });
-          if (await mailer.send(mail)) return { shown: { note: `The invitation is mailed to ${email}.` } };
+          if (await mailer.send(mail)) return { shown: { notice: `The invitation is mailed to ${email}.` } };
         }
-        // What could not be mailed may have arrived nevertheless: its code proves nothing any more.
+        // A mail that failed may have arrived nevertheless, so its code is replaced.
         const code = mailed
           ? await transaction(database, (tables) => unmailInvite(tables, organization, id))
           : made.code;

@@ -16,7 +16,7 @@ declare module '../../engine/tables/index.ts' {
     crm_invites: {
       organization_id: string;
       id: Generated<string>;
-      /** Stands in the link. The code that opens it does not. */
+      /** In the link; the code that opens it is not. */
       public_id: string;
       code_hash: string;
       email: string;
@@ -49,5 +49,5 @@ const invites = table(
   { uniques: [{ name: 'crm_invites_public_id', properties: ['public_id'] }] },
 );
 
-/** Invitations that are open or were used. */
+/** Invitations, open and used. */
 export const membersTables = [invites];

@@ -1,6 +1,6 @@
 import type { Probe } from '../../engine/database/index.ts';
 
-/** What the parts of an instance say of themselves. */
+/** The parts of an instance that readiness checks. */
 export interface Parts {
   readonly probe: Probe;
   /** Names of the migrations that this version needs. */
@@ -10,7 +10,7 @@ export interface Parts {
   readonly isLeaving: () => boolean;
 }
 
-/** What fails, in a few words, for each check; undefined where it passes. */
+/** The failure of each check in a few words; undefined if it passes. */
 export interface Readiness {
   readonly database: string | undefined;
   readonly migrations: string | undefined;
@@ -18,10 +18,10 @@ export interface Readiness {
   readonly draining: string | undefined;
 }
 
-/** The database is asked at most so often, however many ask here, and may take as long to respond. */
+/** Interval between checks of the database, shared by all callers, and the limit on its response, in milliseconds. */
 const intervalMs = 1000;
 
-/** Finds out whether the instance should be given requests. */
+/** Finds out whether the instance should get requests. */
 export function readinessOf({
   probe,
   migrations,
@@ -38,7 +38,7 @@ export function readinessOf({
         migrations: missing.length === 0 ? undefined : `missing: ${missing.join(', ')}`,
       };
     } catch (cause) {
-      // The code alone: the driver's text may hold addresses and names.
+      // Only the code: the driver's text may hold addresses and names.
       const { code, message } = cause as { code?: string; message: string };
       return {
         database: code ?? (message.startsWith('no response') ? message : 'does not respond'),

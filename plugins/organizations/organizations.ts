@@ -6,13 +6,13 @@ import { builtInProfiles, createProfile } from '../profiles/index.ts';
 const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
- * Makes an organization with its built-in profiles.
+ * Creates an organization with its built-in profiles.
  * @returns its id
  * @throws UserError when the slug is not valid or taken
  */
 export async function createOrganization(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   slug: string,
   name: string,
 ): Promise<string> {
@@ -29,14 +29,14 @@ export async function createOrganization(
     .executeTakeFirst();
   if (row === undefined) throw new UserError(`the organization "${slug}" exists already`);
   const id = row.id;
-  await recordChanges(tables, by, {
+  await recordChanges(tables, actor, {
     organization: id,
     action: 'create',
     object: 'organization',
     objectId: id,
   });
   for (const [profile, grants] of Object.entries(builtInProfiles)) {
-    await createProfile(tables, by, id, profile, grants);
+    await createProfile(tables, actor, id, profile, grants);
   }
   return id;
 }

@@ -7,7 +7,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { field, fields, idField, section, viewsIn } from '../screens/index.ts';
 import { changeProfile, createProfile, deleteProfile, listProfiles, parseGrant } from './profiles.ts';
 
-/** Profiles: a matrix of objects and actions. The objects are whatever the definitions say. */
+/** Profiles: a matrix of actions and objects, which are the resources of the definitions. */
 export function profilePages(
   app: FastifyInstance,
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },

@@ -9,20 +9,20 @@ export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
   'read-only': [{ object: everything, actions: ['list', 'read'] }],
 };
 
-/** Actions granted on an object; `*` stands for all, also those that come later. */
+/** Actions granted on an object; `*` means all, including those added later. */
 export interface Grant {
   readonly object: string;
   readonly actions: readonly (Action | typeof everything)[];
 }
 
 /**
- * Makes a profile.
+ * Creates a profile.
  * @returns its id
  * @throws UserError when the organization has a profile of that name
  */
 export async function createProfile(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization_id: string,
   name: string,
   grants: readonly Grant[],
@@ -36,7 +36,7 @@ export async function createProfile(
   if (row === undefined) throw new UserError(`the profile "${name.trim()}" exists already`);
   const profile_id = row.id;
   await insertGrants(tables, organization_id, profile_id, grants);
-  await recordChanges(tables, by, {
+  await recordChanges(tables, actor, {
     organization: organization_id,
     action: 'create',
     object: 'profile',
@@ -62,7 +62,7 @@ async function insertGrants(
     .execute();
 }
 
-/** A profile as an administrator sees it. */
+/** A profile as administrators see it. */
 export interface Profile {
   readonly id: string;
   readonly name: string;
@@ -91,12 +91,12 @@ export async function listProfiles(tables: Tables, organization: string): Promis
 }
 
 /**
- * Replaces what a profile grants.
+ * Replaces the grants of a profile.
  * @throws UserError when there is no such profile or it is built in
  */
 export async function changeProfile(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   id: string,
   grants: readonly Grant[],
@@ -108,21 +108,21 @@ export async function changeProfile(
     .where('profile_id', '=', id)
     .execute();
   await insertGrants(tables, organization, id, grants);
-  await recordChanges(tables, by, { organization, action: 'update', object: 'profile', objectId: id });
+  await recordChanges(tables, actor, { organization, action: 'update', object: 'profile', objectId: id });
 }
 
 /**
- * Deletes a profile that nobody has.
- * @throws UserError when there is none, it is built in, or a member, key or invitation has it
+ * Deletes an unused profile.
+ * @throws UserError when there is no such profile, it is built in, or a member, key or invitation uses it
  */
 export async function deleteProfile(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   id: string,
 ): Promise<void> {
   await assertOwn(tables, organization, id);
-  // Invitations that cannot be used any more do not keep it.
+  // Closed invitations do not count as uses.
   await tables
     .deleteFrom('crm_invites')
     .where('organization_id', '=', organization)
@@ -151,10 +151,10 @@ export async function deleteProfile(
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .execute();
-  await recordChanges(tables, by, { organization, action: 'delete', object: 'profile', objectId: id });
+  await recordChanges(tables, actor, { organization, action: 'delete', object: 'profile', objectId: id });
 }
 
-/** Locks a profile of the organization that may be changed. */
+/** Locks a profile that may be changed. */
 async function assertOwn(tables: Tables, organization: string, id: string): Promise<void> {
   const row = await tables
     .selectFrom('crm_profiles')
@@ -170,7 +170,7 @@ async function assertOwn(tables: Tables, organization: string, id: string): Prom
 
 /**
  * Reads a grant as written on a command line: `leads:list,read`, `leads:*` or `*:*`.
- * @throws UserError naming the unknown object or action
+ * @throws UserError with the unknown object or action
  */
 export function parseGrant(text: string, objects: readonly string[]): Grant {
   const [object = '', list = '', ...rest] = text.split(':');
@@ -199,13 +199,13 @@ export async function profileId(tables: Tables, organization: string, name: stri
     .where('name', '=', name)
     .executeTakeFirst();
   if (row === undefined) {
-    const others = await tables
+    const existing = await tables
       .selectFrom('crm_profiles')
       .select('name')
       .where('organization_id', '=', organization)
       .orderBy('name')
       .execute();
-    const names = others.map((other) => other.name).join(', ');
+    const names = existing.map((each) => each.name).join(', ');
     throw new UserError(`there is no profile "${name}" in this organization; there are ${names}`);
   }
   return row.id;

@@ -25,5 +25,5 @@ const grants = table('crm_grants', {
   action: { ...text, primary: true },
 });
 
-/** Profiles and what they grant. */
+/** Profiles and their grants. */
 export const profilesTables = [profiles, grants];

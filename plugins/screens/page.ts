@@ -12,38 +12,38 @@ import { type Tables, transaction } from '../../engine/tables/index.ts';
 import type { Membership, Person } from '../identity/index.ts';
 import { claimForm } from './sent-forms.ts';
 
-/** A form as it was sent. */
+/** The fields of a sent form. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** An administrator of one organization, at work. */
+/** A request by an administrator of an organization. */
 export interface Admin {
   readonly person: Person;
   readonly membership: Membership;
   readonly actor: Actor;
 }
 
-/** An administrator who has sent a form. */
+/** A form sent by an administrator. */
 export interface Sender extends Admin {
-  /** Does what the form is for, all or nothing; where that must happen once, it claims the form first. */
+  /** Runs the work of the form in a transaction; for actions in `once` it claims the form first. */
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
-/** What a view shows, by name. */
+/** The data of a view. */
 export type Shown = Readonly<Record<string, unknown>>;
 
-/** What an action of a page leads to: the page again with a note, or the page now with something shown once. */
+/** The result of an action: a redirect to the page with a message, or the page with data that is shown once. */
 export type Outcome = { readonly done: string } | { readonly shown: Shown };
 
-/** A page of an organization: what it shows, and the forms on it by the last part of their address. */
+/** A page of an organization: its data, and its forms by the last part of their address. */
 export interface Section {
   readonly name: string;
   readonly title: string;
   /** Its view, an absolute path; see {@link viewsIn}. */
   readonly view: string;
-  /** What the page says after an action, by the code in `?done=`: texts never come from an address. */
+  /** Messages after an action, by the code in `?done=`: the text never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
   readonly load: (admin: Admin, request: FastifyRequest) => Promise<Shown>;
-  /** Actions that make something: a form sent twice, by a reload, a double click or to two nodes, makes one thing. */
+  /** Actions that run once for each form, even if it is sent twice by a reload, a double click or to two nodes. */
   readonly once?: readonly string[];
   readonly actions: Readonly<
     Record<string, (sender: Sender, form: Form, request: FastifyRequest) => Promise<Outcome>>
@@ -54,13 +54,13 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The pages of an organization, in the order of the navigation. */
     setupSections: { readonly name: string; readonly title: string }[];
-    /** What pages say after something was done, by the code in `?done=`. */
+    /** Messages after an action, by the code in `?done=`. */
     doneTexts: Map<string, string>;
   }
   interface FastifyRequest {
-    /** To whom a form belongs: the session, or `nobody` before login. */
+    /** The owner of a form's token: the session, or `nobody` before login. */
     formOwner: string;
-    /** Who looks at the page; null before login. */
+    /** The person who is logged in; null before login. */
     person: Person | null;
   }
 }
@@ -77,21 +77,21 @@ export const fields = (form: Form, name: string): readonly string[] => {
   return value === undefined ? [] : typeof value === 'string' ? [value] : value;
 };
 
-/** An id in a form. @throws UserError where it is none */
+/** An id in a form. @throws UserError if it is not an id */
 export function idField(form: Form, name: string): string {
   const id = field(form, name);
   if (!isRowId(id)) throw new UserError('that does not exist any more');
   return id;
 }
 
-/** A path of this origin to go on to, or /setup: what else an address may name, nobody is sent there. */
+/** The path of this origin to continue at, or /setup: no redirect leaves this origin. */
 export function safeNext(next: unknown): string {
   return typeof next === 'string' && /^\/setup(?:[/?][\w\-./?=&%]*)?$/.test(next) && !next.includes('..')
     ? next
     : '/setup';
 }
 
-/** Lets only people pass who are logged in; others go to the login page and come back. */
+/** Redirects people who are not logged in to the login page, and back afterwards. */
 export const signedIn =
   (app: FastifyInstance) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
@@ -106,17 +106,17 @@ export const signedIn =
     }
   };
 
-/** The person that {@link signedIn} let pass. */
+/** The person after {@link signedIn}. */
 export function personOf({ person }: FastifyRequest): Person {
   if (person === null) throw new Error('a page without signedIn');
   return person;
 }
 
-/** The organizations that a person administrates. */
+/** The organizations that a person administers. */
 export const administrated = ({ session }: Person): Membership[] =>
   [...session.memberships.values()].filter((membership) => membership.profile === administrator);
 
-/** @throws HttpError 403, the same for an unknown organization and one that the person does not administrate */
+/** @throws HttpError 403, the same for an unknown organization and one that the person does not administer */
 function adminOf(app: FastifyInstance, request: FastifyRequest): Admin {
   const person = personOf(request);
   const { org } = request.params as { org: string };
@@ -126,19 +126,19 @@ function adminOf(app: FastifyInstance, request: FastifyRequest): Admin {
   return { person, membership, actor: app.actor(request, person.session.user.id) };
 }
 
-/** The views beside a module: handlebars files of its folder. @returns the path of a view by its name */
+/** The views of a module: handlebars files of its folder. @returns the path of a view by its name */
 export const viewsIn =
   (folder: string) =>
   (name: string): string =>
     join(folder, `${name}.hbs`);
 const failureView = viewsIn(import.meta.dirname)('failure');
 
-/** Adds what pages may say after something was done. */
+/** Adds messages for `?done=`. */
 export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string, string>>): void {
   for (const [code, text] of Object.entries(texts)) app.doneTexts.set(code, text);
 }
 
-/** Renders a page with what every page has. @param view the path of a view, of {@link viewsIn} */
+/** Renders a page with the data that every page has. @param view the path of a view, of {@link viewsIn} */
 export async function render(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -153,11 +153,11 @@ export async function render(
   const organizations = request.person === null ? [] : administrated(request.person);
   const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };
-  const note = typeof done === 'string' ? request.server.doneTexts.get(done) : undefined;
+  const notice = typeof done === 'string' ? request.server.doneTexts.get(done) : undefined;
   reply.header('content-type', 'text/html; charset=utf-8');
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,
-    note,
+    notice,
     user: request.person?.session.user,
     others: organizations.filter((each) => each.slug !== org?.slug),
     ...data,
@@ -192,7 +192,7 @@ export function section(
       const admin = adminOf(app, request);
       const form = (request.body ?? {}) as Form;
       try {
-        // A page has one token for all of its forms: the form is told by what it does, and to what.
+        // All forms of a page share one token, so the action and the id are part of the form's identity.
         const shown = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
         const transact: Sender['transact'] = (work) =>
           transaction(database, async (tables) => {
@@ -216,7 +216,7 @@ export function section(
   }
 }
 
-/** The address of a form's response stands in the browser; whoever opens it again gets the page of the form. */
+/** Redirects a GET of a form's address, which a reload of its response may cause, to the page of the form. */
 export function redirectGetToForm(
   app: FastifyInstance,
   url: string,
@@ -233,16 +233,16 @@ const failureTexts: Readonly<Record<number, string>> = {
   413: 'The form is too large.',
 };
 
-/** A failure as a page, with the status it has, for which no database is needed. */
+/** Sends an error page with the error's status; works without a database. */
 export async function sendFailure(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  // While the process drains, requests are refused before a page's headers are there.
+  // While the process drains, requests are refused before a page's headers are set.
   if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
   const { status, message, extra } = failureOf(error, request);
-  // Ours say what is wrong; the framework's are for programs.
+  // Our messages are for people; the framework's are for programs.
   const text = error instanceof HttpError && status !== 404 ? message : failureTexts[status];
   reply.code(status).headers(extra.headers ?? {});
   return render(request, reply, failureView, {

@@ -1,4 +1,4 @@
-// Setup screens: an organization administrated in a browser; rendered here, working without JavaScript.
+// Setup screens: an organization administered in a browser; rendered on the server, working without JavaScript.
 // May import every room of engine/ but cli and app, and the plugins beside it.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,14 +15,14 @@ import type { InstanceSecrets } from '../secrets/index.ts';
 import { withHelpers } from './helpers.ts';
 import { type Form, field, sendFailure, viewsIn } from './page.ts';
 
-/** What the screens need of the service. */
+/** The services that the screens need. */
 export interface ScreenServices {
   readonly secrets: InstanceSecrets;
   /** Adds the pages of every module, in the order of the navigation. */
   readonly pages: readonly ((screens: FastifyInstance) => void)[];
 }
 
-/** No form on these pages is larger, in bytes: the largest is a profile's, with every action on hundreds of objects. */
+/** Body limit of the forms, in bytes: the largest is a profile's, with every action on hundreds of objects. */
 const formLimit = 64 * 1024;
 
 /** Everything under /setup. */
@@ -52,9 +52,9 @@ export async function setupScreens(root: FastifyInstance, { secrets, pages }: Sc
       await app.register(formbody);
       await app.register(csrf, {
         cookieKey: 'crm_csrf',
-        // Not strict: a link from elsewhere would come without it, get another, and void the forms in open tabs.
+        // Not strict: a link from another site would arrive without the cookie, get a new one, and void forms in open tabs.
         cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'lax' },
-        // A token belongs to one session: another's is refused.
+        // A token belongs to one session; other sessions' tokens are refused.
         csrfOpts: { hmacKey: secrets.keys('forms')[0]?.toString('base64url') ?? '', userInfo: true },
         getUserInfo: (request) => request.formOwner,
         getToken: (request) => field((request.body ?? {}) as Form, '_csrf'),

@@ -2,13 +2,13 @@ import { UserError } from '../../engine/errors.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { hashSecret } from '../secrets/index.ts';
 
-/** Forms are remembered longer than any page with one is valid. */
+/** How long a sent form is remembered: longer than any page with it is valid. */
 const keptMs = 2 * 86_400_000;
 
 /**
- * Claims a form in the transaction of what it does, so that it is done once however often and to whichever nodes it is
- * sent; what fails gives it free again.
- * @param form unguessable, one for each form that was shown
+ * Claims a form in the transaction of its action, so that the action runs once, however often and to whichever node the form is
+ * sent. A failed transaction releases the claim.
+ * @param form unguessable identity of one shown form
  * @throws UserError when it was sent before
  */
 export async function claimForm(tables: Tables, form: string): Promise<void> {

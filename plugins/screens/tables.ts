@@ -4,7 +4,7 @@ import { now, table, text } from '../../engine/tables/index.ts';
 declare module '../../engine/tables/index.ts' {
   interface TableRows {
     crm_sent_forms: {
-      /** SHA-256 of what the form was known by, hex. */
+      /** SHA-256 of the form's identity, hex. */
       form: string;
       sent_at: Generated<Date>;
     };
@@ -17,5 +17,5 @@ const sentForms = table(
   { indexes: [{ name: 'crm_sent_forms_sent_at', properties: ['sent_at'] }] },
 );
 
-/** Forms that were sent, so that each is taken once. */
+/** Forms that were sent, so that each is processed once. */
 export const screensTables = [sentForms];

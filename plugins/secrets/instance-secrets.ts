@@ -7,7 +7,7 @@ import { UserError } from '../../engine/errors.ts';
 
 /** The environment variables of the instance's own secrets. */
 export const secretsVariables = {
-  /** The first signs and seals, all verify and open. Empty: one is made and kept in the data folder. */
+  /** The first signs and seals, all verify and open. Empty: one is generated and kept in the data folder. */
   authSecrets: {
     name: 'AUTH_SECRETS',
     fallback: [],
@@ -19,20 +19,20 @@ export const secretsVariables = {
   } satisfies Variable<readonly string[]> as Variable<readonly string[]>,
 };
 
-/** Where the instance's secrets are. */
+/** The sources of the instance's secrets. */
 export type SecretsConfig = Values<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
 
-/** Secrets that every node of the instance has alike, read once. */
+/** Secrets that all nodes of the instance share, read once. */
 export interface InstanceSecrets {
-  /** The first signs, all verify, so that one can be replaced without an outage. */
+  /** The first signs, all verify, so that secrets rotate without an outage. */
   readonly all: readonly string[];
-  /** Keys of 256 bits, one for each secret, that are of no use for another purpose. */
+  /** Keys of 256 bits derived for one purpose, one for each secret. */
   readonly keys: (purpose: string) => readonly Buffer[];
 }
 
 /**
- * Reads the instance's secrets, or makes one.
- * @throws UserError where one can neither be read nor kept
+ * Reads the instance's secrets, or generates one.
+ * @throws UserError if a secret can neither be read nor stored
  */
 export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): InstanceSecrets {
   const all = authSecrets.length > 0 ? authSecrets : [keptSecret(dataFolder)];
@@ -42,7 +42,7 @@ export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): Ins
   };
 }
 
-/** The secret that an instance without AUTH_SECRETS makes for itself and keeps in its data folder. */
+/** The generated secret of an instance without AUTH_SECRETS, kept in its data folder. */
 function keptSecret(folder: string): string {
   const file = join(folder, 'auth-secret');
   try {

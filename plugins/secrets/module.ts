@@ -1,5 +1,5 @@
 import type { Module } from '../../engine/modules/index.ts';
 import { secretsVariables } from './instance-secrets.ts';
 
-/** The instance's own secrets: what signs tokens and forms, and encrypts what must be read again. */
+/** The instance's own secrets, which sign tokens and forms and encrypt stored secrets. */
 export const secretsModule: Module = { name: 'secrets', variables: secretsVariables };

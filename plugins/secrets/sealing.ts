@@ -5,36 +5,36 @@ import type { InstanceSecrets } from './instance-secrets.ts';
 
 /** Encrypts secrets that must be used later, such as a provider's (JWE, direct AES-256-GCM). */
 export interface Sealing {
-  readonly seal: (plain: string) => Promise<string>;
-  /** @throws UserError where no secret of the instance opens it */
+  readonly seal: (plaintext: string) => Promise<string>;
+  /** @throws UserError if no secret of the instance opens it */
   readonly open: (sealed: string) => Promise<string>;
-  /** The same sealed with the first secret; undefined where it is so already. @throws as `open` */
+  /** Seals it again with the first secret; undefined if it already is. @throws as `open` */
   readonly renew: (sealed: string) => Promise<string | undefined>;
 }
 
-/** Seals with the first of AUTH_SECRETS and opens with each, so that one can be replaced. */
+/** Seals with the first of AUTH_SECRETS and opens with each, so that secrets can be rotated. */
 export function sealing(secrets: InstanceSecrets): Sealing {
   const keys = secrets.keys('integrations');
-  const seal: Sealing['seal'] = (plain) =>
-    new CompactEncrypt(Buffer.from(plain, 'utf8'))
+  const seal: Sealing['seal'] = (plaintext) =>
+    new CompactEncrypt(Buffer.from(plaintext, 'utf8'))
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
       .encrypt(keys[0] ?? Buffer.alloc(0));
-  const unseal = async (sealed: string): Promise<{ plain: string; current: boolean }> => {
+  const unseal = async (sealed: string): Promise<{ plaintext: string; current: boolean }> => {
     const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
     for (const [index, key] of keys.entries()) {
       const opened = await compactDecrypt(sealed, key, options).catch(() => undefined);
       if (opened === undefined) continue;
-      return { plain: Buffer.from(opened.plaintext).toString('utf8'), current: index === 0 };
+      return { plaintext: Buffer.from(opened.plaintext).toString('utf8'), current: index === 0 };
     }
     throw new UserError('a stored secret cannot be opened: AUTH_SECRETS has changed; enter the secret again');
   };
   return {
     seal,
-    open: async (sealed) => (sealed === '' ? '' : (await unseal(sealed)).plain),
+    open: async (sealed) => (sealed === '' ? '' : (await unseal(sealed)).plaintext),
     renew: async (sealed) => {
       if (sealed === '') return undefined;
-      const { plain, current } = await unseal(sealed);
-      return current ? undefined : seal(plain);
+      const { plaintext, current } = await unseal(sealed);
+      return current ? undefined : seal(plaintext);
     },
   };
 }
@@ -43,8 +43,8 @@ export function sealing(secrets: InstanceSecrets): Sealing {
 const openMs = 60_000;
 
 /**
- * The same, but what was opened within the last minute is not opened again. A changed secret is sealed differently, so
- * none is out of date.
+ * The same with a cache of secrets opened within the last minute. A changed secret is sealed differently, so
+ * no entry is stale.
  */
 export function openingOnce(sealing: Sealing): Sealing {
   const opened = new LRUCache<string, Promise<string>>({ max: 1000, ttl: openMs });

@@ -3,7 +3,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 /** A random secret of 256 bits, for cookies. */
 export const makeSecret = (): string => randomBytes(32).toString('base64url');
 
-/** A random name that may stand in a URL: it opens nothing by itself. */
+/** A random id for URLs: it grants nothing by itself. */
 export const makePublicId = (): string => randomBytes(9).toString('base64url');
 
 /** A random code of 80 bits that a person can copy: four groups of four. */
@@ -16,6 +16,6 @@ export function makeCode(): string {
 /** SHA-256 in hex: how random secrets are stored. */
 export const hashSecret = (secret: string): string => hash('sha256', secret, 'hex');
 
-/** Whether a secret is the one whose hash is stored; constant time. */
+/** Whether a secret matches a stored hash; constant time. */
 export const isSecret = (secret: string, storedHash: string): boolean =>
   timingSafeEqual(hash('sha256', secret, 'buffer'), Buffer.from(storedHash, 'hex'));

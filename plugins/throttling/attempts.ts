@@ -2,24 +2,24 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { errors } from '../../engine/errors.ts';
 
-/** Wrong attempts count for so long, in seconds, from the first. */
+/** How long wrong attempts count, in seconds, from the first. */
 const windowSeconds = 15 * 60;
-/** The longest that an attempt is held up where attempts are slowed down, in milliseconds. */
+/** The longest delay of an attempt that is slowed down, in milliseconds. */
 const longestPauseMs = 5000;
 
-/** Attempts that may fail only so often for each key, however many come at once. Counted on this node. */
+/** Bounds failed attempts for each key, also of concurrent ones. Counted on this node. */
 export interface Attempts {
   /**
-   * Makes an attempt; undefined means that it failed. Attempts in flight never exceed the failures that are left, and
-   * others wait for them, so that any number of right ones pass at once.
-   * @throws HttpError 429 with Retry-After where no failure is left, or too many wait
+   * Runs an attempt; undefined means that it failed. Attempts in flight never exceed the failures that are left, and
+   * the rest wait for them, so that any number of concurrent successes pass.
+   * @throws HttpError 429 with Retry-After if no failure is left, or too many wait
    */
   readonly run: <T>(key: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
   /** How many keys have attempts in flight or waiting. */
   readonly busy: () => number;
 }
 
-/** What to bound. */
+/** The limits of {@link Attempts}. */
 export interface Bounds {
   /** Failures within the window. */
   readonly failures: number;
@@ -29,7 +29,7 @@ export interface Bounds {
   readonly slowDown?: boolean;
 }
 
-/** The attempts of a key that are under way. */
+/** The attempts of a key in flight. */
 interface Place {
   /** Calls that hold this object. */
   calls: number;
@@ -41,7 +41,7 @@ export function attempts({ failures, waiting, slowDown = false }: Bounds): Attem
   const failed = new RateLimiterMemory({ points: failures, duration: windowSeconds });
   const places = new Map<string, Place>();
 
-  /** Waits until the attempt may be made. @returns the failures that are left, below 0 where it is slowed down */
+  /** Waits until the attempt may run. @returns the failures that are left, below 0 if it is slowed down */
   const admitted = async (key: string, place: Place): Promise<number> => {
     for (;;) {
       const record = await failed.get(key);

@@ -3,23 +3,23 @@ import type { FastifyRequest } from 'fastify';
 import { parseEmail } from '../identity/index.ts';
 import { attempts } from './attempts.ts';
 
-/** Attempts of one user or device that may wait for one another at a time. */
+/** Attempts of one user or device that may wait at a time. */
 const waiting = 250;
 
-/** Bounds wrong passwords on this node: by user and address for strangers, by itself for a known device. */
+/** Bounds wrong passwords on this node: for strangers by user and address, for a known device by the device. */
 export interface Throttle {
   /**
-   * An attempt from a browser that has not logged in to the user before. All of them share the bound of the user.
-   * @throws HttpError 429 with Retry-After after too many wrong ones
+   * An attempt from a browser that has not logged in to the user before. All of them share the limit of the user.
+   * @throws HttpError 429 with Retry-After after too many wrong passwords
    */
   readonly stranger: <T>(
     request: FastifyRequest,
     email: string,
     attempt: () => Promise<T | undefined>,
   ) => Promise<T | undefined>;
-  /** An attempt from a device that has logged in to the user before: slowed down by its own mistakes only. */
+  /** An attempt from a device that has logged in to the user before: slowed down only by its own failures. */
   readonly device: <T>(device: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
-  /** How many users, addresses and devices have attempts under way. */
+  /** How many users, addresses and devices have attempts in flight. */
   readonly busy: () => number;
 }
 
@@ -35,10 +35,10 @@ export function throttle(): Throttle {
   };
 }
 
-/** A user is one however it is written; what is no address is counted as it is. */
+/** The key of a user: the normal form of the address, or the text if it is not an address. */
 const nameOf = (email: string): string => parseEmail(email) ?? email.slice(0, 300);
 
-/** Where a request comes from: an IPv6 caller owns a /64 and may use any address in it. */
+/** The network of a request: an IPv6 caller owns a /64 and may use any address in it. */
 export function networkOf({ ip: address }: Pick<FastifyRequest, 'ip'>): string {
   if (!isIPv6(address) || address.startsWith('::ffff:')) return address;
   const [head = '', tail = ''] = address.split('::');

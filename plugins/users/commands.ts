@@ -28,7 +28,7 @@ import { profileId } from '../profiles/index.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** `user …`: what an operator does with people. */
+/** `user …`: commands for users of all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
   const user = program.command('user').description('people');
@@ -191,7 +191,7 @@ const verify = change(
   'is verified; other organizations may add the user.',
 );
 
-/** The password to set, and what is shown of it: what was given is not. */
+/** The password to set, and whether to show it: only a generated one is shown. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
   if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
   const password = makePassword();

@@ -3,7 +3,7 @@ import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { userCommands } from './commands.ts';
 
-/** Users, as the operator of the instance deals with them. */
+/** Commands of the instance's operator for users. */
 export const usersModule: Module<unknown, { readonly config: AuditConfig; readonly database: Database }> = {
   name: 'users',
   commands: userCommands,

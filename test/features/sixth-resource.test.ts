@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
-import { sourcesWith } from '../support/sources.ts';
 import { dataOf, exactRecord, numberText, walk } from '../support/reading.ts';
 import { scenarios } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const projects = {
   file: 'resources/projects.yaml',
@@ -29,7 +29,7 @@ fields:
   parent_id: { type: reference, to: projects, nullable: true }
   customer_name: { type: joined, through: customer_id, show: [name] }
   parent_label: { type: joined, through: parent_id, show: [code, title] }
-sort: { field: deadline, direction: desc }
+sort: { by: deadline, direction: desc }
 filters: [phase, billable, customer_id, deadline, team_size, ledger_number, budget, kick_off]
 `,
 };

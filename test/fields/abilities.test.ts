@@ -42,7 +42,7 @@ describe('field types by themselves', () => {
 
     test(`${name}: YAML may ask for the abilities that it has, and for no other`, () => {
       const asked: [able: boolean, field: string, resource: string, complaint: string][] = [
-        [type.order !== undefined, '', 'sort: { field: x }', 'cannot be sorted by'],
+        [type.order !== undefined, '', 'sort: { by: x }', 'cannot be sorted by'],
         [type.equals !== undefined, '', 'filters: [x]', 'cannot be filtered by'],
         [type.bounded === true, ', max_length: 500', '', 'has no "max_length"'],
         [type.bounded === true, ', pattern: a', '', 'has no "pattern"'],

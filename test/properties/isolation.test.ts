@@ -5,9 +5,9 @@ import { before, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import { checkSources } from '../../engine/definition/check.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
-import { sourcesWith } from '../support/sources.ts';
 import { dataOf, exactRecord, numberText, rowHashes } from '../support/reading.ts';
 import { assertErrorShape } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const definitions = checkSources(await sourcesWith());
 const slugs = ['alpha', 'beta', 'gamma'] as const;

@@ -9,7 +9,6 @@ import type { Field } from '../../engine/fields/field.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import { everyType, valuesOf } from '../support/every-type.ts';
 import { type Instance, onBothDrivers } from '../support/instance.ts';
-import { sourcesWith } from '../support/sources.ts';
 import {
   compareValues,
   type Exact,
@@ -20,6 +19,7 @@ import {
   objectText,
   walk,
 } from '../support/reading.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 /** Texts that an index cannot tell apart by their first 100 characters, of one to four bytes each. */
 const long = ['p', 'é', '世', '🌍'].flatMap((character) =>

@@ -9,7 +9,6 @@ import type { Field } from '../../engine/fields/field.ts';
 import { bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, onBothDrivers } from '../support/instance.ts';
-import { sourcesWith } from '../support/sources.ts';
 import {
   compareValues,
   type ExactRecord,
@@ -20,6 +19,7 @@ import {
   rowHashes,
 } from '../support/reading.ts';
 import { assertErrorShape } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const sources = await sourcesWith(...everyType);
 const definitions = checkSources(sources);

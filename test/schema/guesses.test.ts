@@ -174,7 +174,7 @@ describe('statements of a migration', () => {
     ],
     [
       'another default order, whose indexes have the names that they had',
-      (own) => own.edit('leads', 'sort: { field: created_at', 'sort: { field: updated_at'),
+      (own) => own.edit('leads', 'sort: { by: created_at', 'sort: { by: updated_at'),
       undefined,
       [/^drop index "leads_status_index"/, /^create index "leads_status_index" .*"updated_at"/],
     ],

@@ -106,7 +106,7 @@ export async function integrate<Owner extends { readonly id: string } = Organiza
   const token = fresh(`${provider}-token`);
   const given = { organization: organization.id, provider, name: provider, secret, token };
   const actor = command({ config });
-  const added = await addIntegration(tablesOf(database), by, sealing(instanceSecrets(config)), given);
+  const added = await addIntegration(tablesOf(database), actor, sealing(instanceSecrets(config)), given);
   return { ...added, secret, token, organization };
 }
 

@@ -1,10 +1,13 @@
 // The simulator as an administrator runs it: what each provider sends is answered and arrives as it should.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { UserError } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { switchIntegration } from '../../webhooks/inbox/integrations.ts';
 import { publicUrl } from '../support/channels.ts';
-import { drivers } from '../support/instance.ts';
+import { runCommand } from '../support/command-line.ts';
+import { drivers, type Instance, startInstance } from '../support/instance.ts';
 import { type Added, integrate, onStored, settingsFile } from '../support/partners.ts';
 import { customers, entries, organization, variables } from '../support/payments.ts';
 import { command } from '../support/people.ts';
@@ -83,33 +86,37 @@ const answersOf = (good: string, large = good) => ({
 const stepSizes = { good: 1, duplicate: 2, 'out-of-order': 2, large: 1, 'bad-signature': 1, burst };
 
 for (const driver of drivers) {
-  describe(`crm simulate (${driver})`, () => {
-    let storage: Storage;
-    let environment: Environment;
+  describe(`every provider, played (${driver})`, () => {
+    let instance: Instance;
     const added = new Map<string, Added<{ id: string }>>();
-    const endpointOf = (provider: string) => added.get(provider)?.path.split('/').at(-1) ?? '';
-    const count = async (text: string) => Number((await rowsApart(environment, text))[0]?.[0]);
+    const tables = () => tablesOf(instance.database);
+    const count = async (text: string) => {
+      const { rows } = await sql<{ count: string }>`${sql.raw(text)}`.execute(tables());
+      return Number(rows[0]?.count);
+    };
     const inboxCount = (provider: string) =>
       count(`select count(*)::text from crm_inbox where integration_id = ${added.get(provider)?.id}`);
+    const simulated = async (provider: string) => {
+      const args = ['simulate', provider, '--org', organization, '--burst', String(burst)];
+      return printed((await runCommand(instance, args)).json);
+    };
 
     before(async () => {
-      storage = await migratedStorage(driver);
-      environment = { ...storage.environment, ...file.environment };
-      const shop = String((await crmJson(['org', 'create', organization], environment)).id);
-      const empty = String((await crmJson(['org', 'create', 'empty'], environment)).id);
-      await onStored(environment, async (instance) => {
-        for (const provider of channels)
-          added.set(provider, await integrate(instance, { id: shop }, provider));
-        const { id } = await integrate(instance, { id: empty }, 'twilio');
-        await switchIntegration(tablesOf(instance.database), command(instance), empty, id, false);
-      });
+      instance = await startInstance(driver, { environment: file.environment });
+      const [shop, empty] = await Promise.all([
+        instance.organization(organization),
+        instance.organization('empty'),
+      ]);
+      for (const provider of channels) added.set(provider, await integrate(instance, shop, provider));
+      const { id } = await integrate(instance, empty, 'twilio');
+      await switchIntegration(tables(), command(instance), empty.id, id, false);
     });
-    after(() => storage.remove());
+    after(() => instance.close());
 
     for (const provider of channels) {
       test(`${provider}: every step`, async () => {
         const events = burst + 4;
-        const { answers, sent, ...rest } = await simulated(provider, environment);
+        const { answers, sent, ...rest } = await simulated(provider);
         assert.deepEqual(answers, answersOf('200'));
         assert.deepEqual(sent, stepSizes);
         assert.deepEqual(rest, { events, arrived: { done: events } });
@@ -136,86 +143,13 @@ for (const driver of drivers) {
       ];
     for (const [provider, good, arrived, kept, all] of partners) {
       test(`${provider}: every step`, async () => {
-        if (provider.endsWith('-payment')) {
-          await rowsApart(environment, 'delete from leads returning id::text');
-        }
-        const run = await simulated(provider, environment);
+        if (provider.endsWith('-payment')) await sql`delete from leads`.execute(tables());
+        const run = await simulated(provider);
         assert.deepEqual(run.answers, answersOf(good, '413'));
         assert.deepEqual([run.events, run.arrived], [8, arrived]);
         assert.equal(await count(`select count(*)::text from ${kept.replaceAll('$', "'")}`), all);
       });
     }
-
-    test('a payment whose lead is there is told apart', async () => {
-      const steps = ['--steps', 'good'];
-      await simulated('inbound-leads', environment, steps);
-      const { arrived } = await simulated('stripe-payment', environment, steps);
-      assert.deepEqual(arrived, { matched: 1, unmatched: 0 });
-    });
-
-    test('the steps that are named, in their own order, for people to read', async () => {
-      const run = await simulate('telegram', environment, '--steps', 'bad-signature,duplicate');
-      assert.deepEqual([run.code, run.stderr], [0, '']);
-      const [titles, ...lines] = run.stdout.trimEnd().split('\n');
-      assert.match(titles ?? '', /^step +sent +answers +p50 ms +p99 ms$/);
-      assert.match(lines[0] ?? '', /^duplicate +2 +2 × 200 +[\d.]+ +[\d.]+$/);
-      assert.match(lines[1] ?? '', /^bad-signature +1 +1 × 401 +[\d.]+ +[\d.]+$/);
-      assert.deepEqual(lines.slice(2), ['Of 1 different events arrived: 1 × done.']);
-    });
-
-    test('a burst of 1,000: all arrive, none twice', async () => {
-      const before = await inboxCount('whatsapp');
-      const command = ['simulate', 'whatsapp', '--org', organization, '--steps', 'burst'];
-      const { answers, arrived, events } = printed(await crmJson(command, environment));
-      assert.deepEqual([answers, events, arrived], [{ burst: { 200: 1000 } }, 1000, { done: 1000 }]);
-      assert.equal(await inboxCount('whatsapp'), before + 1000);
-      const messages = `select count(*)::text from crm_received_messages where integration_id = ${added.get('whatsapp')?.id}`;
-      assert.equal(await count(messages), before + 1000, 'each message is kept once');
-    });
-
-    test('--url: a service that runs', async () => {
-      const service = await serve(environment);
-      const url = ['--url', `${service.url}/setup?x=y`, '--steps', 'good,bad-signature'];
-      const answers = { good: { 200: 1 }, 'bad-signature': { 401: 1 } };
-      const partner = { ...answers, good: { 201: 1 } };
-      const known = driver === 'postgresql';
-      for (const provider of ['twilio', 'telegram']) {
-        const before = known ? await inboxCount(provider) : 0;
-        const { path = '', secret = '' } = added.get(provider) ?? {};
-        const given = known ? [] : ['--endpoint', path.split('/').at(-1) ?? '', '--secret-stdin'];
-        const run = await simulated(provider, environment, [...url, ...given], `${secret}\n`);
-        assert.deepEqual([run.answers, run.events], [answers, 1], provider);
-        assert.deepEqual(run.arrived, known ? { done: 1 } : null);
-        if (known) assert.equal(await inboxCount(provider), before + 1);
-      }
-      const lead = await simulated('inbound-leads', environment, url);
-      assert.deepEqual([lead.answers, lead.arrived], [partner, known ? { leads: 1 } : null]);
-      // A secret that only the service has.
-      const { INBOUND_SECRET: _, ...without } = environment;
-      const given = await simulated(
-        'inbound-leads',
-        without,
-        [...url, '--secret-stdin'],
-        'the inbound secret\n',
-      );
-      assert.deepEqual(given.answers, partner);
-      if (!known) {
-        const needs = 'the embedded database belongs to the server: give --endpoint and --secret-stdin';
-        assertRefused(await simulate('telegram', environment, ...url), needs);
-        const endpoint = ['--endpoint', endpointOf('telegram')];
-        assertRefused(await simulate('telegram', environment, ...url, ...endpoint), needs);
-        assertRefused(await simulate('telegram', environment), /in use|belongs|another/i);
-        const told = await simulate('inbound-leads', environment, ...url);
-        assert.match(
-          told.stdout,
-          /What arrived is shown under Setup, Deliveries: the embedded database belongs/,
-        );
-      }
-      service.signal('SIGTERM');
-      assert.equal((await service.ended).code, 0);
-      const { answers: none } = await simulated('inbound-leads', environment, url);
-      assert.deepEqual(none, { good: { 'no connection': 1 }, 'bad-signature': { 'no connection': 1 } });
-    });
 
     const steps = 'good, duplicate, out-of-order, large, bad-signature, burst';
     const isNone = (provider: string, org: string) =>
@@ -265,10 +199,6 @@ for (const driver of drivers) {
         `"fly" is no step; there are ${steps}`,
       ],
       'no step': [['telegram', '--org', 'shop', '--steps', ''], `"" is no step; there are ${steps}`],
-      'an empty secret': [
-        ['inbound-leads', '--org', 'shop', '--secret-stdin'],
-        'standard input holds no secret',
-      ],
       ...Object.fromEntries(
         ['crm.example', 'ftp://crm.example', 'javascript:alert(1)', 'https://', ''].map((url) => [
           `--url "${url}"`,
@@ -283,12 +213,119 @@ for (const driver of drivers) {
       ),
     };
     if (driver === 'postgresql') {
-      describe('mistakes: one line, and nothing is sent', { concurrency: 2 }, () => {
+      describe('mistakes: one message, and nothing is sent', () => {
         for (const [name, [args, message]] of Object.entries(mistakes)) {
-          test(name, async () => assertRefused(await crm(['simulate', ...args], environment), message));
+          test(name, async () => {
+            await assert.rejects(runCommand(instance, ['simulate', ...args]), (error: unknown) => {
+              assert.ok(error instanceof UserError, String(error));
+              if (typeof message === 'string') assert.equal(error.message, message);
+              else assert.match(error.message, message);
+              return true;
+            });
+          });
         }
       });
     }
+  });
+
+  describe(`crm simulate (${driver})`, () => {
+    let storage: Storage;
+    let environment: Environment;
+    const added = new Map<string, Added<{ id: string }>>();
+    const endpointOf = (provider: string) => added.get(provider)?.path.split('/').at(-1) ?? '';
+    const count = async (text: string) => Number((await rowsApart(environment, text))[0]?.[0]);
+    const inboxCount = (provider: string) =>
+      count(`select count(*)::text from crm_inbox where integration_id = ${added.get(provider)?.id}`);
+
+    before(async () => {
+      storage = await migratedStorage(driver);
+      environment = { ...storage.environment, ...file.environment };
+      const shop = String((await crmJson(['org', 'create', organization], environment)).id);
+      const empty = String((await crmJson(['org', 'create', 'empty'], environment)).id);
+      await onStored(environment, async (instance) => {
+        for (const provider of channels)
+          added.set(provider, await integrate(instance, { id: shop }, provider));
+        const { id } = await integrate(instance, { id: empty }, 'twilio');
+        await switchIntegration(tablesOf(instance.database), command(instance), empty, id, false);
+      });
+    });
+    after(() => storage.remove());
+
+    test('a payment whose lead is there is told apart', async () => {
+      const steps = ['--steps', 'good'];
+      await simulated('inbound-leads', environment, steps);
+      const { arrived } = await simulated('stripe-payment', environment, steps);
+      assert.deepEqual(arrived, { matched: 1, unmatched: 0 });
+    });
+
+    test('the steps that are named, in their own order, for people to read', async () => {
+      const run = await simulate('telegram', environment, '--steps', 'bad-signature,duplicate');
+      assert.deepEqual([run.code, run.stderr], [0, '']);
+      const [titles, ...lines] = run.stdout.trimEnd().split('\n');
+      assert.match(titles ?? '', /^step +sent +answers +p50 ms +p99 ms$/);
+      assert.match(lines[0] ?? '', /^duplicate +2 +2 × 200 +[\d.]+ +[\d.]+$/);
+      assert.match(lines[1] ?? '', /^bad-signature +1 +1 × 401 +[\d.]+ +[\d.]+$/);
+      assert.deepEqual(lines.slice(2), ['Of 1 different events arrived: 1 × done.']);
+    });
+
+    test('a burst of 1,000: all arrive, none twice', async () => {
+      const before = await inboxCount('whatsapp');
+      const command = ['simulate', 'whatsapp', '--org', organization, '--steps', 'burst'];
+      const { answers, arrived, events } = printed(await crmJson(command, environment));
+      assert.deepEqual([answers, events, arrived], [{ burst: { 200: 1000 } }, 1000, { done: 1000 }]);
+      assert.equal(await inboxCount('whatsapp'), before + 1000);
+      const messages = `select count(*)::text from crm_received_messages where integration_id = ${added.get('whatsapp')?.id}`;
+      assert.equal(await count(messages), before + 1000, 'each message is kept once');
+    });
+
+    test('an empty secret on standard input', async () => {
+      const args = ['simulate', 'inbound-leads', '--org', organization, '--secret-stdin'];
+      assertRefused(await crm(args, environment), 'standard input holds no secret');
+    });
+
+    test('--url: a service that runs', async () => {
+      const service = await serve(environment);
+      const url = ['--url', `${service.url}/setup?x=y`, '--steps', 'good,bad-signature'];
+      const answers = { good: { 200: 1 }, 'bad-signature': { 401: 1 } };
+      const partner = { ...answers, good: { 201: 1 } };
+      const known = driver === 'postgresql';
+      for (const provider of ['twilio', 'telegram']) {
+        const before = known ? await inboxCount(provider) : 0;
+        const { path = '', secret = '' } = added.get(provider) ?? {};
+        const given = known ? [] : ['--endpoint', path.split('/').at(-1) ?? '', '--secret-stdin'];
+        const run = await simulated(provider, environment, [...url, ...given], `${secret}\n`);
+        assert.deepEqual([run.answers, run.events], [answers, 1], provider);
+        assert.deepEqual(run.arrived, known ? { done: 1 } : null);
+        if (known) assert.equal(await inboxCount(provider), before + 1);
+      }
+      const lead = await simulated('inbound-leads', environment, url);
+      assert.deepEqual([lead.answers, lead.arrived], [partner, known ? { leads: 1 } : null]);
+      // A secret that only the service has.
+      const { INBOUND_SECRET: _, ...without } = environment;
+      const given = await simulated(
+        'inbound-leads',
+        without,
+        [...url, '--secret-stdin'],
+        'the inbound secret\n',
+      );
+      assert.deepEqual(given.answers, partner);
+      if (!known) {
+        const needs = 'the embedded database belongs to the server: give --endpoint and --secret-stdin';
+        assertRefused(await simulate('telegram', environment, ...url), needs);
+        const endpoint = ['--endpoint', endpointOf('telegram')];
+        assertRefused(await simulate('telegram', environment, ...url, ...endpoint), needs);
+        assertRefused(await simulate('telegram', environment), /in use|belongs|another/i);
+        const told = await simulate('inbound-leads', environment, ...url);
+        assert.match(
+          told.stdout,
+          /What arrived is shown under Setup, Deliveries: the embedded database belongs/,
+        );
+      }
+      service.signal('SIGTERM');
+      assert.equal((await service.ended).code, 0);
+      const { answers: none } = await simulated('inbound-leads', environment, url);
+      assert.deepEqual(none, { good: { 'no connection': 1 }, 'bad-signature': { 'no connection': 1 } });
+    });
   });
 }
 after(() => {});

@@ -145,11 +145,11 @@ onBothDrivers('users of one address', (instance) => {
 
   test('the operator cannot add an unverified user to another organization; a verified one', async () => {
     const person = await makePerson(instance(), [{ organization: acme }]);
-    const by = commandLine(instance().config);
+    const actor = commandLine(instance().config);
     const add = () =>
       transaction(instance().database, async (tables) => {
         const profile = await profileId(tables, beta.id, 'administrator');
-        return addExisting(tables, by, { email: person.email, organization: beta.id, profile });
+        return addExisting(tables, actor, { email: person.email, organization: beta.id, profile });
       });
     await assert.rejects(add(), /is unverified and stays in the organization that made it/);
     await operate(person.email, verifyAddress);
@@ -209,7 +209,7 @@ onBothDrivers('users of one address', (instance) => {
     const use = ({ path, code }: { path: string; code: string }, password = victims) =>
       visitor(instance()).submit(path, path, { code, new: password, again: password });
     const own =
-      'this user is verified and its holder’s own: they use "Forgot your password?", or ask whoever runs this instance';
+      'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
 
     test('gives an unverified member another password, once, and ends sessions', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);

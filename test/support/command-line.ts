@@ -1,0 +1,33 @@
+// Test support: commands of modules on an instance that is open already, without a process for each.
+import { Command } from '@commander-js/extra-typings';
+import { build } from '../../app/build.ts';
+import { modules } from '../../app/modules.ts';
+import type { Result } from '../../engine/modules/command-line.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import type { Instance } from './instance.ts';
+
+/** Runs a command. @returns what it would print @throws what it failed with */
+export async function runCommand(
+  { config, resources, database }: Instance,
+  args: readonly string[],
+): Promise<Result> {
+  const opened = { config, resources, database, secrets: instanceSecrets(config) };
+  const instance = { ...opened, service: () => build(opened) };
+  const results: Promise<Result>[] = [];
+  const program = new Command('crm');
+  for (const { commands } of modules) {
+    commands?.({
+      program,
+      config: () => config,
+      run: async (_json, work) => {
+        results.push(work);
+        await work;
+      },
+      withInstance: (work) => work(instance),
+    });
+  }
+  await program.parseAsync([...args], { from: 'user' });
+  const [result, ...more] = await Promise.all(results);
+  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is no one command`);
+  return result;
+}

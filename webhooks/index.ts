@@ -9,7 +9,7 @@ import { paymentsModule } from './payments/index.ts';
 import { senderModule } from './sender/index.ts';
 import { simulateModule } from './simulate/index.ts';
 
-/** Every webhook; `endpoint` is what the others have in common. */
+/** Every webhook; the others build on `endpoint`. */
 export const webhookModules = [
   endpoint,
   inboundLeadsModule,

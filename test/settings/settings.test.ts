@@ -314,9 +314,9 @@ describe('a running service follows its file', () => {
   });
 
   test('SIGHUP reads it, also where nothing tells of changes', async () => {
-    const taken = times('took over');
+    const taken = times('reloaded ');
     service.signal('SIGHUP');
-    await until(() => times('took over') > taken, 'read it again');
+    await until(() => times('reloaded ') > taken, 'read it again');
     assert.equal(await status('zero-partner-secret'), 400);
   });
 });

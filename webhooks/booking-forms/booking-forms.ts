@@ -7,13 +7,13 @@ import { readBody } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/identity/index.ts';
 import {
-  answer,
   failure,
   findOrganization,
   isOneOf,
   requestOf,
   secretScheme,
   strings,
+  success,
   type WebhookServices,
   type Webhooks,
 } from '../endpoint/index.ts';
@@ -47,7 +47,7 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
         throw errors.invalidFields(missing.map((field) => ({ field, message: `${field} is required` })));
       }
       const { to = '', message = '', name = '', template } = body;
-      // Digits and the usual punctuation: what else a number may carry, no sender gets.
+      // Only digits and the usual punctuation reach a sender.
       if (!/^\+?[\d ().-]{5,30}$/.test(to.trim())) {
         throw errors.invalidFields([{ field: 'to', message: 'to must be a telephone number' }]);
       }
@@ -66,7 +66,7 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
   refuseOtherMethods(app, bookingFormsPath, ['POST']);
 }
 
-/** What the OpenAPI document says of it. */
+/** Its OpenAPI description. */
 const paths: Fragment['paths'] = {
   [bookingFormsPath]: {
     post: {
@@ -81,7 +81,7 @@ const paths: Fragment['paths'] = {
         required,
       ),
       responses: {
-        200: answer('The sender took the message.', {
+        200: success('The sender took the message.', {
           ok: { type: 'boolean', const: true },
           message_id: { type: 'string', description: "The provider's id of the message." },
         }),
@@ -91,7 +91,7 @@ const paths: Fragment['paths'] = {
   },
 };
 
-/** WhatsApp messages that booking forms ask for. */
+/** WhatsApp messages sent for booking forms. */
 export const bookingFormsModule: Module<WebhookServices> = {
   name: 'booking-forms',
   openApi: { paths },

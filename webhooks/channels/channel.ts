@@ -3,7 +3,7 @@
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 
-/** A delivery as it came. */
+/** A delivery as it was received. */
 export interface Delivery {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly raw: Buffer;
@@ -13,12 +13,12 @@ export interface Delivery {
 
 /** One event of a delivery. */
 export interface ChannelEvent {
-  /** What the provider calls it: the same event has the same id, however often it comes. */
+  /** The provider's id: repeated deliveries of an event have the same id. */
   readonly id: string;
   readonly data: unknown;
 }
 
-/** An organization's integration, with its secrets in the clear; only while they are needed. */
+/** An organization's integration with its decrypted secrets; keep it only as long as it is needed. */
 export interface Integration {
   readonly organization: string;
   readonly id: string;
@@ -28,44 +28,44 @@ export interface Integration {
   readonly token: string;
 }
 
-/** What a step of processing may use. */
+/** The context in which an event is processed. */
 export interface Work {
   readonly webhooks: Webhooks;
   readonly integration: Integration;
   readonly requestId: string;
   /** Milliseconds since the event arrived, by the database's clock. */
   readonly ageMs: number;
-  /** Runs work that is all done or not at all. */
+  /** Runs work in a transaction. */
   readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
-  /** Replaces the event's data, so that the next attempt knows how far this one came. */
+  /** Replaces the event's data, so that the next attempt continues where this one stopped. */
   readonly remember: (tables: Tables, data: unknown) => Promise<void>;
 }
 
-/** A channel: how its deliveries are proved, taken apart and processed. */
+/** A channel: how its deliveries are authenticated, parsed and processed. */
 export interface Channel {
   readonly label: string;
-  /** What the secret is called at the provider. */
+  /** The provider's name for the secret. */
   readonly secretLabel: string;
-  /** What a second secret, needed to ask the provider back, is called; absent where none is. */
+  /** The provider's name for a second secret, needed for calls to the provider; absent if there is none. */
   readonly tokenLabel?: string;
-  /** Whether the provider first asks with a GET for the verify token to be confirmed. */
+  /** Whether the provider first sends a GET with the verify token to confirm. */
   readonly handshake: boolean;
   /** Content types that the provider sends. */
   readonly accepts: RegExp;
   /** Bytes of the largest delivery that the provider sends. */
   readonly bodyLimit: number;
-  /** Whether the delivery was made with the secret. `publicUrl` is the instance's own address; constant time. */
+  /** Whether the delivery was signed with the secret. `publicUrl` is the instance's own address; constant time. */
   readonly verify: (delivery: Delivery, secret: string, publicUrl: string) => boolean;
-  /** The events of a delivery; none for what is of no interest. @throws HttpError 400 for a body that is none */
+  /** The events of a delivery; empty if none is relevant. @throws HttpError 400 for an invalid body */
   readonly events: (delivery: Delivery) => readonly ChannelEvent[];
-  /** What the provider wants to hear. */
+  /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
-  /** Does what an event asks for. It may run twice: whatever it does must come to the same. */
+  /** Processes an event. It may run twice for an event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, work: Work) => Promise<void>;
 }
 
-/** The channel could not finish and wants to be tried again later. The text goes to an administrator; no secrets. */
+/** The event could not be processed now and is retried later. Administrators see the text: no secrets. */
 export class TryAgain extends Error {}
 
-/** The event can never be processed, however often it is tried. The text goes to an administrator; no secrets. */
+/** The event can never be processed and is not retried. Administrators see the text: no secrets. */
 export class GiveUp extends Error {}

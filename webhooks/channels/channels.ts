@@ -1,4 +1,4 @@
-import { own } from '../endpoint/index.ts';
+import { ownProperty } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
 import { instagram, messenger } from './messenger.ts';
 import { metaLeadAds } from './meta-lead-ads.ts';
@@ -16,5 +16,5 @@ export const channels: Readonly<Record<string, Channel>> = {
   twilio,
 };
 
-/** The channel of a name, own names only. */
-export const channelOf = (name: string): Channel | undefined => own(channels, name);
+/** The channel with a name; undefined if there is none. */
+export const channelOf = (name: string): Channel | undefined => ownProperty(channels, name);

@@ -9,7 +9,7 @@ export interface Incoming {
   readonly text: string;
 }
 
-/** Keeps a message, once for each provider's id. */
+/** Stores a message, once for each provider's id. */
 export const keepMessage = (
   { integration, transaction }: Work,
   { id, from, text }: Incoming,
@@ -30,12 +30,12 @@ export const keepMessage = (
       .execute();
   });
 
-/** A provider may tell of a message before the one who sends it has written down its id. */
-const patienceMs = 60_000;
+/** How long a status may refer to an unknown message: a provider may report one before its sender has stored the id. */
+const gracePeriodMs = 60_000;
 
 /**
- * Follows a message of ours: sent, delivered, read, failed.
- * @throws TryAgain where the message is not known yet; one of another sender is never known, and forgotten
+ * Updates the status of an outgoing message: sent, delivered, read, failed.
+ * @throws TryAgain if the message is not known yet; after {@link gracePeriodMs} it is ignored as another sender's
  */
 export const followMessage = (
   { integration, transaction, ageMs }: Work,
@@ -50,10 +50,10 @@ export const followMessage = (
       .forUpdate()
       .executeTakeFirst();
     if (message === undefined) {
-      if (ageMs < patienceMs) throw new TryAgain('the message is not known yet');
+      if (ageMs < gracePeriodMs) throw new TryAgain('the message is not known yet');
       return;
     }
-    // Statuses may come in any order; a message that was read is not unread by a late "sent".
+    // Statuses may arrive in any order: a late "sent" does not replace "read".
     const later = status === 'sent' ? message.status === 'sent' : message.status !== 'read';
     if (!later) return;
     await tables

@@ -3,7 +3,7 @@ import type { Channel } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { messagingEvents, meta, object, text } from './meta.ts';
 
-/** A channel of Meta whose messages come as `messaging` events. */
+/** A channel of Meta that delivers messages as `messaging` events. */
 const messagingChannel = (label: string, kind: string): Channel => ({
   ...meta,
   label,

@@ -8,8 +8,8 @@ import { type Json, list, meta, object, text } from './meta.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
-/** What a lead form's answers become. */
-const answers: Readonly<Record<string, string>> = {
+/** The lead's field for each field of a lead form. */
+const formFields: Readonly<Record<string, string>> = {
   first_name: 'first_name',
   last_name: 'last_name',
   email: 'email',
@@ -17,13 +17,13 @@ const answers: Readonly<Record<string, string>> = {
   company_name: 'company',
 };
 
-/** What it writes into a lead, and looks for. */
+/** The fields of a lead that it writes and finds leads by. */
 export const leadAdsNeeds: Needs = {
   file: 'webhooks/channels/meta-lead-ads.ts',
   resource: 'leads',
   fields: {
     ...Object.fromEntries(
-      [...Object.values(answers), 'last_name', 'meta_ad_id', 'meta_form_id', 'meta_campaign_id'].map(
+      [...Object.values(formFields), 'last_name', 'meta_ad_id', 'meta_form_id', 'meta_campaign_id'].map(
         (name) => [name, { types: ['string', 'text'] }],
       ),
     ),
@@ -34,7 +34,7 @@ export const leadAdsNeeds: Needs = {
 
 /**
  * Meta Lead Ads: the delivery names a lead, its fields are fetched from the Graph API. One lead for each leadgen id
- * and organization, whatever the number of deliveries; it is there as a stub until the fetch succeeds.
+ * and organization, for any number of deliveries; it is a stub until the fetch succeeds.
  */
 export const metaLeadAds: Channel = {
   ...meta,
@@ -64,7 +64,7 @@ export const metaLeadAds: Channel = {
       }
       return findLead(tables, work, leadgen);
     });
-    // A lead that was made and that somebody has deleted is not made again.
+    // A lead that was created and then deleted by a user is not created again.
     if (id === undefined) return;
     const fetched = await fetchLead(work, leadgen);
     const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
@@ -78,7 +78,7 @@ const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Work) =
 const findLead = (tables: Tables, work: Work, leadgen: string) =>
   recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
 
-/** Makes the lead with its ids; nothing where it is there. Two nodes at once make one. */
+/** Creates the lead with its ids unless it exists, also when two nodes try concurrently. */
 async function stub(tables: Tables, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
   const { organization } = work.integration;
   const name = `${organization} ${ids.meta_leadgen_id}`;
@@ -89,7 +89,7 @@ async function stub(tables: Tables, work: Work, ids: Readonly<Record<string, str
   await records.patch('leads', id, ids, true);
 }
 
-/** @throws TryAgain when the Graph API does not give the lead */
+/** @throws TryAgain when the Graph API does not return the lead */
 async function fetchLead({ webhooks, integration }: Work, leadgen: string): Promise<Json> {
   const { base_url, version, timeout_ms } = webhooks.settings.current.graph;
   const path = `/${version}/${leadgen}?fields=id,created_time,ad_id,form_id,campaign_id,field_data`;
@@ -109,13 +109,13 @@ async function fetchLead({ webhooks, integration }: Work, leadgen: string): Prom
   }
 }
 
-/** Names and addresses of `field_data`; a full name is split where its parts are not given. */
+/** Names and addresses of `field_data`; a full name is split if its parts are missing. */
 function fieldsOf(lead: Json): Record<string, string> {
   const given = new Map(
     list(lead.field_data).map((each) => [text(each.name), text((each.values as unknown[] | undefined)?.[0])]),
   );
   const fields: Record<string, string> = {};
-  for (const [theirs, ours] of Object.entries(answers)) {
+  for (const [theirs, ours] of Object.entries(formFields)) {
     const value = given.get(theirs);
     if (value) fields[ours] = value;
   }

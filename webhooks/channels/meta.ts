@@ -6,12 +6,12 @@ import type { Channel, ChannelEvent, Delivery } from './channel.ts';
 export const metaSignature = (secret: string, raw: Buffer): string =>
   `sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`;
 
-/** What every webhook of Meta has in common: the handshake, and a signature of the raw body by the app secret. */
+/** Common to all webhooks of Meta: the handshake, and a signature of the raw body with the app secret. */
 export const meta = {
   secretLabel: 'App secret',
   handshake: true,
   accepts: /^application\/json\b/i,
-  // "Up to 3 MB", up to a thousand events at once.
+  // Meta documents up to 3 MB and a thousand events in one delivery.
   bodyLimit: 4 * 1024 * 1024,
   reply: { type: 'text/plain; charset=utf-8', body: 'EVENT_RECEIVED' },
   verify: ({ headers, raw }: Delivery, secret: string): boolean => {
@@ -20,7 +20,7 @@ export const meta = {
   },
 } as const satisfies Partial<Channel>;
 
-/** Own, plain objects of a JSON value; anything else is none. */
+/** A JSON value as a list of objects; anything else is left out. */
 export type Json = Readonly<Record<string, unknown>>;
 export const object = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};

@@ -4,7 +4,7 @@ import type { Channel } from './channel.ts';
 import { keepMessage } from './messages.ts';
 import { object, text } from './meta.ts';
 
-/** Telegram bots: the secret given to setWebhook comes back in a header. */
+/** Telegram bots: a header carries the secret that was given to setWebhook. */
 export const telegram: Channel = {
   label: 'Telegram',
   secretLabel: 'Secret token given to setWebhook',

@@ -9,7 +9,7 @@ import { type Json, object, text } from './meta.ts';
 /** Parameters of a form; Twilio sends about thirty, and ten for each file that came with a message. */
 const maxParameters = 500;
 
-/** A delivery's form; undefined where it has more parameters than Twilio sends, for they must be sorted. */
+/** A delivery's form; undefined if it has more parameters than Twilio sends, because sorting them is expensive. */
 function formOf({ raw }: Delivery): URLSearchParams | undefined {
   const text = raw.toString('utf8');
   let parameters = 1;
@@ -19,7 +19,7 @@ function formOf({ raw }: Delivery): URLSearchParams | undefined {
   return new URLSearchParams(text);
 }
 
-/** What a delivery says, by name: a form, or JSON whose digest is in the signed address. */
+/** The parameters of a delivery: a form, or JSON whose digest is in the signed address. */
 const fieldsOf = (delivery: Delivery): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
     ? object(readJson(delivery.raw))
@@ -27,7 +27,7 @@ const fieldsOf = (delivery: Delivery): Json =>
 
 /** Names and values as they are signed: by name, then by value, each pair once. */
 function signedFields(fields: URLSearchParams): string {
-  const pairs = [...fields].sort(([a, one], [b, other]) => order(a, b) || order(one, other));
+  const pairs = [...fields].sort(([a, left], [b, right]) => order(a, b) || order(left, right));
   return [...new Set(pairs.map(([name, value]) => JSON.stringify([name, value])))]
     .map((pair) => (JSON.parse(pair) as string[]).join(''))
     .join('');

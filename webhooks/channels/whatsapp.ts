@@ -3,7 +3,7 @@ import { type Channel, GiveUp } from './channel.ts';
 import { followMessage, keepMessage } from './messages.ts';
 import { list, meta, object, text } from './meta.ts';
 
-/** WhatsApp Cloud API: messages that people sent, and what became of ours. */
+/** WhatsApp Cloud API: incoming messages, and statuses of outgoing ones. */
 export const whatsapp: Channel = {
   ...meta,
   label: 'WhatsApp Cloud',

@@ -1,7 +1,7 @@
 import { errors } from '../../engine/errors.ts';
 import { isStorable } from '../../engine/fields/index.ts';
 import type { Body } from '../../engine/records/index.ts';
-import { own } from './own.ts';
+import { ownProperty } from './own-property.ts';
 
 /**
  * The named keys of a body as strings; null and absent ones are left out, others ignored.
@@ -9,7 +9,7 @@ import { own } from './own.ts';
  */
 export function strings(body: Body, names: readonly string[]): Record<string, string> {
   const given = names.flatMap((name) => {
-    const value = own(body, name);
+    const value = ownProperty(body, name);
     return value === undefined || value === null ? [] : [{ name, value }];
   });
   const wrong = given.filter(({ value }) => typeof value !== 'string' || !isStorable(value));

@@ -1,4 +1,4 @@
-/** Pieces that the partner endpoints' descriptions share. */
+/** Shared parts of the partner endpoints' OpenAPI descriptions. */
 
 const responses: Readonly<Record<number, string>> = {
   400: 'BadRequest',
@@ -18,15 +18,15 @@ export const failure = (...statuses: readonly number[]) =>
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
   );
 
-/** A success whose body has just these keys. */
-export const answer = (description: string, properties: Readonly<Record<string, object>>) => ({
+/** A successful response whose body has exactly these keys. */
+export const success = (description: string, properties: Readonly<Record<string, object>>) => ({
   description,
   content: {
     'application/json': { schema: { type: 'object', required: Object.keys(properties), properties } },
   },
 });
 
-/** A JSON body of strings, each key with what it means. */
+/** A JSON body of strings; `fields` maps each key to its description. */
 export const requestOf = (
   fields: Readonly<Record<string, string>>,
   description: string,

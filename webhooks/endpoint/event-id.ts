@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 
-/** Characters of a name that an index certainly holds, in whatever script. */
+/** Characters of an id that always fit into an index, in any script. */
 const longest = 200;
 
 /**
- * What a provider calls a thing, as an index can hold it: without what PostgreSQL refuses, and the digest of one that
- * is longer than any provider's. Names that differ stay different.
+ * A provider's id in a form that fits into an index: without characters that PostgreSQL refuses, and as a digest if it
+ * is very long. Different ids stay different.
  */
 export function indexable(name: string): string {
   const text = name.toWellFormed().replaceAll('\0', '');

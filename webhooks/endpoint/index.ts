@@ -2,12 +2,12 @@
 // May import
 
 export { strings } from './body.ts';
-export { answer, failure, requestOf, secretScheme } from './description.ts';
+export { failure, requestOf, secretScheme, success } from './description.ts';
 export { indexable } from './event-id.ts';
 export { convertLead, findLead, type LeadTraits } from './leads.ts';
 export { findOrganization } from './organizations.ts';
 export { fetchJson, Unreachable } from './outbound.ts';
-export { own } from './own.ts';
+export { ownProperty } from './own-property.ts';
 export { type Partner, partnerRecords } from './records.ts';
 export { fingerprint, secretUses } from './secret-use.ts';
 export { isOneOf, signatures, signedWith } from './secrets.ts';

@@ -2,12 +2,12 @@ import { int64 } from '../../engine/fields/index.ts';
 import type { Records } from '../../engine/records/index.ts';
 
 const converted = 'Closed - Converted';
-/** States in which a lead is done with. */
+/** The final states of a lead. */
 const closed = [converted, 'Closed - Not Converted'];
-/** A number with fewer digits is none that could be called from abroad. */
+/** The fewest digits of an international phone number. */
 const leastDigits = 7;
 
-/** What a payment tells of its lead; blank parts are not looked for. */
+/** What a payment says about its lead; blank parts are not searched. */
 export interface LeadTraits {
   readonly id: string;
   readonly email: string;

@@ -1,17 +1,17 @@
 import { parseExactJson } from '../../engine/fields/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 
-/** The other side could not be reached, or did not answer as HTTP in time. */
+/** The remote server could not be reached, or sent no HTTP response in time. */
 export class Unreachable extends Error {}
 
-/** No answer that we ask for is larger, in bytes. */
-const maxAnswer = 1024 * 1024;
+/** Limit on a response, in bytes. */
+const maxResponseBytes = 1024 * 1024;
 
 /**
- * Calls a configured address and reads a JSON answer. Redirects are not followed. A refused connection is tried
- * once more, because then nothing was sent; nothing else is, because it might be done twice.
- * @param base from the configuration only, never from data
- * @throws Unreachable when there is no answer within the time, or it is too large
+ * Calls a configured address and reads a JSON response. Redirects are not followed. A refused connection is tried
+ * once more, because then nothing was sent; no other failure is, because the request might run twice.
+ * @param base from the settings only, never from data
+ * @throws Unreachable when there is no response in time, or it is too large
  */
 export async function fetchJson(
   base: string,
@@ -57,7 +57,7 @@ async function readLimited(response: Response): Promise<string> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.length;
-    if (size > maxAnswer) throw new Unreachable('the answer is too large');
+    if (size > maxResponseBytes) throw new Unreachable('the answer is too large');
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

@@ -1,7 +1,7 @@
 import { type RecordResource, type Records, records } from '../../engine/records/index.ts';
 import { runForId, type Tables } from '../../engine/tables/index.ts';
 
-/** Who partners' records are made by, as the activity names them. */
+/** A partner as the author of records, for the audit log. */
 export interface Partner {
   /** Id of the organization. */
   readonly organization: string;

@@ -9,11 +9,11 @@ export interface SecretUse {
   readonly record: (endpoint: string, secret: string) => void;
 }
 
-/** Stands for a secret without telling it. */
+/** An id of a secret that does not reveal it. */
 export const fingerprint = (secret: string): string =>
   hash('sha256', `fingerprint of ${secret}`, 'hex').slice(0, 16);
 
-/** Collects uses and stores them now and then. */
+/** Collects uses and stores them periodically. */
 export function secretUse(app: FastifyInstance, database: Database): SecretUse {
   const uses = lastUsed<{ endpoint: string; fingerprint: string; at: Date }>(app, async (batch) => {
     for (const { endpoint, fingerprint, at } of batch.values()) {

@@ -1,15 +1,15 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Scheme } from '../settings/index.ts';
 
-/** Constant time whatever the lengths: digests are compared. */
+/** Constant time for all lengths: digests are compared. */
 const same = (a: string, b: string): boolean =>
   timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
-/** Whether a text is one of the secrets. Every secret is compared, so that the time does not tell which. */
+/** Whether a text is one of the secrets. Every secret is compared, so that the time does not reveal which. */
 export const isOneOf = (given: string, secrets: readonly string[]): boolean =>
   secrets.map((secret) => same(given, secret)).includes(true);
 
-/** What a signature is over and what the header says. */
+/** The signed data and the header with the signature. */
 export interface Signed {
   readonly header: string;
   /** The body's raw bytes. */
@@ -24,7 +24,7 @@ const hmac = (secret: string, encoding: 'hex' | 'base64', ...parts: (string | Bu
   return mac.digest(encoding);
 };
 
-/** What a caller puts into the header, by scheme. The simulator makes it, the endpoint compares. */
+/** The value of the header by scheme: the simulator sends it, the endpoint compares it. */
 export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, now: number) => string>> = {
   key: (secret) => secret,
   'hmac-sha256-hex': (secret, raw) => hmac(secret, 'hex', raw),
@@ -34,10 +34,10 @@ export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, n
 
 const stripeMac = (secret: string, time: string, raw: Buffer): string => hmac(secret, 'hex', `${time}.`, raw);
 
-/** Stripe: how far its clock and ours, or a delivery and its signature, may be apart. */
+/** Stripe: the tolerated age of a signature, which includes differences between clocks, in seconds. */
 const toleranceSeconds = 300;
 
-/** Whether a secret made the header, by scheme. */
+/** Whether the header was made with a secret, by scheme. */
 const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
   key: (secret, { header, raw, now }) => same(header, signatures.key(secret, raw, now)),
   'hmac-sha256-hex': (secret, { header, raw, now }) =>
@@ -54,7 +54,7 @@ const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boole
   },
 };
 
-/** The secret that made the header; undefined where none did. Every secret is tried: the time does not tell which. */
+/** The secret that the header was made with, or undefined. Every secret is tried, so that the time does not reveal which. */
 export function signedWith(scheme: Scheme, secrets: readonly string[], signed: Signed): string | undefined {
   const made = secrets.map((secret) => schemes[scheme](secret, signed));
   return secrets[made.indexOf(true)];

@@ -7,7 +7,7 @@ import { type SecretUse, secretUse } from './secret-use.ts';
 import { secretUseTables } from './tables.ts';
 import { type WrongSecrets, wrongSecrets } from './wrong-secrets.ts';
 
-/** What webhooks need of the service. */
+/** The services that webhooks need. */
 export interface WebhookServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -15,11 +15,11 @@ export interface WebhookServices {
   readonly settings: LiveSettings;
 }
 
-/** What every endpoint has. */
+/** The context of every endpoint. */
 export interface Webhooks extends WebhookServices {
   /** Records which secret was used, so that an old one can be removed when nobody uses it. */
   readonly used: SecretUse;
-  /** Counts wrong secrets, so that an address that guesses has to wait. */
+  /** Counts wrong secrets, to throttle addresses that guess. */
   readonly wrong: WrongSecrets;
   readonly log: (details: object, text: string) => void;
 }

@@ -3,21 +3,21 @@ import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { errors, type HttpError } from '../../engine/errors.ts';
 import { networkOf } from '../../plugins/throttling/index.ts';
 
-/** Wrong secrets of one address at one endpoint within the window, before it is told to wait. */
-const most = 100;
+/** Wrong secrets of one address at one endpoint within the window; further ones get 429. */
+const maxWrong = 100;
 const windowSeconds = 15 * 60;
 
 /** Counts wrong secrets on this node, by endpoint and address. */
 export interface WrongSecrets {
   /**
-   * What a caller with a wrong secret or signature gets: `otherwise`, or 429 with Retry-After after a hundred in a
-   * quarter of an hour. A right secret is compared first and never refused, whoever shares its address.
+   * The error for a wrong secret or signature: `otherwise`, or 429 with Retry-After after a hundred in a
+   * quarter of an hour. A right secret is never refused, even if others at its address guess.
    */
   readonly refusal: (request: FastifyRequest, endpoint: string, otherwise?: HttpError) => Promise<HttpError>;
 }
 
 export function wrongSecrets(): WrongSecrets {
-  const counts = new RateLimiterMemory({ points: most, duration: windowSeconds });
+  const counts = new RateLimiterMemory({ points: maxWrong, duration: windowSeconds });
   return {
     refusal: async (request, endpoint, otherwise = errors.unauthenticated()) => {
       try {

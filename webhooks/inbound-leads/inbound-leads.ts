@@ -8,7 +8,6 @@ import { readBody } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/identity/index.ts';
 import {
-  answer,
   failure,
   findOrganization,
   isOneOf,
@@ -16,6 +15,7 @@ import {
   requestOf,
   secretScheme,
   strings,
+  success,
   type WebhookServices,
   type Webhooks,
 } from '../endpoint/index.ts';
@@ -35,7 +35,7 @@ const fields = {
 const identifying = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;
-/** What it writes into a lead; the campaign's name goes into the description. */
+/** The fields of a lead that it writes; the campaign's name goes into the description. */
 const needs: Needs = {
   file: 'webhooks/inbound-leads',
   resource: 'leads',
@@ -58,7 +58,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
         ...[bearerOf(request.headers.authorization) ?? []].flat(),
       ];
       if (given.length === 0) throw errors.unauthenticated();
-      // Two different ones are a mistake that must not depend on which is looked at.
+      // Both must be right: a caller that sends two different secrets is misconfigured.
       if (!given.every((secret) => isOneOf(secret, secrets))) {
         throw await wrong.refusal(request, inboundLeadsPath);
       }
@@ -77,9 +77,9 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       if (organization === undefined) throw errors.notFound();
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
-      const by = { organization, requestId: request.id };
+      const partner = { organization, requestId: request.id };
       const id = await transaction(database, (tables) =>
-        partnerRecords(tables, resources, by).create('leads', {
+        partnerRecords(tables, resources, partner).create('leads', {
           ...lead,
           description: [description, campaign].filter((part) => part !== '').join('\n'),
         }),
@@ -91,7 +91,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
   refuseOtherMethods(app, inboundLeadsPath, ['POST']);
 }
 
-/** What the OpenAPI document says of it. */
+/** Its OpenAPI description. */
 const paths: Fragment['paths'] = {
   [inboundLeadsPath]: {
     post: {
@@ -110,7 +110,7 @@ const paths: Fragment['paths'] = {
       ],
       requestBody: requestOf(fields, `At least one of ${identifying.join(', ')}.`),
       responses: {
-        201: answer('The lead was created.', {
+        201: success('The lead was created.', {
           ok: { type: 'boolean', const: true },
           id: { type: 'integer', format: 'int64' },
         }),

@@ -5,15 +5,15 @@ import { tablesOf } from '../../engine/tables/index.ts';
 
 /** How many events of each organization wait to be processed. */
 export interface Backlog {
-  /** @throws HttpError 503, so that the provider tries again, where `most` or more wait */
-  readonly admit: (organization: string, most: number) => Promise<void>;
+  /** @throws HttpError 503, so that the provider retries, if `max` or more wait */
+  readonly admit: (organization: string, max: number) => Promise<void>;
   /** Counts events that were just stored. */
   readonly add: (organization: string, count: number) => void;
 }
 
 /**
- * Bounds what waits for one organization. Counted at most once a moment and node, so that a flood costs no count for
- * each delivery; several nodes together may exceed the bound by what they store within that moment.
+ * Bounds the waiting events of one organization. A node caches the count for a moment, so that a flood costs no count for
+ * each delivery; several nodes together may exceed the bound by the events that they store meanwhile.
  */
 export function backlog(database: Database): Backlog {
   const waiting = ttlCache(async (organization) => {
@@ -23,9 +23,9 @@ export function backlog(database: Database): Backlog {
     return { count: Number(rows[0]?.count) };
   });
   return {
-    admit: async (organization, most) => {
+    admit: async (organization, max) => {
       const known = await waiting.get(organization);
-      if (known !== undefined && known.count >= most) throw errors.inboxFull();
+      if (known !== undefined && known.count >= max) throw errors.inboxFull();
     },
     add: (organization, count) => {
       const known = waiting.get(organization);

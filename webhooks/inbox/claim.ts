@@ -11,7 +11,7 @@ export interface Claimed {
   readonly attempts: number;
   /** Milliseconds since the event arrived, by the database's clock. */
   readonly ageMs: number;
-  /** The integration as it is stored: secrets are still sealed. */
+  /** The stored integration: its secrets are still sealed. */
   readonly integration: {
     readonly id: string;
     readonly provider: string;
@@ -36,10 +36,10 @@ interface ClaimedRow {
   readonly token: string;
 }
 
-/** What a node wants of the inbox. */
+/** The items that a node wants to claim. */
 export interface Wanted {
   readonly limit: number;
-  /** Organizations whose turn is over for now. */
+  /** Organizations that get no items this time. */
   readonly without: readonly string[];
   /** The organization that was served last; those with a greater id come first. */
   readonly after: string;
@@ -52,14 +52,14 @@ const leaseSeconds = 60;
  * The statement that claims due items, organizations in turn: one of each organization, then a second one of each, …
  *
  * It reads an index entry for each organization that has waiting items and then at most `limit` items of each of
- * at most `limit` organizations. How many items wait, are done, or belong to disabled integrations is of no
- * consequence: `crm_inbox_due` is (organization_id, integration_id, next_at) of waiting items.
+ * at most `limit` organizations. Items that are done or belong to disabled integrations cost
+ * nothing: `crm_inbox_due` is (organization_id, integration_id, next_at) of waiting items.
  */
 export function claimStatement(tables: Tables, { limit, without, after }: Wanted): CompiledQuery {
   // The ring starts after the organization that was served last, and wraps once ("lap"). PostgreSQL evaluates a
   // recursive query only as far as its reader asks for rows, so "limit" ends the walk. Limits are in the text: the
   // plan of a statement that could claim any number of rows would read whole tables.
-  const most = sql.lit(limit);
+  const maxRows = sql.lit(limit);
   return sql`
     with recursive ring (organization_id, lap) as (
       select ${after}::bigint, 0
@@ -85,9 +85,9 @@ export function claimStatement(tables: Tables, { limit, without, after }: Wanted
         where g.organization_id = r.organization_id and g.enabled
         limit 1) any_due
       where r.organization_id <> all (string_to_array(${without.join(',')}::text, ',')::bigint[])
-        -- The first row of the ring only says where to start.
+        -- The first row of the ring is only the starting point.
         and (r.organization_id, r.lap) <> (${after}::bigint, 0)
-      limit ${most}
+      limit ${maxRows}
     ), turns as (
       select w.organization_id, w.id, due.lap,
         row_number() over (partition by due.organization_id order by w.next_at, w.id) as turn
@@ -97,11 +97,11 @@ export function claimStatement(tables: Tables, { limit, without, after }: Wanted
         select w.organization_id, w.id, w.next_at from crm_inbox w
         where w.organization_id = g.organization_id and w.integration_id = g.id
           and w.status = 'waiting' and w.next_at <= now()
-        order by w.next_at limit ${most}) w
+        order by w.next_at limit ${maxRows}) w
     ), chosen as (
-      select organization_id, id from turns order by turn, lap, organization_id limit ${most}
+      select organization_id, id from turns order by turn, lap, organization_id limit ${maxRows}
     ), locked as (
-      -- Another node may have chosen the same: whoever locks them first has them. A case expression, because the
+      -- Another node may have chosen the same items: the first one to lock them gets them. A case expression, because the
       -- condition must be tested again on the locked row but must not make the planner prefer crm_inbox_due to the key.
       select i.organization_id, i.id from chosen join crm_inbox i using (organization_id, id)
       where case i.status when 'waiting' then i.next_at <= now() else false end
@@ -117,16 +117,16 @@ export function claimStatement(tables: Tables, { limit, without, after }: Wanted
 }
 
 /**
- * The claim's plan, whatever the planner believes: statistics of a moment when one organization had every item, or
- * when none waited, would have it read the whole table.
+ * Forces the claim's plan: with statistics of a moment when one organization had every item, or
+ * when none waited, the planner would read the whole table.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
       from unnest(array['enable_seqscan', 'enable_bitmapscan', 'enable_sort']) name`.execute(within);
 
 /**
- * Claims items that are due, for this node alone; a node that dies loses them when their lease ends.
- * @param within a transaction of its own
+ * Claims due items for this node alone; other nodes may claim them again when the lease ends.
+ * @param within a separate transaction
  * @returns them in the order of the ring: the last one's organization is where the next claim goes on
  */
 export async function claim(within: Tables, wanted: Wanted): Promise<Claimed[]> {
@@ -150,8 +150,8 @@ export async function claim(within: Tables, wanted: Wanted): Promise<Claimed[]> 
   // An UPDATE returns rows in any order.
   const after = BigInt(wanted.after);
   const place = (id: string) => ({ lap: BigInt(id) > after ? 0 : 1, id: BigInt(id) });
-  return items.sort(({ organization: one }, { organization: other }) => {
-    const [a, b] = [place(one), place(other)];
+  return items.sort((left, right) => {
+    const [a, b] = [place(left.organization), place(right.organization)];
     return a.lap - b.lap || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
   });
 }
@@ -159,23 +159,23 @@ export async function claim(within: Tables, wanted: Wanted): Promise<Claimed[]> 
 const row = (tables: Tables, { organization, id }: Claimed) =>
   tables.updateTable('crm_inbox').where('organization_id', '=', organization).where('id', '=', id);
 
-/** The item as it was claimed: a replay, or another node after the lease, has made it another's. */
+/** Matches the item only while this claim holds: a replay, or another node after the lease, changes `attempts`. */
 const claimed = (tables: Tables, item: Claimed) =>
   row(tables, item).where('status', '=', 'waiting').where('attempts', '=', item.attempts);
 
-/** Replaces what the item holds. */
+/** Replaces the data of an item. */
 export const remember = async (tables: Tables, item: Claimed, data: unknown): Promise<void> => {
   await row(tables, item)
     .set({ payload: JSON.stringify(data) })
     .execute();
 };
 
-/** The item is processed. */
+/** Marks an item as processed. */
 export const finish = async (tables: Tables, item: Claimed): Promise<void> => {
   await claimed(tables, item).set({ status: 'done', done_at: sql<Date>`now()`, error: '' }).execute();
 };
 
-/** The item failed; tried again after `delayMs`, or given up where that is undefined. */
+/** Records a failure of an item: it is retried after `delayMs`, or given up if that is undefined. */
 export const fail = async (
   tables: Tables,
   item: Claimed,

@@ -8,7 +8,7 @@ import { type InboxItem, listInbox, replay, showInbox, states } from './inbox.ts
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** `inbox …`: what channels have delivered. */
+/** `inbox …`: events that channels delivered. */
 export function inboxCommands(line: Line): void {
   const { program, run } = line;
   const inbox = program.command('inbox').description('what channels have delivered');

@@ -10,7 +10,7 @@ const pageLength = 50;
 /** Characters of a payload that are shown. */
 const shown = 4000;
 
-/** What came in through channels, newest first: what became of it, and a button to process it again. */
+/** Events delivered by channels, newest first, with their state and a button to process them again. */
 export function deliveryPages(app: FastifyInstance, { database }: WebhookServices): void {
   section(app, database, {
     name: 'deliveries',

@@ -13,7 +13,7 @@ import { startWorker } from './worker.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The integration that the address of a channel's delivery stands for. */
+    /** The integration that a delivery's address belongs to. */
     integration: OpenIntegration | null;
   }
 }
@@ -21,7 +21,7 @@ declare module 'fastify' {
 /** Events of one delivery; providers send up to a thousand. */
 const maxEvents = 2000;
 
-/** /webhooks/channels/<provider>/<endpoint> (contract section 4.5): proved, stored, answered; processed after. */
+/** /webhooks/channels/<provider>/<endpoint>: authenticates and stores deliveries, then responds; processing is asynchronous. */
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
   const { database, secrets, settings, wrong } = webhooks;
   const sealed = openingOnce(sealing(secrets));
@@ -41,7 +41,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   app.decorateRequest('integration', null);
   for (const [provider, channel] of Object.entries(channels)) {
     const path = endpointPath(provider, ':endpoint');
-    // Nothing of a body is read before it is known that there is such an address.
+    // The body is read only after the address is known to exist.
     const onRequest = async (request: FastifyRequest) => {
       const { endpoint } = request.params as { endpoint: string };
       const found = /^[\w-]{10,64}$/.test(endpoint)
@@ -88,7 +88,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   }
 }
 
-/** The integration that a route's onRequest has found. */
+/** The integration found by the route's onRequest. */
 function integrationOf({ integration }: FastifyRequest): OpenIntegration {
   if (integration === null) throw errors.notFound();
   return integration;

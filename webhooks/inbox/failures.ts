@@ -1,8 +1,8 @@
-/** Logs failures that repeat: each at once, then once a minute with how often it happened. */
+/** Logs repeated failures: the first immediately, then once a minute with a count. */
 export interface FailureLog {
-  /** Two reports of one key are the same failure; the line shows the details of the latest. */
+  /** Reports with the same key are the same failure; the log line shows the details of the latest. */
   readonly report: (key: string, details: object, text: string) => void;
-  /** Logs what has been counted and stops. */
+  /** Logs the counts and stops. */
   readonly close: () => void;
 }
 
@@ -12,15 +12,15 @@ interface Counted {
   text: string;
 }
 
-/** Failures told apart within a minute; what is beyond is one. */
-const mostKeys = 100;
+/** Failures counted separately within a minute; further ones are counted together. */
+const maxKeys = 100;
 
-/** Makes such a log. @param everyMs how long a repeated failure is only counted, in milliseconds */
-export function failureLog(log: (details: object, text: string) => void, everyMs = 60_000): FailureLog {
+/** Creates a log of failures. @param intervalMs how long a repeated failure is only counted, in milliseconds */
+export function failureLog(log: (details: object, text: string) => void, intervalMs = 60_000): FailureLog {
   const counted = new Map<string, Counted>();
   const flush = () => {
     for (const [key, { count, details, text }] of [...counted]) {
-      // A minute without it ends the counting.
+      // A failure that did not repeat for an interval is forgotten.
       if (count === 0) counted.delete(key);
       else {
         log({ ...details, count }, text);
@@ -28,13 +28,13 @@ export function failureLog(log: (details: object, text: string) => void, everyMs
       }
     }
   };
-  const timer = setInterval(flush, everyMs).unref();
+  const timer = setInterval(flush, intervalMs).unref();
   return {
     report: (key, details, text) => {
-      const own = counted.has(key) || counted.size < mostKeys ? key : '';
-      const known = counted.get(own);
+      const countedKey = counted.has(key) || counted.size < maxKeys ? key : '';
+      const known = counted.get(countedKey);
       if (known === undefined) log({ ...details, count: 1 }, text);
-      counted.set(own, { count: known === undefined ? 0 : known.count + 1, details, text });
+      counted.set(countedKey, { count: known === undefined ? 0 : known.count + 1, details, text });
     },
     close: () => {
       clearInterval(timer);

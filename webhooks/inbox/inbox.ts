@@ -5,7 +5,7 @@ import type { TableRows, Tables } from '../../engine/tables/index.ts';
 import type { ChannelEvent, Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
 
-/** What can be with an item: it waits, is done, or was given up. */
+/** The states of an item: it waits, is done, or was given up. */
 export const states = ['waiting', 'done', 'dead'];
 
 /** A delivery's event. */
@@ -19,14 +19,14 @@ export interface InboxItem {
   readonly receivedAt: Date;
 }
 
-/** Stores events, each once for its id. When this is done, the provider may be told that they have arrived. */
+/** Stores events, each once for its id. Respond to the provider only after this has succeeded. */
 export async function store(
   tables: Tables,
   { organization, id }: Integration,
   events: readonly ChannelEvent[],
 ): Promise<number> {
   let stored = 0;
-  // Parameters of one statement are limited, and Lead Ads sends up to a thousand events at once.
+  // A statement's parameters are limited, and Lead Ads sends up to a thousand events in one delivery.
   for (let start = 0; start < events.length; start += 500) {
     const rows = await tables
       .insertInto('crm_inbox')
@@ -49,7 +49,7 @@ export async function store(
   return stored;
 }
 
-/** The columns of a list. Payloads may be megabytes and are not among them. */
+/** The columns of a list, without payloads, which may be megabytes. */
 const columns = ['id', 'integration_id', 'event_id', 'status', 'attempts', 'error', 'received_at'] as const;
 
 const itemOf = (row: Pick<Selectable<TableRows['crm_inbox']>, (typeof columns)[number]>): InboxItem => ({
@@ -62,14 +62,14 @@ const itemOf = (row: Pick<Selectable<TableRows['crm_inbox']>, (typeof columns)[n
   receivedAt: row.received_at,
 });
 
-/** What came in for an organization, newest first, without payloads. */
+/** The items of an organization, newest first, without payloads. */
 export async function listInbox(
   tables: Tables,
   organization: string,
   { status, before, limit }: { status?: string | undefined; before?: string | undefined; limit: number },
 ): Promise<InboxItem[]> {
   let query = tables.selectFrom('crm_inbox').select(columns).where('organization_id', '=', organization);
-  // In the text, because an index that holds only some states is not used for a parameter.
+  // A literal, because a partial index on some states is not used with a parameter.
   if (status !== undefined) query = query.where('status', '=', sql.lit(status));
   if (before !== undefined) query = query.where('id', '<', before);
   return (await query.orderBy('id', 'desc').limit(limit).execute()).map(itemOf);
@@ -96,8 +96,8 @@ export async function showInbox(
 
 const noItem = (id: string) => new UserError(`there is no inbox item ${id} in this organization`);
 
-/** Has an item processed once more, whatever became of it. @throws UserError when there is none */
-export async function replay(tables: Tables, by: Actor, organization: string, id: string): Promise<void> {
+/** Queues an item to be processed again, in any state. @throws UserError when there is none */
+export async function replay(tables: Tables, actor: Actor, organization: string, id: string): Promise<void> {
   const row = await tables
     .updateTable('crm_inbox')
     .set({ status: 'waiting', attempts: 0, next_at: sql<Date>`now()`, error: '', done_at: null })
@@ -106,5 +106,5 @@ export async function replay(tables: Tables, by: Actor, organization: string, id
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw noItem(id);
-  await recordChanges(tables, by, { organization, action: 'replay', object: 'inbox item', objectId: id });
+  await recordChanges(tables, actor, { organization, action: 'replay', object: 'inbox item', objectId: id });
 }

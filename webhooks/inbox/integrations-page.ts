@@ -15,14 +15,14 @@ import {
   switchIntegration,
 } from './integrations.ts';
 
-/** An organization's channels: added with the provider's secret, switched off and on, given new secrets, removed. */
+/** The page to add, switch on and off, and remove an organization's integrations, and to change their secrets. */
 export function integrationPages(
   app: FastifyInstance,
   { secrets, database, settings }: WebhookServices,
 ): void {
   const sealed = sealing(secrets);
   const providers = Object.entries(channels).map(([name, channel]) => ({ name, ...channel }));
-  /** Where providers reach the instance: as configured, else as the administrator's browser does. */
+  /** The address at which providers reach the instance: `public_url`, else the address of the administrator's browser. */
   const origin = (request: FastifyRequest) =>
     withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 

@@ -4,7 +4,7 @@ import { displayName, type Tables } from '../../engine/tables/index.ts';
 import { hashSecret, makePublicId, makeSecret, type Sealing } from '../../plugins/secrets/index.ts';
 import { channelOf, type Integration } from '../channels/index.ts';
 
-/** An integration as an administrator sees it. */
+/** An integration as administrators see it. */
 export interface IntegrationInfo {
   readonly id: string;
   readonly provider: string;
@@ -35,12 +35,12 @@ export async function listIntegrations(tables: Tables, organization: string): Pr
 
 /**
  * Adds an integration.
- * @returns its address and the verify token, which is stored only as a hash
+ * @returns its address and the verify token, of which only a hash is stored
  * @throws UserError when the provider is unknown or a needed secret is missing
  */
 export async function addIntegration(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   { seal }: Sealing,
   given: {
     readonly organization: string;
@@ -73,7 +73,7 @@ export async function addIntegration(
     .returning('id')
     .executeTakeFirstOrThrow();
   const id = row.id;
-  await recordChanges(tables, by, {
+  await recordChanges(tables, actor, {
     organization: given.organization,
     action: 'create',
     object: 'integration',
@@ -102,18 +102,18 @@ async function update(
 /** Switches an integration on or off. @throws UserError when there is none */
 export async function switchIntegration(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   id: string,
   enabled: boolean,
 ): Promise<void> {
   await update(tables, organization, id, { enabled });
   const action = enabled ? 'switch on' : 'switch off';
-  await recordChanges(tables, by, { organization, action, object: 'integration', objectId: id });
+  await recordChanges(tables, actor, { organization, action, object: 'integration', objectId: id });
 }
 
 /**
- * Seals every stored secret with the first of AUTH_SECRETS, so that the others can be removed.
+ * Seals every stored secret again with the first of AUTH_SECRETS, so that the others can be removed.
  * @returns ids of integrations whose secrets none of AUTH_SECRETS opens
  */
 export async function renewSecrets(tables: Tables, { renew }: Sealing): Promise<string[]> {
@@ -131,7 +131,7 @@ export async function renewSecrets(tables: Tables, { renew }: Sealing): Promise<
         .set({ secret: renewed.secret ?? secret, token: renewed.token ?? token })
         .where('organization_id', '=', organization_id)
         .where('id', '=', id)
-        // Somebody may enter another one meanwhile.
+        // An administrator may have changed it meanwhile.
         .where('secret', '=', secret)
         .where('token', '=', token)
         .execute();
@@ -144,12 +144,12 @@ export async function renewSecrets(tables: Tables, { renew }: Sealing): Promise<
 }
 
 /**
- * Gives an integration other secrets; a blank one stays as it is.
+ * Changes the secrets of an integration; a blank one stays as it is.
  * @throws UserError when there is no such integration, or both are blank
  */
 export async function changeSecrets(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   { seal }: Sealing,
   organization: string,
   id: string,
@@ -161,7 +161,7 @@ export async function changeSecrets(
   };
   if (Object.keys(changed).length === 0) throw new UserError('give the new secret');
   await update(tables, organization, id, changed);
-  await recordChanges(tables, by, {
+  await recordChanges(tables, actor, {
     organization,
     action: 'change secrets',
     object: 'integration',
@@ -169,10 +169,10 @@ export async function changeSecrets(
   });
 }
 
-/** Removes an integration with its deliveries; its address answers 404. @throws UserError when there is none */
+/** Removes an integration with its deliveries; its address responds 404. @throws UserError when there is none */
 export async function removeIntegration(
   tables: Tables,
-  by: Actor,
+  actor: Actor,
   organization: string,
   id: string,
 ): Promise<void> {
@@ -183,24 +183,24 @@ export async function removeIntegration(
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw new UserError('there is no such integration');
-  await recordChanges(tables, by, { organization, action: 'delete', object: 'integration', objectId: id });
+  await recordChanges(tables, actor, { organization, action: 'delete', object: 'integration', objectId: id });
 }
 
-/** An integration that is on, with its secrets in the clear and the hash of its verify token. */
+/** An enabled integration with its decrypted secrets and the hash of its verify token. */
 export interface OpenIntegration extends Integration {
   readonly verifyTokenHash: string;
 }
 
-/** An integration that is on, by its address or its id. */
+/** Finds an enabled integration by its address or its id. */
 export async function openIntegration(
   tables: Tables,
   { open }: Sealing,
-  by: { readonly endpoint: string } | { readonly organization: string; readonly id: string },
+  key: { readonly endpoint: string } | { readonly organization: string; readonly id: string },
 ): Promise<OpenIntegration | undefined> {
   const base = tables.selectFrom('crm_integrations').selectAll().where('enabled', '=', true);
-  const row = await ('endpoint' in by
-    ? base.where('endpoint', '=', by.endpoint)
-    : base.where('organization_id', '=', by.organization).where('id', '=', by.id)
+  const row = await ('endpoint' in key
+    ? base.where('endpoint', '=', key.endpoint)
+    : base.where('organization_id', '=', key.organization).where('id', '=', key.id)
   ).executeTakeFirst();
   if (row === undefined) return undefined;
   return {

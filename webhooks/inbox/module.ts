@@ -9,7 +9,7 @@ import { channelEndpoints } from './endpoints.ts';
 import { integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
 
-/** Channels: integrations with providers, and the inbox of what they deliver. */
+/** Channels: integrations with providers, and the inbox of their events. */
 export const inboxModule: Module<
   WebhookServices,
   { readonly config: AuditConfig; readonly database: Database }

@@ -4,13 +4,13 @@ import { sql } from 'kysely';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 
-/** How often a node looks for what is old, in milliseconds. */
+/** How often a node removes old events, in milliseconds. */
 const everyMs = 10 * 60_000;
-/** Rows that one statement removes, and the pause after it: others go first. */
+/** Rows that one statement removes, and the pause after it, in which other statements run. */
 const step = 500;
 const pauseMs = 100;
 
-/** Removes up to `step` events that came to an end so long ago. @returns how many */
+/** Removes up to `step` events that ended longer ago than the given time. @returns how many */
 export async function prune(tables: Tables, status: 'done' | 'dead', days: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     -- Materialized: a join that evaluated this again for each row would lock, and delete, others each time.
@@ -23,7 +23,7 @@ export async function prune(tables: Tables, status: 'done' | 'dead', days: numbe
   return Number(numAffectedRows);
 }
 
-/** Keeps the inbox from growing for ever: removes what `retention` in config.yaml says, in small steps. */
+/** Removes old events as `retention` in config.yaml says, in small steps. */
 export function startRetention(app: FastifyInstance, { database, settings }: Webhooks): void {
   const stopping = new AbortController();
   const { signal } = stopping;

@@ -18,13 +18,13 @@ declare module '../../engine/tables/index.ts' {
       id: Generated<string>;
       provider: string;
       name: string;
-      /** Stands in the address that the provider calls; random, so that it cannot be guessed. */
+      /** The last part of the address that the provider calls; random, so that it cannot be guessed. */
       endpoint: string;
-      /** SHA-256 of the token that the handshake confirms, hex. */
+      /** SHA-256 of the verify token of the handshake, hex. */
       verify_token_hash: string;
       /** The provider's secret, encrypted (JWE). */
       secret: string;
-      /** The token to ask the provider back with, encrypted (JWE); empty where none is needed. */
+      /** The token for calls to the provider, encrypted (JWE); empty if none is needed. */
       token: string;
       enabled: Generated<boolean>;
       created_at: Generated<Date>;
@@ -98,17 +98,17 @@ const inbox = table(
       { name: 'crm_inbox_event', properties: ['organization_id_link', 'integration_id', 'event_id'] },
     ],
     indexes: [
-      // What is due, organization by organization (webhooks/inbox/claim.ts).
+      // Finds due items, organization by organization (webhooks/inbox/claim.ts).
       {
         name: 'crm_inbox_due',
         expression: `create index "crm_inbox_due" on "crm_inbox" ("organization_id", "integration_id", "next_at") where "status" = 'waiting'`,
       },
-      // What was given up, for people who look for it among all that was done.
+      // Finds dead items among many that are done.
       {
         name: 'crm_inbox_dead',
         expression: `create index "crm_inbox_dead" on "crm_inbox" ("organization_id", "id") where "status" = 'dead'`,
       },
-      // What is old enough to be removed.
+      // Finds items that are old enough to remove.
       {
         name: 'crm_inbox_ended',
         expression: `create index "crm_inbox_ended" on "crm_inbox" ("status", "done_at") where "status" <> 'waiting'`,
@@ -138,5 +138,5 @@ const receivedMessages = table(
   },
 );
 
-/** Integrations, what they delivered, and messages received. */
+/** Integrations, their events, and received messages. */
 export const inboxTables = [integrations, inbox, receivedMessages];

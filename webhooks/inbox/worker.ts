@@ -10,37 +10,37 @@ import { type Claimed, claim, fail, finish, remember } from './claim.ts';
 import { failureLog } from './failures.ts';
 import { type Slots, slots } from './slots.ts';
 
-/** How often to look for items that other nodes received or whose time has come, in milliseconds. */
+/** How often to check for items that other nodes received or whose retry is due, in milliseconds. */
 const pollMs = 1000;
-/** Items that a node processes at a time. */
+/** Items that a node processes at the same time. */
 const concurrency = 20;
-/** After so many items that were processed, a node looks for more: each look is a statement. */
+/** How many items a node processes before it claims more: each claim is a statement. */
 const batch = 5;
 
-/** How long to wait after the n-th failure, in milliseconds: doubling from 2 s to an hour, a half of it by chance. */
+/** The delay after the n-th failure, in milliseconds: doubles from 2 s to an hour, half of it is random. */
 export function backoff(attempts: number, random: () => number = Math.random): number {
   const longest = Math.min(2000 * 2 ** (attempts - 1), 3_600_000);
   return longest / 2 + (longest / 2) * random();
 }
 
-/** What an administrator is told of a failure: texts of our own, and of anything else only its kind. */
+/** The reason of a failure for administrators: the text of our own errors, otherwise only the kind, because driver texts may hold personal data. */
 const reasonOf = (cause: unknown): string =>
   [TryAgain, GiveUp, UserError, HttpError].some((known) => cause instanceof known)
     ? (cause as Error).message
     : `failed: ${(cause as Error).name}`;
 
 /**
- * Whether trying again would come to the same: what the event holds is not what its channel sends, or more than the
- * database can hold. It is given up at once, for a person to look at.
+ * Whether a retry would fail in the same way: the event is not what its channel sends, or more than the
+ * database can store. It is given up immediately, for a person to look at.
  */
 const isHopeless = (cause: unknown): boolean =>
   [GiveUp, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
   (cause instanceof HttpError && cause.status < 500) ||
   /^(?:22|54)/.test(sqlState(cause) ?? '');
 
-/** Processes what the inbox holds, on whichever node is free. */
+/** Processes the items of the inbox on any free node. */
 export interface Worker {
-  /** Says that there is something to do. */
+  /** Signals new items. */
   readonly wake: () => void;
 }
 
@@ -51,7 +51,7 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
     failures.report('unreadable', { code: cause?.code }, 'the inbox could not be read; trying again');
 
   const work = async (item: Claimed): Promise<void> => {
-    // The embedded database responds within the same turn of the event loop: without this a full inbox would keep
+    // The embedded database responds within the same turn of the event loop: without this, a full inbox would keep
     // the process from reading requests.
     await requestsFirst();
     try {
@@ -68,9 +68,9 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
   };
   const busy: Slots = slots(concurrency);
   let stopping = false;
-  /** The organization whose turn was last. */
+  /** The organization that was served last. */
   let last = '0';
-  /** Whether the last look may have left something that is due, and how many items it began and have ended since. */
+  /** Whether the last claim may have left due items, and how many items have begun and ended since. */
   let more = false;
   let begun = 0;
   let ended = 0;
@@ -82,7 +82,7 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
       if (more && ended >= Math.min(batch, begun)) wake();
     });
   };
-  /** Takes what is due while there are slots. An item that takes long holds up none of another organization. */
+  /** Claims due items while there are slots. A slow item does not delay items of other organizations. */
   const drain = async (): Promise<void> => {
     begun = 0;
     ended = 0;
@@ -127,7 +127,8 @@ async function processItem(webhooks: Webhooks, { open }: Sealing, item: Claimed)
   const { database } = webhooks;
   const { organization, integration } = item;
   const channel = channelOf(integration.provider);
-  if (channel === undefined) throw new TryAgain(`there is no channel ${integration.provider}`);
+  if (channel === undefined)
+    throw new TryAgain(`this version of the service has no channel "${integration.provider}"`);
   const [secret, token] = await Promise.all([open(integration.secret), open(integration.token)]);
   await channel.process(
     { id: item.eventId, data: JSON.parse(item.payload) },

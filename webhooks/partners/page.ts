@@ -5,7 +5,7 @@ import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
 import { partnerStatus } from './status.ts';
 
-/** Which partner endpoints are on, and what came of payments that had no lead. Nothing is changed here. */
+/** A read-only page: the state of the partner endpoints, and payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
   section(app, database, {
     name: 'partners',
@@ -15,7 +15,7 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
       const tables = tablesOf(database);
       const all = await partnerStatus(tables, settings.current);
       return {
-        // Another organization's customers are nobody else's business.
+        // Other organizations' customers are not shown.
         endpoints: all.filter((each) => each.organization === null || each.organization === slug),
         unmatched: await unmatchedPayments(tables, organization, 50),
       };

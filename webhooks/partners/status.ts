@@ -1,26 +1,26 @@
 import type { Tables } from '../../engine/tables/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
-import { fingerprint, own, secretUses } from '../endpoint/index.ts';
+import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
 
-/** What one partner endpoint is like at the moment. */
+/** The current state of a partner endpoint. */
 export interface EndpointStatus {
-  /** As config.yaml calls it. */
+  /** Its name in config.yaml. */
   readonly name: string;
   readonly path: string;
-  /** `off` answers 501. */
+  /** `off` responds 501. */
   readonly state: 'on' | 'off' | 'misconfigured';
-  /** Why it cannot work although it has a secret; `''` otherwise. */
+  /** Why it cannot work although it has a secret; `''` if it can. */
   readonly problem: string;
-  /** Slug of the organization it is bound to; null where the caller names one. */
+  /** Slug of the organization it is bound to; null if the caller names one. */
   readonly organization: string | null;
   /** Its secrets by their place in the list, each with its last use in RFC 3339, or null. Never the secrets. */
   readonly secrets: readonly { readonly place: number; readonly last_used_at: string | null }[];
 }
 
-/** The state of every partner endpoint, from the settings and from what is stored. */
+/** The state of every partner endpoint, from the settings and the stored last uses. */
 export async function partnerStatus(tables: Tables, settings: Settings): Promise<EndpointStatus[]> {
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   const organizations = await tables.selectFrom('crm_organizations').select('slug').execute();
@@ -72,9 +72,9 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
   ];
 }
 
-/** Why an organization cannot send messages; `''` where it can. */
+/** Why an organization cannot send messages; `''` if it can. */
 function senderProblem({ messaging }: Settings, slug: string): string {
-  const sender = own(messaging, slug);
+  const sender = ownProperty(messaging, slug);
   if (sender === undefined) return `messaging has no sender for "${slug}"`;
   if (sender.sender === 'whatsapp_cloud') {
     if ((sender.phone_number_id ?? '').trim() === '') return `messaging.${slug}.phone_number_id is blank`;

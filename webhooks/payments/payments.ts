@@ -13,17 +13,17 @@ import {
   findOrganization,
   indexable,
   type LeadTraits,
-  own,
+  ownProperty,
   type Partner,
   partnerRecords,
   signedWith,
   type WebhookServices,
   type Webhooks,
 } from '../endpoint/index.ts';
-import { evaluate, type Payment, withoutTexts } from '../settings/index.ts';
+import { type Payment, withoutTexts } from '../settings/index.ts';
 import { paymentsTables } from './tables.ts';
 
-/** A payment as its customer's entry in config.yaml reads it from the payload. */
+/** A payment, read from the payload by its customer's entry in config.yaml. */
 interface Paid {
   readonly eventId: string;
   readonly lead: LeadTraits;
@@ -31,7 +31,7 @@ interface Paid {
 }
 
 const text = { types: ['string', 'text'], writable: true } as const;
-/** What the hooks of config.yaml look for in leads and write. */
+/** The fields that payment hooks find leads by and write. */
 const needs: readonly Needs[] = [
   {
     file: 'webhooks/payments (partners.payments in config.yaml)',
@@ -58,17 +58,17 @@ const needs: readonly Needs[] = [
 
 /** The last part of a customer's address. */
 export const hookOf = (customer: string): string => `${customer}-payment`;
-/** The customer whose address ends so; `''` where it is nobody's. */
+/** The customer of a hook; `''` if it has none. */
 export const customerOf = (hook: string): string => /^(.+)-payment$/.exec(hook)?.[1] ?? '';
 export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
-/** POST /webhooks/<customer>-payment (contract section 4.4), one for each entry in config.yaml. */
+/** POST /webhooks/<customer>-payment, one for each entry in config.yaml. */
 export function payments(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, used, wrong } = webhooks;
   const entryOf = (request: FastifyRequest) => {
     const { hook } = request.params as { hook: string };
     const customer = customerOf(hook);
-    const entry = own(settings.current.partners.payments, customer);
+    const entry = ownProperty(settings.current.partners.payments, customer);
     if (entry === undefined) throw errors.notFound();
     return { customer, entry };
   };
@@ -97,13 +97,13 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const paid = read(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
-      const by = { organization, requestId: request.id };
-      return transaction(database, (tables) => apply(tables, webhooks, by, customer, paid, raw));
+      const partner = { organization, requestId: request.id };
+      return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));
     },
   });
 }
 
-/** WooCommerce announces a new webhook with a form that it does not sign. Nothing comes of it. */
+/** WooCommerce announces a new webhook with an unsigned form, which is acknowledged and ignored. */
 function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Buffer): boolean {
   return (
     verify.header.toLowerCase() === 'x-wc-webhook-signature' &&
@@ -114,12 +114,12 @@ function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Buffer): 
   );
 }
 
-const isWanted = ({ when = {} }: Payment, payload: Body): boolean =>
+const isWanted = ({ when = {}, evaluate }: Payment, payload: Body): boolean =>
   Object.entries(when).every(([expression, values]) => values.includes(evaluate(expression, payload)));
 
-/** @throws HttpError 400 where the amount is no number */
+/** @throws HttpError 400 if the amount is not a number */
 function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffer): Paid {
-  const { lead = {}, opportunity = {}, event_id, event_id_header } = entry;
+  const { lead = {}, opportunity = {}, event_id, event_id_header, evaluate } = entry;
   const inHeader = event_id_header && request.headers[event_id_header.toLowerCase()];
   const named = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
   const currency = storable(evaluate(opportunity.currency, payload)).toUpperCase();
@@ -143,12 +143,12 @@ function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffe
   };
 }
 
-/** The event's name as an index can hold it; the body's digest where it has none. */
+/** The event's id in a form that fits into an index; the body's digest if it has none. */
 function eventIdOf(named: string, raw: Buffer): string {
   return indexable(named) || hash('sha256', raw, 'hex');
 }
 
-/** What PostgreSQL cannot hold is left out: a payment must not fail for it. */
+/** Leaves out characters that PostgreSQL cannot store: a payment must not fail because of them. */
 const storable = (text: string): string => text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
 
 /** Decimal text; minor units (cents) become major ones without rounding. */
@@ -165,7 +165,7 @@ function decimal(text: string, minor: boolean, currency: string): string {
   return `${sign}${digits.slice(0, split)}${rest === '' ? '' : `.${rest}`}`;
 }
 
-/** How many digits a currency's minor unit has (ISO 4217): 2, but 0 for JPY and 3 for KWD. */
+/** The number of digits of a currency's minor unit (ISO 4217): 2, but 0 for JPY and 3 for KWD. */
 function fractionDigits(currency: string): number {
   try {
     const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency || 'USD' });
@@ -187,7 +187,7 @@ const unmatched = '{"ok":true,"matched":false';
 async function apply(
   tables: Tables,
   { resources }: Webhooks,
-  by: Partner,
+  partner: Partner,
   customer: string,
   { eventId, lead, opportunity }: Paid,
   raw: Buffer,
@@ -195,13 +195,13 @@ async function apply(
   const claim = await tables
     .insertInto('crm_payment_events')
     .values({
-      organization_id: by.organization,
+      organization_id: partner.organization,
       customer,
       event_id: eventId,
       answer: null,
       payload: storable(raw.toString('utf8')),
     })
-    // Of two deliveries at once the second waits here for the first.
+    // Of two concurrent deliveries the second waits here for the first.
     .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
     .returning('id')
     .executeTakeFirst();
@@ -209,29 +209,29 @@ async function apply(
     const known = await tables
       .selectFrom('crm_payment_events')
       .select('answer')
-      .where('organization_id', '=', by.organization)
+      .where('organization_id', '=', partner.organization)
       .where('customer', '=', customer)
       .where('event_id', '=', eventId)
       .executeTakeFirstOrThrow();
     return `${known.answer ?? unmatched},"duplicate":true}`;
   }
-  const records = partnerRecords(tables, resources, by);
+  const records = partnerRecords(tables, resources, partner);
   const leadId = await findLead(records, lead);
   if (leadId === undefined) return `${unmatched}}`;
   await convertLead(records, leadId);
   const opportunityId = await records.create('opportunities', opportunity);
-  // Ids are written as the integers that they are.
-  const answer = `{"ok":true,"lead_id":${leadId},"opportunity_id":${opportunityId}`;
+  // Ids are JSON integers, written without rounding.
+  const response = `{"ok":true,"lead_id":${leadId},"opportunity_id":${opportunityId}`;
   await tables
     .updateTable('crm_payment_events')
-    .set({ answer })
-    .where('organization_id', '=', by.organization)
+    .set({ answer: response })
+    .where('organization_id', '=', partner.organization)
     .where('id', '=', claim.id)
     .execute();
-  return `${answer}}`;
+  return `${response}}`;
 }
 
-/** A payment whose lead was not found, for an administrator who looks for it. */
+/** A payment whose lead was not found. */
 export interface UnmatchedPayment {
   readonly customer: string;
   readonly eventId: string;
@@ -239,7 +239,7 @@ export interface UnmatchedPayment {
   readonly receivedAt: Date;
 }
 
-/** Payments of an organization that had no lead, newest first. */
+/** The unmatched payments of an organization, newest first. */
 export async function unmatchedPayments(
   tables: Tables,
   organization: string,
@@ -261,7 +261,7 @@ export async function unmatchedPayments(
   }));
 }
 
-/** Payments that customers' shops and payment services report; described by nobody, for each customer has its own. */
+/** Payments that customers' shops and payment services report; not in the OpenAPI document, because each customer has its own format. */
 export const paymentsModule: Module<WebhookServices> = {
   name: 'payments',
   tables: paymentsTables,

@@ -8,9 +8,9 @@ declare module '../../engine/tables/index.ts' {
       id: Generated<string>;
       customer: string;
       event_id: string;
-      /** What the partner was answered, JSON without its closing brace; null where there was nothing to do it to. */
+      /** The response to the partner, JSON without its closing brace; null if no lead was found. */
       answer: string | null;
-      /** The beginning of what was sent, for an administrator who looks for the lead. */
+      /** The payload, for administrators who look for the lead. */
       payload: string;
       received_at: Generated<Date>;
     };
@@ -35,5 +35,5 @@ const paymentEvents = table(
   },
 );
 
-/** Payment events that were taken. */
+/** Processed payment events. */
 export const paymentsTables = [paymentEvents];

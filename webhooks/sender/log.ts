@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Sender } from './outgoing.ts';
 
-/** Sends nothing and says so in the log: for development. Neither the number nor the text is written there. */
+/** For development: sends nothing and logs that, without the number and the text. */
 export const log: Sender = async ({ text, template }, _settings, _graph, logInfo) => {
   const id = `log.${randomUUID()}`;
   logInfo(

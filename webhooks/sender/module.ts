@@ -1,5 +1,5 @@
 import type { Module } from '../../engine/modules/index.ts';
 import { senderTables } from './tables.ts';
 
-/** Messages to people, and what became of each. */
+/** Outgoing messages and their status. */
 export const senderModule: Module = { name: 'sender', tables: senderTables };

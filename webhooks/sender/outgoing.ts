@@ -1,6 +1,6 @@
 import type { SenderSettings, Settings } from '../settings/index.ts';
 
-/** A message as a sender gets it: a text, or a provider's template with its parameters. */
+/** A message for a sender: a text, or a provider's template with its parameters. */
 export interface Outgoing {
   readonly to: string;
   readonly text: string;
@@ -11,11 +11,11 @@ export interface Outgoing {
   };
 }
 
-/** Why a message was not sent. The text names no secret and nothing that the provider said of it. */
+/** Why a message was not sent. The text contains no secret and nothing of the provider's response. */
 export class SendError extends Error {}
 
 /**
- * Hands a message to a provider.
+ * Sends a message through a provider.
  * @returns the provider's id of it
  * @throws SendError
  */

@@ -1,6 +1,6 @@
 import { HttpError } from '../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
-import { own, type Webhooks } from '../endpoint/index.ts';
+import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
 import { log } from './log.ts';
 import { type Outgoing, SendError, type Sender } from './outgoing.ts';
@@ -22,9 +22,9 @@ export const senders: Readonly<Record<SenderSettings['sender'], Sender>> = {
 };
 
 /**
- * Sends a message through the organization's sender and keeps it, also where that failed.
+ * Sends a message through the organization's sender and stores it, also if sending failed.
  * @returns the provider's id
- * @throws HttpError 400 for an unknown template, 502 where it was not sent
+ * @throws HttpError 400 for an unknown template, 502 if it was not sent
  */
 export async function send(
   { settings, database, log: logger }: Webhooks,
@@ -32,7 +32,7 @@ export async function send(
   message: Message,
 ): Promise<string> {
   const { messaging, graph } = settings.current;
-  const chosen = own(messaging, organization.slug);
+  const chosen = ownProperty(messaging, organization.slug);
   const outgoing = prepare(message, chosen);
   try {
     if (chosen === undefined) throw new SendError('the organization has no sender');
@@ -51,11 +51,11 @@ export async function send(
   }
 }
 
-/** A provider's template where the sender has one of that name, else one of ours, else the text as it is. */
+/** The provider's template if the sender has one of that name, else one of ours, else the text. */
 function prepare(message: Message, settings: SenderSettings | undefined): Outgoing {
   const { to, message: text, name, template } = message;
   if (template === undefined || template === '') return { to, text };
-  const provider = own(settings?.templates, template);
+  const provider = ownProperty(settings?.templates, template);
   if (provider !== undefined) {
     return { to, text, template: { ...provider, parameters: [name, text].filter((each) => each !== '') } };
   }

@@ -35,5 +35,5 @@ const messages = table(
   { indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }] },
 );
 
-/** Messages that were sent, or could not be. */
+/** Outgoing messages, sent and failed. */
 export const senderTables = [messages];

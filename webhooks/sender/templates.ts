@@ -18,8 +18,8 @@ const templates = new Map(
 );
 
 /**
- * Renders a template. Its data is text and stays text, whatever it looks like.
- * @throws HttpError 400 for a name that there is not
+ * Renders a template. Its data is never evaluated.
+ * @throws HttpError 400 for an unknown template
  */
 export function renderTemplate(name: string, data: Readonly<Record<string, string>>): string {
   const template = templates.get(name);

@@ -1,66 +1,69 @@
 import handlebars from 'handlebars';
 import { ExactNumber } from '../../engine/fields/index.ts';
 
-/** Texts with `{{path}}` over data that nobody trusts: own properties only, no HTML escaping, no helpers. */
+/** Texts with `{{path}}` over untrusted data: own properties only, no HTML escaping, no helpers. */
 const engine = handlebars.create();
 const helpers = Object.keys(engine.helpers);
 for (const helper of helpers) engine.unregisterHelper(helper);
-/** Handlebars counts its own helpers as known; here they are not, so that compiling refuses them by name. */
+/** Marks handlebars' own helpers as unknown, so that compiling refuses them by name. */
 const knownHelpers = Object.fromEntries(helpers.map((name) => [name, false]));
 
-type Evaluate = (data: unknown) => string;
+/** Evaluates an expression over a payload, trimmed; `''` if the expression or its part of the payload is absent. */
+export type Evaluate = (text: string | undefined, data: unknown) => string;
 
-const compiled = new Map<string, Evaluate>();
-
-/** Compiles an expression; the texts come from configuration, so their number is bounded. */
-function compileExpression(text: string): Evaluate {
-  const known = compiled.get(text);
-  if (known !== undefined) return known;
+function compile(text: string): (data: unknown) => string {
   const template = engine.compile(text, {
     noEscape: true,
     strict: false,
     knownHelpersOnly: true,
     knownHelpers,
   });
-  const evaluate: Evaluate = (data) =>
+  return (data) =>
     template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false }).trim();
-  compiled.set(text, evaluate);
-  return evaluate;
 }
 
-/** What an expression gives for a payload, trimmed; `''` where it is absent or the payload has no such part. */
-export const evaluate = (text: string | undefined, data: unknown): string =>
-  text === undefined ? '' : compileExpression(text)(data);
+/** An evaluator that compiles each expression once. Use it only for expressions of the settings: they are bounded. */
+export function evaluator(): Evaluate {
+  const compiled = new Map<string, (data: unknown) => string>();
+  return (text, data) => {
+    if (text === undefined) return '';
+    let expression = compiled.get(text);
+    if (expression === undefined) {
+      expression = compile(text);
+      compiled.set(text, expression);
+    }
+    return expression(data);
+  };
+}
 
 /**
- * What an object or a list is where a text is wanted, whatever `toString` it brings along: no text that anything
- * else gives, so that an amount that is one is refused, and nothing that can be stored.
+ * The text of an object or a list, even if it has its own `toString`: U+0000, which no other value has and which is
+ * not storable, so that an object as an amount is refused.
  */
-const noText = { value: () => '\0', enumerable: false };
+const unusableText = { value: () => '\0', enumerable: false };
 
-/** Gives the objects and lists of a payload that text. */
+/** Makes the objects and lists of a payload unusable as texts. */
 export function withoutTexts<T>(payload: T): T {
   const left: unknown[] = [payload];
   while (left.length > 0) {
     const value = left.pop();
     if (typeof value !== 'object' || value === null || value instanceof ExactNumber) continue;
-    // One by one: a list may have more items than a call can have arguments.
+    // Not push(...values): a list may have more items than a call can have arguments.
     for (const each of Object.values(value)) left.push(each);
-    Object.defineProperty(value, 'toString', noText);
+    Object.defineProperty(value, 'toString', unusableText);
   }
   return payload;
 }
 
-/** What is wrong with an expression; undefined where it is right. */
+/** The error message for an invalid expression; undefined if it is valid. */
 export function expressionProblem(text: string): string | undefined {
   try {
-    // Compilation is lazy: a first run is what shows a mistake.
-    compileExpression(text)({});
+    // Compilation is lazy: only running it finds a mistake.
+    compile(text)({});
     return undefined;
   } catch (cause) {
-    compiled.delete(text);
     const [first = '', ...more] = (cause as Error).message.split('\n');
-    // A parser's message has the place in the text and a picture first, what is wrong last.
+    // The parser's message begins with the position and an excerpt; its last line says what is wrong.
     return `no expression such as {{a.b}}: ${more.at(-1) ?? first}`;
   }
 }

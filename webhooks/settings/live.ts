@@ -4,7 +4,7 @@ import { UserError } from '../../engine/errors.ts';
 import { readSettings, type SettingsConfig } from './load.ts';
 import type { Settings } from './settings.ts';
 
-/** What the log must be able to do. */
+/** The methods of the log. */
 export interface Log {
   readonly info: (message: string) => void;
   readonly error: (message: string) => void;
@@ -12,11 +12,11 @@ export interface Log {
 
 /** Settings that follow their file while the process runs. */
 export interface LiveSettings {
-  /** What is in force now: one value, taken whole. */
+  /** The settings in force: one immutable value. */
   readonly current: Settings;
-  /** Why the last change of the file was refused; undefined where what it says is in force. */
+  /** Why the last change of the file was refused; undefined if the file is in force. */
   readonly problem: string | undefined;
-  /** Reads the file again. A file with a mistake is refused, logged with its place, and what was in force stays. */
+  /** Reads the file again. A file with a mistake is refused and logged; the previous settings stay in force. */
   readonly reload: () => Promise<void>;
   readonly close: () => void;
 }
@@ -26,34 +26,34 @@ const settleMs = 100;
 
 /**
  * Reads the settings and follows the file.
- * @throws YamlError, UserError where the first reading fails
+ * @throws YamlError, UserError if the first reading fails
  */
 export async function liveSettings(config: SettingsConfig, log: Log): Promise<LiveSettings> {
   let current = await readSettings(config);
   let problem: string | undefined;
   let closed = false;
-  const take = async () => {
+  const readAgain = async () => {
     try {
       const next = await readSettings(config);
       if (closed) return;
       current = next;
       problem = undefined;
-      log.info(`took over ${config.settingsFile}`);
+      log.info(`reloaded ${config.settingsFile}`);
     } catch (error) {
       const reason = error instanceof UserError ? error.message : `failed: ${(error as Error).name}`;
       problem = reason;
-      log.error(`refused a change of the configuration, what was in force stays: ${reason}`);
+      log.error(`refused a change of the settings, the previous ones stay in force: ${reason}`);
     }
   };
-  // One after the other, so that an older reading never comes last.
+  // Sequential, so that an older reading never comes last.
   let reading = Promise.resolve();
   const reload = () => {
-    reading = reading.then(take);
+    reading = reading.then(readAgain);
     return reading;
   };
   let timer: NodeJS.Timeout | undefined;
-  // The folder, not the file: editors and deployments put a new file in its place, or (Kubernetes) point the link
-  // "..data", through which the file is found, elsewhere.
+  // The folder, not the file: editors and deployments replace the file, or (Kubernetes) change the target of the link
+  // "..data", through which the file is found.
   const names = [basename(config.settingsFile), '..data', null];
   const watcher: FSWatcher = watch(dirname(config.settingsFile), (_event, name) => {
     if (!names.includes(name)) return;
@@ -61,9 +61,7 @@ export async function liveSettings(config: SettingsConfig, log: Log): Promise<Li
     timer = setTimeout(reload, settleMs);
   });
   watcher.unref();
-  watcher.on('error', () =>
-    log.error('the configuration is not watched any more; send SIGHUP after a change'),
-  );
+  watcher.on('error', () => log.error('the settings file is no longer watched; send SIGHUP after a change'));
   const onSignal = () => void reload();
   process.on('SIGHUP', onSignal);
   return {

@@ -11,9 +11,9 @@ import {
   shape,
   YamlError,
 } from '../../engine/yaml/index.ts';
-import { expressionProblem } from './expressions.ts';
+import { evaluator, expressionProblem } from './expressions.ts';
 import schema from './settings.schema.json' with { type: 'json' };
-import { defaults, type RawSettings, type Settings } from './settings.ts';
+import { defaults, type Payment, type RawPayment, type RawSettings, type Settings } from './settings.ts';
 
 const hasShape = shape<RawSettings>(schema);
 
@@ -23,11 +23,11 @@ export const settingsVariables = {
   settingsFile: path('CRM_CONFIG', join(projectFolder, 'config.yaml'), 'a file'),
 };
 
-/** Where config.yaml is, and what `${NAME}` in it means. */
+/** The path of config.yaml, and the environment for `${NAME}` in it. */
 export type SettingsConfig = Values<typeof settingsVariables> & { readonly environment: Environment };
 
 /**
- * Reads the instance's configuration file.
+ * Reads the settings of the instance, config.yaml.
  * @throws YamlError with every mistake in it; UserError when it cannot be read
  */
 export async function readSettings(config: SettingsConfig): Promise<Settings> {
@@ -43,7 +43,7 @@ export function parseSettings(source: Source, environment: Environment): Setting
   const problems: Problem[] = [];
   const parsed = parseYaml(source, problems);
   if (parsed === undefined) throw new YamlError(problems);
-  // A file that is being saved is empty for a moment; comments alone mean that every default holds.
+  // A file that is being saved is empty for a moment; a file with only comments means all defaults.
   const given = { ...parsed, data: source.text.trim() === '' ? null : (parsed.data ?? {}) };
   const shaped = hasShape(given, problems);
   checkReferences(given, given.data, problems);
@@ -60,7 +60,7 @@ export function parseSettings(source: Source, environment: Environment): Setting
         ...defaults.partners.booking_forms_whatsapp,
         ...partners.booking_forms_whatsapp,
       },
-      payments: partners.payments ?? {},
+      payments: withEvaluators(partners.payments ?? {}),
     },
     messaging: messaging as Settings['messaging'],
     graph: { ...defaults.graph, ...graph },
@@ -72,9 +72,15 @@ export function parseSettings(source: Source, environment: Environment): Setting
   return freeze(resolved(settings, environment)) as Settings;
 }
 
+/** Each reading of the file gets its own evaluators, so that a reload drops the expressions that it replaces. */
+const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonly<Record<string, Payment>> =>
+  Object.fromEntries(
+    Object.entries(payments).map(([customer, entry]) => [customer, { ...entry, evaluate: evaluator() }]),
+  );
+
 const reference = /\$\{([^}]*)\}/g;
 
-/** `${NAME}` from the environment, everywhere; blank secrets are none. */
+/** Replaces `${NAME}` by the environment's value, everywhere; blank secrets are removed. */
 function resolved(value: unknown, environment: Environment, key = ''): unknown {
   if (typeof value === 'string')
     return value.replace(reference, (_, name: string) =>
@@ -98,7 +104,7 @@ function freeze(value: unknown): unknown {
   return value;
 }
 
-/** `${…}` must name a variable. That it is set is not asked: an unset secret switches its endpoint off. */
+/** `${…}` must name a variable. The variable may be unset: an unset secret switches its endpoint off. */
 function checkReferences(
   parsed: Parsed,
   value: unknown,
@@ -119,10 +125,10 @@ function checkReferences(
   }
 }
 
-/** Shorter ones can be guessed. */
+/** Shorter secrets can be guessed. */
 const shortestSecret = 16;
 
-/** Every secret that opens an endpoint, as it is with the environment's variables put in; blank ones are none. */
+/** Checks the resolved value of every secret that opens an endpoint; blank ones are ignored. */
 function checkSecrets(parsed: Parsed, environment: Environment, problems: Problem[]): void {
   const partners = part(part(parsed.data).partners);
   const lists = [
@@ -140,7 +146,7 @@ function checkSecrets(parsed: Parsed, environment: Environment, problems: Proble
     for (const [place, written] of (secrets as unknown[]).entries()) {
       const secret = String(resolved(written, environment)).trim();
       if (typeof written !== 'string' || secret === '' || secret.length >= shortestSecret) continue;
-      // A reference may be repeated, a secret may not.
+      // A message may contain a reference, but not a secret.
       const name = /^\$\{\w+\}$/.test(written) ? written : `item ${place + 1} of secrets`;
       const message = `${name} must have at least ${shortestSecret} characters`;
       problems.push(parsed.problem({ path: [...path, place] }, message));
@@ -148,11 +154,11 @@ function checkSecrets(parsed: Parsed, environment: Environment, problems: Proble
   }
 }
 
-/** A part of the file as an object, whatever stands there: its shape is judged elsewhere, and all mistakes are told. */
+/** A part of the file as an object; empty for other values, which the schema reports. */
 const part = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
-/** Every expression of every payment entry. */
+/** Checks every expression of every payment entry. */
 function checkPayments(parsed: Parsed, problems: Problem[]): void {
   for (const [customer, given] of Object.entries(part(part(part(parsed.data).partners).payments))) {
     const base = ['partners', 'payments', customer];

@@ -1,13 +1,14 @@
 import type { MailSettings } from '../../plugins/mail/index.ts';
+import type { Evaluate } from './expressions.ts';
 
-/** Secrets that open an endpoint; none means that it is not configured. */
+/** Secrets that open an endpoint; empty: the endpoint is not configured. */
 export type Secrets = readonly string[];
 
-/** How a payment hook knows its caller. */
+/** How a payment hook authenticates its caller. */
 export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';
 
-/** One customer's payment hook. Texts with `{{…}}` are expressions over the payload. */
-export interface Payment {
+/** One customer's payment hook in config.yaml. Texts with `{{…}}` are expressions over the payload. */
+export interface RawPayment {
   readonly organization: string;
   readonly verify: { readonly scheme?: Scheme; readonly header: string; readonly secrets: Secrets };
   readonly event_id?: string;
@@ -23,6 +24,12 @@ export interface Payment {
   };
 }
 
+/** A payment hook with its compiled expressions. */
+export interface Payment extends RawPayment {
+  /** Evaluates one of its expressions. */
+  readonly evaluate: Evaluate;
+}
+
 /** How an organization sends messages. */
 export interface SenderSettings {
   readonly sender: 'log' | 'whatsapp_cloud';
@@ -31,7 +38,7 @@ export interface SenderSettings {
   readonly templates?: Readonly<Record<string, { readonly name: string; readonly language: string }>>;
 }
 
-/** What config.yaml says, with defaults put in and references to the environment resolved. */
+/** config.yaml with defaults and with references to the environment resolved. */
 export interface Settings {
   readonly partners: {
     readonly inbound_leads: { readonly secrets: Secrets };
@@ -40,23 +47,27 @@ export interface Settings {
   };
   readonly messaging: Readonly<Record<string, SenderSettings>>;
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
-  /** Origin at which people and providers reach the instance; `''` where it is not said. */
+  /** Origin at which people and providers reach the instance; `''` if not set. */
   readonly public_url: string;
   readonly mail: MailSettings;
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
-  /** How long what is over is kept, in days. */
+  /** How long processed and dead events are kept, in days. */
   readonly retention: { readonly inbox_done_days: number; readonly inbox_dead_days: number };
 }
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
 
-/** The same as a file has it: any part may be absent. */
-export type RawSettings = DeepPartial<Settings>;
+/** The settings as in the file: every part may be absent, and expressions are texts. */
+export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
+  readonly partners?: Partial<Omit<Settings['partners'], 'payments'>> & {
+    readonly payments?: Readonly<Record<string, RawPayment>>;
+  };
+};
 
-/** An address, so that a path can be appended. */
+/** An address without a slash at the end, to append a path. */
 export const withoutSlash = (address: string): string => address.replace(/\/$/, '');
 
-/** What holds where a file says nothing. The shipped config.yaml says the same; a test compares them. */
+/** The defaults. The shipped config.yaml has the same values; a test compares them. */
 export const defaults = {
   partners: {
     inbound_leads: { secrets: ['${INBOUND_SECRET}'] },

@@ -11,11 +11,11 @@ import {
 import type { Script } from './script.ts';
 
 const json = 'application/json';
-/** As much text as fits into a delivery, with what stands around it. */
+/** As much text as fits into a delivery with its envelope. */
 const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), taken: true });
 const seconds = () => Math.floor(Date.now() / 1000);
 const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });
-/** Numbers that are too long for JavaScript go into JSON as they are. */
+/** Writes numbers that are too long for JavaScript into JSON without rounding. */
 const bare = (text: string) => `{"bare":${text}}`;
 const withBare = (value: object) => JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
 
@@ -44,7 +44,7 @@ const messenger = (object: string): Script => ({
   sign: meta,
 });
 
-/** How deliveries of each channel look, as its provider documents them. */
+/** The deliveries of each channel, as its provider documents them. */
 export const channelScripts: Readonly<Record<string, Script>> = {
   whatsapp: {
     contentType: json,
@@ -101,7 +101,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
                   ad_id: '67546546546',
                   adgroup_id: '3433434343',
                   created_time: seconds(),
-                  // Not Meta's: the large delivery needs something that is large.
+                  // Not a field of Meta's: it makes the large delivery large.
                   ...(text.length > 1000 && { padding: text }),
                 },
               },

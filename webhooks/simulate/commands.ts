@@ -20,7 +20,7 @@ import { type Inside, type Play, prepare, simulated } from './simulate.ts';
 
 type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress'>;
 
-/** What a simulation needs of an open instance. */
+/** The parts of an open instance that a simulation needs. */
 export interface SimulateInstance {
   readonly config: SimulateConfig;
   readonly database: Database;
@@ -47,7 +47,7 @@ export function simulateCommands(line: Line): void {
     .action((provider, { json, ...options }) => line.run(json, play(line, line.config(), provider, options)));
 }
 
-/** What `simulate` is told. */
+/** The options of `simulate`. */
 interface SimulateOptions {
   readonly org: string;
   readonly url?: string | undefined;
@@ -57,10 +57,10 @@ interface SimulateOptions {
   readonly burst: string;
 }
 
-/** How long to wait until what arrived is processed. */
+/** How long to wait for the processing of events, in milliseconds. */
 const settleMs = 30_000;
 
-/** Against a running instance (--url), or against one that runs just for this. */
+/** Runs against a running instance (--url), or against one that is started for this. */
 async function play(
   { withInstance }: Line,
   config: SimulateConfig,
@@ -78,7 +78,7 @@ async function play(
   const given = { org: options.org, endpoint: options.endpoint, secret };
   if (options.url !== undefined) {
     const origin = originOf(options.url);
-    // The embedded database belongs to the server that runs on it.
+    // The embedded database is locked by the running server.
     if (config.databaseAddress === undefined) {
       const settings = await readSettings(config);
       const prepared = await prepare(provider, given, settings, undefined);
@@ -99,7 +99,7 @@ async function play(
   });
 }
 
-/** Where deliveries go: to the origin that is called, signed for the one that providers know. */
+/** Deliveries go to the called origin, signed for the one that providers know. */
 function targetOf({ path, secret }: Play, origin: string, { public_url }: Settings): Target {
   const publicUrl = `${withoutSlash(public_url) || origin}${path}`;
   return { url: origin + path, publicUrl, secret };

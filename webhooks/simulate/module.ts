@@ -1,7 +1,7 @@
 import type { Module } from '../../engine/modules/index.ts';
 import { type SimulateInstance, simulateCommands } from './commands.ts';
 
-/** Providers and partners, played for trying an instance out. */
+/** Simulates providers and partners, to try an instance out. */
 export const simulateModule: Module<unknown, SimulateInstance> = {
   name: 'simulate',
   commands: simulateCommands,

@@ -4,11 +4,11 @@ import type { Payment } from '../settings/index.ts';
 import type { Script, SimulatedEvent } from './script.ts';
 
 const json = 'application/json';
-/** More than a partner may send. */
+/** Larger than the limit for partners. */
 const large = { bytes: 3_000_000, taken: false };
 const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
 
-/** An e-mail address that is an event's own and nobody's. */
+/** A unique e-mail address for an event that belongs to nobody. */
 const simulatedEmail = (id: string): string => `simulated-${id}@partner.example`;
 
 /** POST /webhooks/inbound-leads. */
@@ -39,11 +39,11 @@ export const bookingFormScript: Script = {
   sign: bearer,
 };
 
-/** POST /webhooks/<customer>-payment: a payload that has what the customer's entry looks for, where it looks. */
+/** POST /webhooks/<customer>-payment: a payload with the values that the customer's entry reads, at its paths. */
 export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
   const paidAt = new Date().toISOString();
-  /** The same event is the same bytes: without an id of its own, their digest is what the service calls it. */
+  /** The same event has the same bytes: without an event id, the service uses their digest. */
   const body = ({ id, text }: SimulatedEvent) => {
     const payload: Record<string, unknown> = { simulated_id: id, note: text };
     for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');

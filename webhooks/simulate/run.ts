@@ -1,27 +1,27 @@
 import pLimit from 'p-limit';
 import type { Script, SimulatedEvent, StepResult } from './script.ts';
 
-/** Where deliveries go and what they are proved with. */
+/** The address and the secret of deliveries. */
 export interface Target {
-  /** Address that is called. */
+  /** The address to call. */
   readonly url: string;
-  /** The same as the provider knows it; signatures of some are over it. */
+  /** The address as the provider knows it, which some sign. */
   readonly publicUrl: string;
   readonly secret: string;
 }
 
-/** What can be sent, in this order. */
+/** The steps of a run, in this order. */
 export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-signature', 'burst'] as const;
 export type StepName = (typeof stepNames)[number];
 
-/** A run's outcome: what was answered, and which events should have arrived. */
+/** The outcome of a run: the results of its steps, and the events that should have arrived. */
 export interface Outcome {
   readonly results: readonly StepResult[];
-  /** As the service calls them. */
+  /** The service's ids of the events. */
   readonly eventIds: readonly string[];
 }
 
-const atOnce = 20;
+const concurrency = 20;
 const timeoutMs = 30_000;
 
 /** Sends the chosen steps to a target. */
@@ -37,7 +37,7 @@ export async function simulate(
   });
   const large = event(4, 'x'.repeat(script.large.bytes));
   const wrong = { ...target, secret: `not ${target.secret}` };
-  const deliver = (to: Target, one: SimulatedEvent) => () => send(script, to, one);
+  const deliver = (to: Target, sent: SimulatedEvent) => () => send(script, to, sent);
   const plans: Readonly<Record<StepName, { calls: (() => Promise<Sent>)[]; arrive: SimulatedEvent[] }>> = {
     good: { calls: [deliver(target, event(1))], arrive: [event(1)] },
     duplicate: { calls: [deliver(target, event(1)), deliver(target, event(1))], arrive: [event(1)] },
@@ -59,22 +59,23 @@ export async function simulate(
   const ids = new Set<string>();
   for (const step of stepNames.filter((name) => steps.includes(name))) {
     const { calls, arrive } = plans[step];
-    const limited = pLimit(step === 'burst' ? atOnce : 1);
+    const limited = pLimit(step === 'burst' ? concurrency : 1);
     results.push(summary(step, await Promise.all(calls.map((call) => limited(call)))));
     for (const each of arrive) ids.add(script.eventId(each));
   }
   return { results, eventIds: [...ids] };
 }
 
+/** A delivery: the response's status, or why there was none, and its time. */
 interface Sent {
-  readonly answer: string;
+  readonly result: string;
   readonly ms: number;
 }
 
 async function send(script: Script, target: Target, event: SimulatedEvent): Promise<Sent> {
   const body = Buffer.from(script.body(event));
   const start = performance.now();
-  const answer = await fetch(target.url, {
+  const result = await fetch(target.url, {
     method: 'POST',
     redirect: 'manual',
     signal: AbortSignal.timeout(timeoutMs),
@@ -90,12 +91,12 @@ async function send(script: Script, target: Target, event: SimulatedEvent): Prom
     },
     (cause: Error) => (cause.name === 'TimeoutError' ? 'no answer in time' : 'no connection'),
   );
-  return { answer, ms: performance.now() - start };
+  return { result, ms: performance.now() - start };
 }
 
 function summary(step: string, sent: readonly Sent[]): StepResult {
   const answers: Record<string, number> = {};
-  for (const { answer } of sent) answers[answer] = (answers[answer] ?? 0) + 1;
+  for (const { result } of sent) answers[result] = (answers[result] ?? 0) + 1;
   const times = sent.map(({ ms }) => ms).sort((a, b) => a - b);
   const at = (share: number) =>
     Math.round((times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0) * 10) / 10;

@@ -3,7 +3,7 @@
 
 /** One event of a delivery. */
 export interface SimulatedEvent {
-  /** Decimal digits, its own in this run. */
+  /** Decimal digits, unique in the run. */
   readonly id: string;
   readonly text: string;
 }
@@ -11,22 +11,22 @@ export interface SimulatedEvent {
 /** How a provider's deliveries look and are signed. */
 export interface Script {
   readonly contentType: string;
-  /** How large the large delivery is, in bytes, and whether the endpoint takes so much. */
+  /** The size of the large delivery in bytes, and whether the endpoint accepts it. */
   readonly large: { readonly bytes: number; readonly taken: boolean };
-  /** What the service calls the event. */
+  /** The service's id of the event. */
   readonly eventId: (event: SimulatedEvent) => string;
   readonly body: (event: SimulatedEvent) => string;
-  /** Headers that prove the delivery; `url` is the address as the provider knows it. */
+  /** Headers that authenticate the delivery; `url` is the address as the provider knows it. */
   readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
 }
 
-/** What one step of a run was answered. */
+/** The result of one step of a run. */
 export interface StepResult {
   readonly step: string;
   readonly sent: number;
-  /** Number of answers by status, or by the reason why there was none. */
+  /** Number of responses by status, or by the reason why there was none. */
   readonly answers: Readonly<Record<string, number>>;
-  /** Milliseconds that half, and 99 of 100, of the answers took at most. */
+  /** The 50th and 99th percentile of the response times, in milliseconds. */
   readonly p50_ms: number;
   readonly p99_ms: number;
 }

@@ -3,7 +3,7 @@ import { UserError } from '../../engine/errors.ts';
 import { organizationId, type Tables } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/secrets/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
-import { own, partnerRecords } from '../endpoint/index.ts';
+import { ownProperty, partnerRecords } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { endpointPath, listIntegrations, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
@@ -12,29 +12,29 @@ import { channelScripts } from './channels.ts';
 import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
 import type { Script } from './script.ts';
 
-/** Who can be simulated, besides the customers of config.yaml. */
+/** The providers that can be simulated, in addition to the customers of config.yaml. */
 export const simulated = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
 
-/** What a database that can be looked into knows. */
+/** The services for looking into the instance's database. */
 export interface Inside {
   readonly tables: Tables;
   readonly resources: readonly Resource[];
   readonly sealed: Sealing;
 }
 
-/** A provider ready to be played: how its deliveries look, where they go, and what arrived of them. */
+/** A prepared simulation: its deliveries, their target, and a way to count which events arrived. */
 export interface Play {
   readonly script: Script;
   readonly path: string;
   readonly secret: string;
-  /** How many of these events are there, by what became of them. */
+  /** Counts these events by their state. */
   readonly arrived: (
     inside: Inside,
     eventIds: readonly string[],
   ) => Promise<Readonly<Record<string, number>>>;
 }
 
-/** How the caller says which integration is meant, where no database can be looked into. */
+/** How the caller names the integration if the database is not available. */
 export interface Given {
   readonly org: string;
   readonly endpoint?: string | undefined;
@@ -43,7 +43,7 @@ export interface Given {
 
 /**
  * Prepares a provider or partner.
- * @throws UserError when it is unknown, not configured, or not enough is known to reach it
+ * @throws UserError when it is unknown, not configured, or not reachable with the given options
  */
 export async function prepare(
   provider: string,
@@ -52,7 +52,7 @@ export async function prepare(
   inside: Inside | undefined,
 ): Promise<Play> {
   if (inside !== undefined) await organizationId(inside.tables, given.org);
-  const channel = own(channelScripts, provider);
+  const channel = ownProperty(channelScripts, provider);
   if (channel !== undefined) return prepareChannel(provider, channel, given, inside);
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   if (provider === 'inbound-leads') {
@@ -73,7 +73,7 @@ export async function prepare(
     };
   }
   const customer = customerOf(provider);
-  const entry = own(payments, customer);
+  const entry = ownProperty(payments, customer);
   if (entry === undefined) {
     const known = [...simulated, ...Object.keys(payments).map(hookOf)];
     throw new UserError(`there is no provider "${provider}"; there are ${known.join(', ')}`);
@@ -87,7 +87,7 @@ export async function prepare(
   };
 }
 
-/** Records must not come to be in another organization than the one that is named. */
+/** Records must not be created in another organization than the named one. */
 function mustBeFor(organization: string, provider: string, { org }: Given): void {
   if (org !== organization)
     throw new UserError(`${provider} is configured for "${organization}", not "${org}"`);
@@ -131,7 +131,7 @@ async function prepareChannel(
   };
 }
 
-/** Parameters of one statement are limited. */
+/** Ids per statement: the parameters of one statement are limited. */
 const part = 1000;
 
 const inboxArrived =
@@ -152,7 +152,7 @@ const inboxArrived =
     return counts;
   };
 
-/** Counts events by what a look-up says of each; those that it does not know are not there. */
+/** Counts events by their state; those without one have not arrived. */
 async function countEach(
   ids: readonly string[],
   states: readonly string[],

@@ -164,7 +164,7 @@ onBothDrivers('users of one address', (instance) => {
     await join(beta, email, victims);
     await assert.rejects(
       operate(email, verifyAddress),
-      /stands for 2 users: name one by its id, \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
+      /belongs to 2 users: name one by its id, \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
     );
     const id = async (password: string) =>
       String(((await login(email, password)).json.user as { id: number }).id);

@@ -1,0 +1,5 @@
+/** The own property of a record by a name that comes from outside; never an inherited one. */
+export const ownProperty = <T>(
+  record: Readonly<Record<string, T>> | undefined,
+  name: string,
+): T | undefined => (record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined);

@@ -16,8 +16,8 @@ import type { Instance, Services } from './services.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Why the last change of config.yaml was refused; undefined where what it says is in force. */
-    configurationProblem: () => string | undefined;
+    /** Why the last change of config.yaml was refused; undefined if the file is in force. */
+    settingsProblem: () => string | undefined;
   }
 }
 
@@ -30,17 +30,17 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit ? [effects.audit] : []);
 
-/** What modules and resources add to the description. */
+/** The OpenAPI descriptions of modules and resources. */
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>
   [...modules, ...resources].flatMap(({ openApi = [] }) => openApi);
 
-/** Puts the service together. It owns neither the database nor the process. */
+/** Builds the service. It owns neither the database nor the process. */
 export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission);
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
-  app.decorate('configurationProblem', () => settings.problem);
+  app.decorate('settingsProblem', () => settings.problem);
   const services: Services = {
     ...instance,
     service: () => build(instance),

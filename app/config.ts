@@ -22,14 +22,14 @@ import { settingsVariables } from '../webhooks/settings/index.ts';
 const processVariables = {
   /** Address to listen on. */
   host: text('HOST', '127.0.0.1'),
-  /** 0 takes any free port. */
+  /** 0: any free port. */
   port: integer('PORT', 3000, [0, 65_535]),
-  /** Port of /livez and /readyz; undefined: none. 0 takes any free one. */
+  /** Port of /livez and /readyz; undefined: none; 0: any free port. */
   adminPort: integer('ADMIN_PORT', undefined, [0, 65_535]),
   adminHost: text('ADMIN_HOST', '127.0.0.1'),
   /**
-   * How long the service goes on serving after SIGTERM, not ready any more, before it closes. Where nobody can see
-   * that it is not ready, waiting is of no use: the default is 2000 with ADMIN_PORT and 0 without.
+   * How long the service keeps serving after SIGTERM while it reports not ready, in milliseconds. Without the port
+   * that reports it, waiting is useless: the default is 2000 with ADMIN_PORT and 0 without.
    */
   stopDelayMs: integer('STOP_DELAY_MS', undefined, [0, 600_000]),
   /** Whether starting applies migrations; the embedded database always does. */
@@ -52,7 +52,7 @@ export const variables = {
   ...settingsVariables,
 };
 
-/** The instance's configuration: what the environment says, and the environment itself for `${NAME}` in config.yaml. */
+/** The configuration: the values of the environment variables, and the environment for `${NAME}` in config.yaml. */
 export type Config = Values<typeof variables> & {
   readonly stopDelayMs: number;
   readonly environment: Environment;

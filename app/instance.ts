@@ -23,11 +23,11 @@ export const moduleTables: readonly EntitySchema[] = modules.flatMap(({ tables =
 export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
   entitiesOf(modelOf(resources));
 
-/** What an instance with these resources stores. */
+/** The model of an instance with these resources: their tables and those of the modules. */
 export const modelOf = (resources: readonly Resource[]): Model => ({ resources, tables: moduleTables });
 
 /**
- * Opens the instance's database, ready for use: the embedded one is migrated, as is PostgreSQL where
+ * Opens the instance's database, ready for use: the embedded one is migrated, and PostgreSQL if
  * MIGRATE_ON_START says so.
  * @throws UserError when it cannot be opened or is behind the definitions
  */
@@ -37,7 +37,7 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
   await assertMigrationsComplete(config, model);
   if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
   const database = await openDatabase(config, entitiesFor(resources));
-  database.lost?.then(endAtOnce);
+  database.lost?.then(endImmediately);
   try {
     if (database.kind === 'embedded') await applyPending(database);
     await assertUpToDate(database);
@@ -49,13 +49,13 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
   }
 }
 
-/** Without closing anything: what is written now can only be lost, or spoil what is there instead. */
-function endAtOnce({ message }: Error): void {
+/** Ends the process without closing the database: further writes would be lost, or damage the folder's new content. */
+function endImmediately({ message }: Error): void {
   process.stderr.write(`crm: ${message}\n`);
   process.exit(1);
 }
 
-/** Opens the instance, does some work, and closes it. */
+/** Opens the instance, runs work, and closes it. */
 export async function withInstance<T>(work: (instance: Instance) => Promise<T>): Promise<T> {
   const instance = await openInstance();
   try {

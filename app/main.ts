@@ -11,7 +11,7 @@ import { modules } from './modules.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
 
-/** Shows the stack of an unexpected failure where NODE_DEBUG=crm. */
+/** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
 const debug = debuglog('crm');
 
 const run: CommandLine<Instance>['run'] = async (json, work) => {
@@ -30,7 +30,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
 const program = new Command('crm')
   .description('An organization-scoped CRM API whose resources are declared in YAML.')
   .version(version)
-  .showHelpAfterError('(--help tells more)');
+  .showHelpAfterError('(run with --help for usage)');
 const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
 
 for (const add of [serveCommand, modelCommands]) add(line);

@@ -1,6 +1,6 @@
 import { registerHooks } from 'node:module';
 
-// A folder of migrations may lie anywhere (MIGRATIONS_DIR); what its files import is this package's.
+// A folder of migrations may be anywhere (MIGRATIONS_DIR); its files import this package's modules.
 const migrationsPackage = '@mikro-orm/migrations';
 const migrationsUrl = import.meta.resolve(migrationsPackage);
 registerHooks({

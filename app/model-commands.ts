@@ -14,14 +14,14 @@ import type { Instance } from './services.ts';
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
-    .description('apply the migrations that the database lacks, or write one for changed definitions')
-    .option('--create <name>', 'write a migration for what the definitions have changed; apply nothing')
-    .option('--allow-data-loss', 'with --create: also where it drops or converts stored values')
+    .description('apply the pending migrations, or write one for changed definitions')
+    .option('--create <name>', 'write a migration for the changed definitions; apply nothing')
+    .option('--allow-data-loss', 'with --create: even if it drops or converts stored values')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, migrateModel(options)));
   program
     .command('check')
-    .description('check the resource definitions and the configuration; needs no database')
+    .description('check the resource definitions, the environment and config.yaml; needs no database')
     .addOption(asJson())
     .action(({ json }) => run(json, check()));
   program
@@ -31,7 +31,7 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, openApi()));
 }
 
-/** `check`: definitions and configuration, without a database. */
+/** `check`: definitions, configuration and settings, without a database. */
 async function check(): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
@@ -46,7 +46,7 @@ async function check(): Promise<Result> {
   };
 }
 
-/** Modules write some fields by name: without them they would fail when they are called. */
+/** Modules write some fields by name; a missing one would only fail at a request. */
 const checkModules = (resources: readonly Resource[]): void =>
   checkNeeds(
     resources.map(({ definition }) => definition),

@@ -13,7 +13,7 @@ import { usersModule } from '../plugins/users/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
 import type { Instance, Services } from './services.ts';
 
-/** Everything that an instance has besides records, in the order of its registration, navigation and help. */
+/** The modules of an instance, in the order of registration, navigation and help. */
 export const modules: readonly Module<Services, Instance>[] = [
   secretsModule,
   organizationsModule,

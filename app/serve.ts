@@ -55,7 +55,7 @@ interface Admin {
   readonly close: () => Promise<void>;
 }
 
-/** Starts the operators' port where the configuration has one. */
+/** Starts the operators' port if ADMIN_PORT is set. */
 async function openAdmin(
   config: Config,
   database: Database,
@@ -64,8 +64,8 @@ async function openAdmin(
   if (config.adminPort === undefined) return undefined;
   const probe = await openProbe(database);
   const migrations = (await database.orm.migrator.getExecuted()).map(({ name }) => name);
-  const { configurationProblem, isLeaving } = app;
-  const admin = operations({ probe, migrations, configurationProblem, isLeaving });
+  const { settingsProblem, isLeaving } = app;
+  const admin = operations({ probe, migrations, settingsProblem, isLeaving });
   const close = async () => {
     await admin.close();
     probe.close();
@@ -99,7 +99,7 @@ async function listen(
   }
 }
 
-/** Where it can be reached from this machine. */
+/** The URL for this machine. */
 function urlOf(app: FastifyInstance, host: string): string {
   const { port } = app.server.address() as AddressInfo;
   const isAnywhere = host === '0.0.0.0' || host === '::';

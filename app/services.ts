@@ -6,7 +6,7 @@ import type { InstanceSecrets } from '../plugins/secrets/index.ts';
 import type { LiveSettings } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
-/** An open instance: what commands of modules get. */
+/** An open instance, for the commands of modules. */
 export interface Instance {
   readonly config: Config;
   readonly resources: readonly Resource[];
@@ -16,15 +16,15 @@ export interface Instance {
   readonly service: () => Promise<FastifyInstance>;
 }
 
-/** A running service: what modules get. */
+/** A running service, for modules. */
 export interface Services extends Instance {
-  /** config.yaml, as it is at the moment. */
+  /** The current settings (config.yaml). */
   readonly settings: LiveSettings;
   readonly publicUrl: () => string;
   readonly mailer: Mailer;
-  /** What modules and resources add to the description. */
+  /** The OpenAPI descriptions of modules and resources. */
   readonly fragments: readonly Fragment[];
   readonly version: string;
-  /** What modules add to the setup screens. */
+  /** The pages that modules add to the setup screens. */
   readonly pages: readonly ((screens: FastifyInstance) => void)[];
 }

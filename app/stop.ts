@@ -1,25 +1,25 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 
-/** What stops with a service. */
+/** A service to stop. */
 export interface Stopping {
   readonly app: FastifyInstance;
-  /** How long it goes on serving after SIGTERM, in milliseconds, so that balancers see first that it is not ready. */
+  /** How long it keeps serving after SIGTERM, in milliseconds, so that balancers see that it is not ready. */
   readonly delayMs: number;
-  /** Closes what requests need, once they have ended. */
+  /** Closes the resources of requests after the requests have ended. */
   readonly close: () => Promise<void>;
 }
 
-/** How long requests may take that were in flight when the service closed. */
+/** How long requests in flight may take after the service closed, in milliseconds. */
 const drainMs = 6_500;
-/** How long closing the database may take: a silent one never says goodbye. */
+/** How long closing the database may take, in milliseconds: a silent server never responds. */
 const closeMs = 1_000;
-/** npm passes on a signal that a terminal has sent to the whole group: both copies are one. */
+/** npm forwards a signal that a terminal has already sent to the whole group; within this time it counts as one. */
 const copyMs = 1_000;
 
 /**
- * Stops on SIGTERM and SIGINT with exit code 0, or 1 where requests had to be cut off. A second signal ends the
- * process at once.
+ * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal ends the
+ * process immediately.
  */
 export function stopOnSignals({ app, delayMs, close }: Stopping): void {
   let began: number | undefined;
@@ -30,7 +30,7 @@ export function stopOnSignals({ app, delayMs, close }: Stopping): void {
     }
     began = performance.now();
     app.leave();
-    // Whoever stops it from a terminal has no balancer in front.
+    // SIGINT comes from a terminal, where no balancer is in front.
     if (signal === 'SIGTERM') await pause(delayMs);
     const isClean = await drain(app);
     await Promise.race([close(), pause(closeMs)]);

@@ -1,5 +1,3 @@
-// Compile: a checked definition -> a frozen Resource (entity, operations, description).
-// May import errors, fields, sql, query, definition, effects, records.
 import type { EntitySchema } from '@mikro-orm/core';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect } from '../effects/index.ts';

@@ -1,5 +1,5 @@
-// Compile: a checked definition -> a frozen Resource (entity, operations, description).
-// May import errors, fields, sql, query, definition, effects, records.
+// Compile: definition → Resource: entity, operations, OpenAPI fragment.
+// May import fields, sql, query, definition, effects, records.
 
 export { compile, type Resource } from './compile.ts';
 export type { Fragment } from './openapi.ts';

@@ -30,7 +30,7 @@ export interface Address {
   readonly password: string | undefined;
   readonly database: string | undefined;
   readonly applicationName: string | undefined;
-  /** Server settings in the form of a command line: `-c search_path=crm`. */
+  /** Session parameters as command-line options: `-c search_path=crm`. */
   readonly options: string | undefined;
   readonly connectTimeoutMs: number | undefined;
   readonly target: SessionTarget;

@@ -13,8 +13,8 @@ const bytes = ({ responseBytes }: DatabaseConfig): Bound => ({
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
 /**
- * How the connections to PostgreSQL are shared out: some for lists, the others for everything else. Never fewer than one and
- * two, for a transaction of the platform may need a look-up meanwhile.
+ * How the connections to PostgreSQL are shared: some for lists, the others for everything else. At least one and two,
+ * because a module's transaction may need a look-up meanwhile.
  */
 export function connections(pool: number): { readonly lists: number; readonly records: number } {
   const lists = atLeastOne(pool * 0.4);

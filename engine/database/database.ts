@@ -19,7 +19,7 @@ export interface Database {
   readonly orm: Orm;
   /** Schedules the statements of requests. */
   readonly admission: Admission;
-  /** Runs one compiled statement immediately, outside of a transaction, as prepared statement if the driver has them. */
+  /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<Rows>;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;

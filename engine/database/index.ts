@@ -1,4 +1,4 @@
-// Database: opens PGlite or PostgreSQL through MikroORM and offers one way to run a statement.
+// Database: opens PGlite or PostgreSQL; whose turn it is; time limits; the lock of the data folder; what a driver's error means.
 // May import errors, config, sql.
 
 export type { Admission } from './admission.ts';

@@ -1,5 +1,3 @@
-// Database: opens PGlite or PostgreSQL through MikroORM and offers one way to run a statement.
-// May import errors, config, sql.
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Database } from './database.ts';
 import { openEmbedded } from './embedded.ts';
@@ -7,7 +5,7 @@ import { openPostgres } from './postgres.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /**
- * Opens the database that the configuration names: PostgreSQL by DATABASE_URL, else the embedded one.
+ * Opens the configured database: PostgreSQL by DATABASE_URL, else the embedded one.
  * @throws UserError in one line when it does not respond or its folder is in use
  */
 export async function openDatabase(

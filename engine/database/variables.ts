@@ -30,7 +30,7 @@ export const databaseVariables = {
   listTimeoutMs: integer('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
   /** Longest wait for a lock on PostgreSQL, in milliseconds. */
   lockTimeoutMs: integer('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
-  /** Bytes of responses, for all organizations together, that wait for their readers before statements are held back. */
+  /** Bytes of unread responses of all organizations; beyond it, statements wait. */
   responseBytes: integer('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
 };
 

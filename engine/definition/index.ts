@@ -1,5 +1,5 @@
-// Definition: YAML -> checked definitions, or every mistake at once with file:line:column.
-// May import errors, yaml, fields, query.
+// Definition: YAML → checked definitions, or every mistake at once with file:line:column and a suggestion.
+// May import errors, fields, yaml, query.
 
 export { checkSources } from './check.ts';
 export type { Needs, ResourceDefinition } from './definition.ts';

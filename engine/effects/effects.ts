@@ -1,5 +1,3 @@
-// Effects: what else a write does in its own statement, one object each.
-// May import sql.
 import { audit } from './audit.ts';
 import type { Effect } from './effect.ts';
 

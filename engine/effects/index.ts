@@ -1,5 +1,5 @@
-// Effects: what else a write does in its own statement, one object each; and the audit log, which modules write too.
-// May import config, sql, database, tables.
+// Effects: what else a write does in its own statement; the audit log.
+// May import config, sql, tables.
 
 export { type Actor, type AuditConfig, auditVariables, commandLine, recordChanges } from './actor.ts';
 export type { Caller, Effect, WriteAction } from './effect.ts';

@@ -1,5 +1,5 @@
-// Fields: what a value is, one plain object per type (column, JSON schema, how it is read, written, compared).
-// May import nothing local.
+// Fields: what a value is, one object for each type.
+// May import nothing of ours.
 
 export { ExactNumber, int64, isRowId } from './exact.ts';
 export { parseExactJson } from './exact-json.ts';

@@ -7,7 +7,7 @@ export const isStorable = (text: string): boolean => text.isWellFormed() && !tex
 const indexed = 100;
 export const head = (column: string) => `left(${column}, ${indexed})`;
 
-/** Ways to find a record by a text: SQL that is equal for texts of the same meaning. Immutable, because it is indexed. */
+/** Ways to find a record by a text: SQL that is equal for equivalent texts. Immutable, because it is indexed. */
 export const lookups = {
   exact: (text: string) => text,
   /** E-mail addresses, compared without case. */

@@ -1,5 +1,3 @@
-// Routes: what a Resource answers over HTTP, and the documents that describe it.
-// May import every room of engine/ above it; plugins provide app.authenticate.
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';

@@ -1,5 +1,5 @@
-// http:
-// May import
+// Http: the server and its limits, errors as responses, the routes of a resource, the OpenAPI document.
+// May import errors, config, fields, query, database, records, compile.
 
 export { crud } from './crud.ts';
 export { failureOf, sendError } from './error-handling.ts';

@@ -11,7 +11,7 @@ export interface MemoryOptions {
   readonly admission: Admission;
   /** Connections; further ones get 503. */
   readonly maxConnections: number;
-  /** Large request bodies in flight, all together; one organization may have half, as may all partners and strangers. */
+  /** Large request bodies in flight in total; one organization, or all partners and strangers, may have half. */
   readonly bodyBytes: number;
   /** A reader that takes less than {@link minimumRate} within this time is cut, in milliseconds. */
   readonly windowMs?: number;

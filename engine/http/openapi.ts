@@ -38,7 +38,7 @@ const retryAfter = {
 
 const responses = {
   BadRequest: failure('Wrong parameters, or a body that is no JSON object or has wrong fields.'),
-  Unauthorized: failure('No credentials, or ones that are wrong, expired or revoked.', {
+  Unauthorized: failure('Missing, wrong, expired or revoked credentials.', {
     'WWW-Authenticate': { description: 'Always `Bearer`.', schema: { type: 'string' } },
   }),
   Forbidden: failure(
@@ -50,7 +50,7 @@ const responses = {
   TooLarge: failure('The body is larger than 1 MiB.'),
   Failure: failure('The server or its database failed.', retryAfter),
   NotConfigured: failure('The endpoint has no secret on this instance.'),
-  SendFailed: failure('The sender refused the message or did not answer; it is kept with the reason.'),
+  SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.'),
   Unavailable: failure(
     'Try again: the server is shutting down, too many requests wait already (`code` is `overloaded`), or the statement took or waited too long and was ended (`too_slow`).',
     retryAfter,
@@ -75,7 +75,7 @@ const parameters = {
     name: 'Prefer',
     in: 'header',
     description:
-      '`handling=strict` refuses unknown and read-only keys and parameters, which are else ignored.',
+      '`handling=strict` refuses unknown and read-only keys and parameters, which are ignored otherwise.',
     schema: { type: 'string', examples: ['handling=strict'] },
   },
 };

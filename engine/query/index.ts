@@ -1,5 +1,5 @@
-// Query: what a caller may ask of a list, one object per part (YAML key, parameters, SQL, description).
-// May import errors, yaml, fields, sql.
+// Query: what a caller may ask of a list, one object for each part.
+// May import errors, fields, yaml, sql.
 
 export { pageSize } from './page.ts';
 export { type Query, wrong } from './part.ts';

@@ -1,5 +1,5 @@
-// Records: what routes and modules do with records, one object per operation (plan, statement, response, description).
-// May import errors, fields, sql, query, definition, effects, the types of database.
+// Records: what routes and modules do with records, one object for each operation.
+// May import errors, fields, sql, query, definition, database, effects.
 
 export {
   type Action,

@@ -25,7 +25,7 @@ export function readBody(contentType: string | undefined, bytes: unknown): Body 
 
 /**
  * Reads bytes as JSON, independent of their content type, with every number exact.
- * @throws HttpError 400 unless they are JSON in UTF-8, within what can be read at once
+ * @throws HttpError 400 unless they are JSON in UTF-8, within the limits of the parser
  */
 export function readJson(bytes: Buffer): unknown {
   const text = decode(bytes);

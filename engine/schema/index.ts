@@ -1,5 +1,5 @@
-// Schema: migrations from the difference between the compiled model and the one they were last made for.
-// May import errors, config, definition, fields, compile, database, the platform's entities.
+// Schema: migrations from the difference between two models.
+// May import errors, fields, definition, database, compile.
 
 export {
   applyPending,

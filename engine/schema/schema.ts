@@ -1,5 +1,3 @@
-// Schema: migrations from the difference between the compiled model and the one they were last made for.
-// May import errors, config, definition, fields, compile, database, the platform's entities.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EntitySchema } from '@mikro-orm/core';

@@ -1,4 +1,4 @@
-// SQL: statements whose text and parameters are made together, and how names and literals are written.
+// Sql: statements whose text and parameters are made together; names and literals.
 // May import fields.
 
 export { column, indexKey, record } from './record.ts';

@@ -5,8 +5,8 @@ import type { Parameter } from '../fields/index.ts';
 export type Value = Parameter | readonly Parameter[];
 
 /**
- * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a `write`
- * may wait for a lock; a `list` reads a page from an index; the cost of a `scan` grows with the organization's records.
+ * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a
+ * `write` may wait for a lock; a `list` reads a page from an index; a `scan` grows with the organization's records.
  * Admission (engine/database/admission.ts) bounds the statements of each lane that run at the same time.
  */
 export type Lane = 'read' | 'write' | 'list' | 'scan';

@@ -1,4 +1,4 @@
-// Tables: how modules declare tables beside those of resources, and query them.
+// Tables: how modules declare tables of their own and query them; organizations.
 // May import errors, fields, sql, database.
 
 export {

@@ -1,4 +1,4 @@
-// YAML: files that people edit, parsed with the place of every part, so that each mistake can be shown where it stands.
+// Yaml: YAML that people edit: parsed with the place of every part, so that mistakes can be shown where they are.
 // May import errors.
 
 export { inOrder, type Parsed, type Problem, parseYaml, type Source, YamlError } from './load.ts';

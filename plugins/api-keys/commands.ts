@@ -16,11 +16,11 @@ export function keyCommands(line: Line): void {
   const key = program.command('key').description('API keys of an organization');
   key
     .command('create')
-    .description('make a key; it is printed once')
+    .description('create a key; it is printed once')
     .addOption(ofOrganization())
-    .option('--profile <name>', 'what the key may do', 'administrator')
-    .option('--name <name>', 'what to call it', 'API key')
-    .option('--expires <time>', 'when it ends, such as 2027-01-31; default: never')
+    .option('--profile <name>', 'profile of the key', 'administrator')
+    .option('--name <name>', 'name of the key', 'API key')
+    .option('--expires <time>', 'when it expires, such as 2027-01-31; default: never')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, create(line, options)));
   key
@@ -31,7 +31,7 @@ export function keyCommands(line: Line): void {
     .action(({ json, ...options }) => run(json, list(line, options)));
   key
     .command('revoke <id>')
-    .description('end a key for good')
+    .description('revoke a key permanently')
     .addOption(ofOrganization())
     .addOption(asJson())
     .action((id, { json, ...options }) => run(json, revoke(line, id, options)));

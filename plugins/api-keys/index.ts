@@ -1,5 +1,5 @@
-// api-keys:
-// May import
+// Api keys: API keys: made, rotated, revoked, and what programs authenticate with.
+// May import engine, last-used, identity, screens, profiles.
 
 export { type KeyConfig, keyVariables } from './authentication.ts';
 export { createKey } from './keys.ts';

@@ -1,4 +1,4 @@
-// explorer:
-// May import
+// Explorer: the API's description and an explorer of it.
+// May import engine.
 
 export { explorerModule } from './module.ts';

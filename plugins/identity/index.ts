@@ -1,5 +1,5 @@
-// identity:
-// May import
+// Identity: users, passwords, sessions and tokens; who sent a request.
+// May import engine, last-used, secrets.
 
 export {
   bearerOf,

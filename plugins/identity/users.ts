@@ -46,8 +46,8 @@ export async function findUsers(tables: Tables, email: string): Promise<User[]> 
 }
 
 /**
- * The user that an address refers to in an organization: the verified one, else the organization's own. Unverified users that
- * other organizations created are left out: their holder may be a different person.
+ * The user that an address refers to in an organization: the verified one, else the organization's own. Unverified
+ * users of other organizations are left out: their holder may be a different person.
  */
 export async function userFor(
   tables: Tables,

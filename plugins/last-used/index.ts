@@ -1,4 +1,4 @@
-// last-used:
-// May import
+// Last used: when things were last used: collected, and stored now and then.
+// May import nothing of ours.
 
 export { lastUsed } from './last-used.ts';

@@ -13,7 +13,7 @@ import {
   signedIn,
   viewsIn,
 } from '../screens/index.ts';
-import { type Candidate, pickBy } from './login.ts';
+import { type Candidate, pickBy } from './candidates.ts';
 import type { LoginServices } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);

@@ -1,5 +1,5 @@
-// members:
-// May import
+// Members: members of organizations, and invitations.
+// May import engine, secrets, identity, mail, screens, profiles.
 
 export { acceptInvite, type OpenInvite, openInvite } from './invites.ts';
 export { membersModule } from './module.ts';

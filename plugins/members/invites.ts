@@ -199,7 +199,8 @@ export async function acceptInvite(
   },
 ): Promise<void> {
   const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
-  if (user?.disabled === true) throw new UserError('this user is disabled; ask the operator of this instance');
+  if (user?.disabled === true)
+    throw new UserError('this user is disabled; ask the operator of this instance');
   if (user?.verified === true && user.id !== given.proven) {
     throw new UserError(`${email} is known here already: enter its password`);
   }

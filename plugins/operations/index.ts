@@ -1,4 +1,4 @@
-// operations:
-// May import
+// Operations: the operators' port: /livez and /readyz.
+// May import engine.
 
 export { operations } from './operations.ts';

@@ -2,8 +2,8 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { type Parts, readinessOf } from './readiness.ts';
 
 /**
- * Health checks for operators and balancers on a separate port, without credentials: `/livez`, whether the process runs, and
- * `/readyz`, whether it should get requests. Both respond in JSON with 200 or 503.
+ * Health checks for operators and balancers on a separate port, without credentials: `/livez`, whether the process
+ * runs, and `/readyz`, whether it should get requests. Both respond in JSON with 200 or 503.
  */
 export function operations(parts: Parts): FastifyInstance {
   const readiness = readinessOf(parts);

@@ -6,7 +6,7 @@ export interface Parts {
   /** Names of the migrations that this version needs. */
   readonly migrations: readonly string[];
   /** Why the last change of the configuration was refused. */
-  readonly configurationProblem: () => string | undefined;
+  readonly settingsProblem: () => string | undefined;
   readonly isLeaving: () => boolean;
 }
 
@@ -25,7 +25,7 @@ const intervalMs = 1000;
 export function readinessOf({
   probe,
   migrations,
-  configurationProblem,
+  settingsProblem,
   isLeaving,
 }: Parts): () => Promise<Readiness> {
   let asked: { readonly at: number; readonly result: ReturnType<typeof ask> } | undefined;
@@ -52,8 +52,7 @@ export function readinessOf({
     }
     return {
       ...(await asked.result),
-      configuration:
-        configurationProblem() === undefined ? undefined : 'the last change was refused; see the log',
+      configuration: settingsProblem() === undefined ? undefined : 'the last change was refused; see the log',
       draining: isLeaving() ? 'stopping' : undefined,
     };
   };

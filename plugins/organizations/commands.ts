@@ -12,7 +12,7 @@ export function organizationCommands(line: Line): void {
     .command('org')
     .description('organizations')
     .command('create <slug>')
-    .description('make an organization with the profiles administrator and read-only')
+    .description('create an organization with the profiles administrator and read-only')
     .option('--name <name>', 'its name; default: the slug')
     .addOption(asJson())
     .action((slug, { json, ...options }) => line.run(json, create(line, slug, options)));

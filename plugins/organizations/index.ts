@@ -1,5 +1,5 @@
-// organizations:
-// May import
+// Organizations: how an organization is made.
+// May import engine, profiles.
 
 export { organizationsModule } from './module.ts';
 export { createOrganization } from './organizations.ts';

@@ -17,9 +17,9 @@ export function profileCommands(line: Line): void {
     .command('profile')
     .description('profiles: what their holders may do')
     .command('create <name>')
-    .description('make a profile')
+    .description('create a profile')
     .addOption(ofOrganization())
-    .requiredOption('--grant <grants...>', 'object:action,action; * stands for all, as in *:list,read')
+    .requiredOption('--grant <grants...>', 'object:action,action; * * means all, as in *:list,read')
     .addOption(asJson())
     .action((name, { json, ...options }) => line.run(json, create(line, name, options)));
 }

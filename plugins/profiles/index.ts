@@ -1,5 +1,5 @@
-// profiles:
-// May import
+// Profiles: profiles: what their holders may do.
+// May import engine, screens.
 
 export { profilesModule } from './module.ts';
 export { builtInProfiles, createProfile, listProfiles, profileId } from './profiles.ts';

@@ -1,19 +1,15 @@
-// screens:
-// May import
+// Screens: the shell of the setup screens: modules add their pages.
+// May import engine, secrets, identity.
 
+export { type Form, field, fields, idField, safeNext } from './form.ts';
 export { screensModule } from './module.ts';
 export {
   addDoneTexts,
   administrated,
-  type Form,
-  field,
-  fields,
-  idField,
   personOf,
   redirectGetToForm,
   render,
   type Shown,
-  safeNext,
   section,
   signedIn,
   viewsIn,

@@ -5,15 +5,12 @@ import { projectFolder } from '../../engine/config/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { Actor } from '../../engine/effects/index.ts';
 import { HttpError, UserError } from '../../engine/errors.ts';
-import { isRowId } from '../../engine/fields/index.ts';
 import { failureOf, sendError } from '../../engine/http/index.ts';
 import { administrator } from '../../engine/records/index.ts';
 import { type Tables, transaction } from '../../engine/tables/index.ts';
 import type { Membership, Person } from '../identity/index.ts';
+import { type Form, field } from './form.ts';
 import { claimForm } from './sent-forms.ts';
-
-/** The fields of a sent form. */
-export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** A request by an administrator of an organization. */
 export interface Admin {
@@ -63,32 +60,6 @@ declare module 'fastify' {
     /** The person who is logged in; null before login. */
     person: Person | null;
   }
-}
-
-/** One value of a form field; the first where there are several. */
-export const field = (form: Form, name: string): string => {
-  const value = form[name];
-  return (typeof value === 'string' ? value : value?.[0]) ?? '';
-};
-
-/** Every value of a form field. */
-export const fields = (form: Form, name: string): readonly string[] => {
-  const value = form[name];
-  return value === undefined ? [] : typeof value === 'string' ? [value] : value;
-};
-
-/** An id in a form. @throws UserError if it is not an id */
-export function idField(form: Form, name: string): string {
-  const id = field(form, name);
-  if (!isRowId(id)) throw new UserError('that does not exist any more');
-  return id;
-}
-
-/** The path of this origin to continue at, or /setup: no redirect leaves this origin. */
-export function safeNext(next: unknown): string {
-  return typeof next === 'string' && /^\/setup(?:[/?][\w\-./?=&%]*)?$/.test(next) && !next.includes('..')
-    ? next
-    : '/setup';
 }
 
 /** Redirects people who are not logged in to the login page, and back afterwards. */

@@ -1,5 +1,3 @@
-// Setup screens: an organization administered in a browser; rendered on the server, working without JavaScript.
-// May import every room of engine/ but cli and app, and the plugins beside it.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, relative } from 'node:path';
@@ -12,8 +10,9 @@ import handlebars from 'handlebars';
 import { projectFolder } from '../../engine/config/index.ts';
 import { errors } from '../../engine/errors.ts';
 import type { InstanceSecrets } from '../secrets/index.ts';
+import { type Form, field } from './form.ts';
 import { withHelpers } from './helpers.ts';
-import { type Form, field, sendFailure, viewsIn } from './page.ts';
+import { sendFailure, viewsIn } from './page.ts';
 
 /** The services that the screens need. */
 export interface ScreenServices {
@@ -52,7 +51,7 @@ export async function setupScreens(root: FastifyInstance, { secrets, pages }: Sc
       await app.register(formbody);
       await app.register(csrf, {
         cookieKey: 'crm_csrf',
-        // Not strict: a link from another site would arrive without the cookie, get a new one, and void forms in open tabs.
+        // Not strict: a link from another site would come without the cookie, get a new one, and void open forms.
         cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'lax' },
         // A token belongs to one session; other sessions' tokens are refused.
         csrfOpts: { hmacKey: secrets.keys('forms')[0]?.toString('base64url') ?? '', userInfo: true },

@@ -6,8 +6,8 @@ import { hashSecret } from '../secrets/index.ts';
 const keptMs = 2 * 86_400_000;
 
 /**
- * Claims a form in the transaction of its action, so that the action runs once, however often and to whichever node the form is
- * sent. A failed transaction releases the claim.
+ * Claims a form in the transaction of its action, so that the action runs once, however often and to whichever node
+ * the form is sent. A failed transaction releases the claim.
  * @param form unguessable identity of one shown form
  * @throws UserError when it was sent before
  */

@@ -1,5 +1,5 @@
-// secrets:
-// May import
+// Secrets: the instance's own secrets, and what is derived from or encrypted with them.
+// May import engine.
 
 export { type InstanceSecrets, instanceSecrets, secretsVariables } from './instance-secrets.ts';
 export { secretsModule } from './module.ts';

@@ -1,5 +1,5 @@
-// throttling:
-// May import
+// Throttling: wrong passwords and secrets are bounded.
+// May import engine, identity.
 
 export { attempts } from './attempts.ts';
 export { networkOf, throttle } from './throttle.ts';

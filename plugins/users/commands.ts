@@ -31,19 +31,22 @@ type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Datab
 /** `user …`: commands for users of all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
-  const user = program.command('user').description('people');
+  const user = program.command('user').description('users of all organizations');
   user
     .command('create <email>')
-    .description('make a user with a membership')
+    .description('create a user with a membership')
     .addOption(ofOrganization())
     .requiredOption('--profile <name>', "the user's profile there")
-    .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
-    .option('--existing', 'the user exists: give it a further membership; it keeps its password')
+    .option(
+      '--password-stdin',
+      'read the password from standard input; default: generate one and print it once',
+    )
+    .option('--existing', 'add a membership to an existing user, who keeps the password')
     .addOption(asJson())
     .action((email, { json, ...options }) => run(json, create(line, email, options)));
   user
     .command('list')
-    .description('list users: whether they are verified, and what they are members of')
+    .description('list users with their state and memberships')
     .option('--org <slug>', 'only members of this organization')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, list(line, options)));
@@ -54,23 +57,26 @@ export function userCommands(line: Line): void {
     .action((wanted, { json }) => run(json, show(line, wanted)));
   user
     .command('reset-password <user>')
-    .description('give a user another password and end its sessions')
-    .option('--password-stdin', 'read the password from standard input; else one is made and printed once')
+    .description('change the password of a user and end its sessions')
+    .option(
+      '--password-stdin',
+      'read the password from standard input; default: generate one and print it once',
+    )
     .addOption(asJson())
     .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
   user
     .command('disable <user>')
-    .description('let nobody log in as this user, and end its sessions; keys that it made go on')
+    .description('disable a user and end its sessions; its API keys stay valid')
     .addOption(asJson())
     .action((wanted, { json }) => run(json, disable(line, wanted)));
   user
     .command('enable <user>')
-    .description('let people log in with a disabled user again')
+    .description('enable a disabled user')
     .addOption(asJson())
     .action((wanted, { json }) => run(json, enable(line, wanted)));
   user
     .command('verify <user>')
-    .description('vouch that its holder owns the address: other organizations may then add the user')
+    .description('verify the address of a user: other organizations may then add the user')
     .addOption(asJson())
     .action((wanted, { json }) => run(json, verify(line, wanted)));
 }

@@ -72,7 +72,7 @@ inBrowser('integrations in a browser', (world) => {
 
     await page.getByRole('link', { name: 'Integrations' }).click();
     await page.getByRole('button', { name: 'Switch off Main number' }).click();
-    await said('its address answers 404');
+    await said('its address responds 404');
     assert.deepEqual([await send('wamid.3', 'first-secret'), (await confirm(token)).status], [404, 404]);
     await page.getByRole('button', { name: 'Switch on Main number' }).click();
     await said('The integration is on.');

@@ -1,5 +1,3 @@
-// Channels: providers whose webhooks the service receives, one file for each; a name in the registry is all a new one needs.
-// May import the rest of webhooks/ and what that may import.
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 

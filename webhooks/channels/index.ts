@@ -1,5 +1,5 @@
-// channels:
-// May import
+// Channels: one object for each provider: how it signs, what its events mean.
+// May import engine, settings, endpoint.
 
 export {
   type Channel,

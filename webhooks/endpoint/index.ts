@@ -1,5 +1,5 @@
-// endpoint:
-// May import
+// Endpoint: what every partner endpoint has: its secrets, its organization, its way to records.
+// May import engine, plugins, settings.
 
 export { strings } from './body.ts';
 export { failure, requestOf, secretScheme, success } from './description.ts';

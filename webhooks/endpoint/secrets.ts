@@ -54,7 +54,7 @@ const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boole
   },
 };
 
-/** The secret that the header was made with, or undefined. Every secret is tried, so that the time does not reveal which. */
+/** The secret that made the header, or undefined. Every secret is tried, so that the time does not reveal which. */
 export function signedWith(scheme: Scheme, secrets: readonly string[], signed: Signed): string | undefined {
   const made = secrets.map((secret) => schemes[scheme](secret, signed));
   return secrets[made.indexOf(true)];

@@ -51,7 +51,7 @@ export const endpoint: Module<WebhookServices> = {
       partnerToken: {
         type: 'http',
         scheme: 'bearer',
-        description: "A partner endpoint's own secret, from the instance's configuration.",
+        description: "A partner endpoint's own secret, from config.yaml.",
       },
     },
   },

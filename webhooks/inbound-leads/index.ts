@@ -1,4 +1,4 @@
-// inbound-leads:
-// May import
+// Inbound leads: leads from ad, newsletter and form tools.
+// May import engine, plugins, endpoint.
 
 export { inboundLeadsModule, inboundLeadsPath } from './inbound-leads.ts';

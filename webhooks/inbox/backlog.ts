@@ -12,8 +12,8 @@ export interface Backlog {
 }
 
 /**
- * Bounds the waiting events of one organization. A node caches the count for a moment, so that a flood costs no count for
- * each delivery; several nodes together may exceed the bound by the events that they store meanwhile.
+ * Bounds the waiting events of one organization. A node caches the count for a moment, so that a flood does not cost a
+ * count for each delivery; several nodes may exceed the bound by the events that they store meanwhile.
  */
 export function backlog(database: Database): Backlog {
   const waiting = ttlCache(async (organization) => {

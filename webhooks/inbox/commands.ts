@@ -11,24 +11,24 @@ type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Datab
 /** `inbox …`: events that channels delivered. */
 export function inboxCommands(line: Line): void {
   const { program, run } = line;
-  const inbox = program.command('inbox').description('what channels have delivered');
+  const inbox = program.command('inbox').description('events that channels delivered');
   inbox
     .command('list')
     .description('list deliveries, newest first')
     .addOption(ofOrganization())
-    .option('--status <state>', 'only those that are waiting, done or dead (given up)')
-    .option('--limit <n>', 'how many', '50')
+    .option('--status <state>', 'only events that are waiting, done or dead (given up)')
+    .option('--limit <n>', 'the number of events', '50')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, list(line, options)));
   inbox
     .command('show <id>')
-    .description('show a delivery with what it holds')
+    .description('show a delivery with its payload')
     .addOption(ofOrganization())
     .addOption(asJson())
     .action((id, { json, ...options }) => run(json, show(line, id, options)));
   inbox
     .command('replay <id>')
-    .description('have a delivery processed again, whatever became of it')
+    .description('process a delivery again, in any state')
     .addOption(ofOrganization())
     .addOption(asJson())
     .action((id, { json, ...options }) => run(json, replayItem(line, id, options)));

@@ -21,7 +21,7 @@ declare module 'fastify' {
 /** Events of one delivery; providers send up to a thousand. */
 const maxEvents = 2000;
 
-/** /webhooks/channels/<provider>/<endpoint>: authenticates and stores deliveries, then responds; processing is asynchronous. */
+/** /webhooks/channels/<provider>/<endpoint>: stores authenticated deliveries, then responds; the worker processes them. */
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
   const { database, secrets, settings, wrong } = webhooks;
   const sealed = openingOnce(sealing(secrets));

@@ -22,7 +22,7 @@ export function integrationPages(
 ): void {
   const sealed = sealing(secrets);
   const providers = Object.entries(channels).map(([name, channel]) => ({ name, ...channel }));
-  /** The address at which providers reach the instance: `public_url`, else the address of the administrator's browser. */
+  /** The address for providers: `public_url`, else the address that the administrator's browser uses. */
   const origin = (request: FastifyRequest) =>
     withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 
@@ -32,7 +32,7 @@ export function integrationPages(
     view: viewsIn(import.meta.dirname)('integrations'),
     done: {
       'integration-on': 'The integration is on.',
-      'integration-off': 'The integration is off: its address answers 404, and what waits is kept.',
+      'integration-off': 'The integration is off: its address responds 404, and waiting events are kept.',
       'integration-secrets': 'The new secrets are stored, encrypted.',
       'integration-removed': 'The integration and its deliveries are removed.',
     },

@@ -23,7 +23,7 @@ export function backoff(attempts: number, random: () => number = Math.random): n
   return longest / 2 + (longest / 2) * random();
 }
 
-/** The reason of a failure for administrators: the text of our own errors, otherwise only the kind, because driver texts may hold personal data. */
+/** The reason for administrators: the text of our own errors, else the kind, because other texts may hold personal data. */
 const reasonOf = (cause: unknown): string =>
   [TryAgain, GiveUp, UserError, HttpError].some((known) => cause instanceof known)
     ? (cause as Error).message

@@ -1,18 +1,14 @@
-import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Needs } from '../../engine/definition/index.ts';
-import { errors, HttpError } from '../../engine/errors.ts';
-import { ExactNumber, parseTimestamp } from '../../engine/fields/index.ts';
+import { errors } from '../../engine/errors.ts';
 import { json } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import { type Body, readBody } from '../../engine/records/index.ts';
+import { readBody } from '../../engine/records/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
   convertLead,
   findLead,
   findOrganization,
-  indexable,
-  type LeadTraits,
   ownProperty,
   type Partner,
   partnerRecords,
@@ -20,15 +16,9 @@ import {
   type WebhookServices,
   type Webhooks,
 } from '../endpoint/index.ts';
-import { type Payment, withoutTexts } from '../settings/index.ts';
+import { withoutTexts } from '../settings/index.ts';
+import { isPing, isWanted, type Paid, readPayment, storable } from './payload.ts';
 import { paymentsTables } from './tables.ts';
-
-/** A payment, read from the payload by its customer's entry in config.yaml. */
-interface Paid {
-  readonly eventId: string;
-  readonly lead: LeadTraits;
-  readonly opportunity: Body;
-}
 
 const text = { types: ['string', 'text'], writable: true } as const;
 /** The fields that payment hooks find leads by and write. */
@@ -94,91 +84,13 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       used.record(`payments.${customer}`, secret);
       const payload = withoutTexts(readBody(request.headers['content-type'], raw));
       if (!isWanted(entry, payload)) return '{"ok":true,"ignored":true}';
-      const paid = read(entry, payload, request, raw);
+      const paid = readPayment(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
       const partner = { organization, requestId: request.id };
       return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));
     },
   });
-}
-
-/** WooCommerce announces a new webhook with an unsigned form, which is acknowledged and ignored. */
-function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Buffer): boolean {
-  return (
-    verify.header.toLowerCase() === 'x-wc-webhook-signature' &&
-    headers[verify.header.toLowerCase()] === undefined &&
-    /^application\/x-www-form-urlencoded/i.test(headers['content-type'] ?? '') &&
-    raw.length < 40 &&
-    /^webhook_id=\d+$/.test(raw.toString('latin1'))
-  );
-}
-
-const isWanted = ({ when = {}, evaluate }: Payment, payload: Body): boolean =>
-  Object.entries(when).every(([expression, values]) => values.includes(evaluate(expression, payload)));
-
-/** @throws HttpError 400 if the amount is not a number */
-function read(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffer): Paid {
-  const { lead = {}, opportunity = {}, event_id, event_id_header, evaluate } = entry;
-  const inHeader = event_id_header && request.headers[event_id_header.toLowerCase()];
-  const named = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
-  const currency = storable(evaluate(opportunity.currency, payload)).toUpperCase();
-  const amount = decimal(evaluate(opportunity.amount, payload), opportunity.minor_units === true, currency);
-  const name = evaluate(opportunity.name, payload);
-  return {
-    eventId: eventIdOf(named, raw),
-    lead: {
-      id: evaluate(lead.id, payload),
-      email: storable(evaluate(lead.email, payload)),
-      phone: storable(evaluate(lead.phone, payload)),
-    },
-    opportunity: {
-      name: storable(name) || 'Payment',
-      amount: new ExactNumber(amount),
-      stage: 'Closed Won',
-      probability: 100,
-      close_date: closeDate(evaluate(opportunity.close_date, payload)),
-      description: currency === '' ? '' : `Paid in ${currency}.`,
-    },
-  };
-}
-
-/** The event's id in a form that fits into an index; the body's digest if it has none. */
-function eventIdOf(named: string, raw: Buffer): string {
-  return indexable(named) || hash('sha256', raw, 'hex');
-}
-
-/** Leaves out characters that PostgreSQL cannot store: a payment must not fail because of them. */
-const storable = (text: string): string => text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
-
-/** Decimal text; minor units (cents) become major ones without rounding. */
-function decimal(text: string, minor: boolean, currency: string): string {
-  if (text === '') return '0';
-  const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
-  if (match === null) throw new HttpError(400, 'the amount is no number');
-  const [, sign = '', whole = '', fraction = ''] = match;
-  if (!minor) return text;
-  const places = fractionDigits(currency);
-  const digits = whole.padStart(places + 1, '0');
-  const split = digits.length - places;
-  const rest = `${digits.slice(split)}${fraction}`;
-  return `${sign}${digits.slice(0, split)}${rest === '' ? '' : `.${rest}`}`;
-}
-
-/** The number of digits of a currency's minor unit (ISO 4217): 2, but 0 for JPY and 3 for KWD. */
-function fractionDigits(currency: string): number {
-  try {
-    const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency || 'USD' });
-    return format.resolvedOptions().maximumFractionDigits ?? 2;
-  } catch {
-    return 2;
-  }
-}
-
-/** RFC 3339 text, or seconds since 1970; the time of receipt for anything else. */
-function closeDate(text: string): string {
-  if (/^\d{9,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
-  return parseTimestamp(text) === undefined ? new Date().toISOString() : text;
 }
 
 const unmatched = '{"ok":true,"matched":false';
@@ -261,7 +173,7 @@ export async function unmatchedPayments(
   }));
 }
 
-/** Payments that customers' shops and payment services report; not in the OpenAPI document, because each customer has its own format. */
+/** Payments reported by customers' shops and payment services. Not in the OpenAPI document: each has its own format. */
 export const paymentsModule: Module<WebhookServices> = {
   name: 'payments',
   tables: paymentsTables,

@@ -1,6 +1,5 @@
 import { fetchJson, Unreachable } from '../endpoint/index.ts';
-import type { Sender } from './outgoing.ts';
-import { type Outgoing, SendError } from './outgoing.ts';
+import { type Outgoing, SendError, type Sender } from './outgoing.ts';
 
 /** WhatsApp's limit for a text. */
 const maxText = 4096;

@@ -1,5 +1,5 @@
-// Settings: config.yaml, what an administrator changes while the instance runs; followed, and swapped as one value.
-// May import the engine's errors, config and yaml, and the expressions beside it.
+// Settings: config.yaml: checked, followed while the instance runs.
+// May import engine, plugins.
 
 export { withoutTexts } from './expressions.ts';
 export { type LiveSettings, liveSettings } from './live.ts';

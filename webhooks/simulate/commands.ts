@@ -36,13 +36,15 @@ type Line = CommandLine<SimulateInstance>;
 export function simulateCommands(line: Line): void {
   line.program
     .command('simulate <provider>')
-    .description(`play a provider: ${simulated.join(', ')}, or <customer>-payment; what it sends is stored`)
+    .description(
+      `simulate a provider: ${simulated.join(', ')}, or <customer>-payment; what it sends is stored`,
+    )
     .addOption(ofOrganization())
-    .option('--url <origin>', 'a running instance; default: this one, running just for this')
-    .option('--endpoint <id>', "which integration, by its address's last part")
+    .option('--url <origin>', 'a running instance; default: start this one for the simulation')
+    .option('--endpoint <id>', 'the integration, by the last part of its address')
     .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
-    .option('--steps <names>', `some of ${stepNames.join(',')}; default: all`)
-    .option('--burst <n>', 'how many deliveries the burst has', '1000')
+    .option('--steps <names>', `any of ${stepNames.join(',')}; default: all`)
+    .option('--burst <n>', 'the number of deliveries in the burst', '1000')
     .addOption(asJson())
     .action((provider, { json, ...options }) => line.run(json, play(line, line.config(), provider, options)));
 }

@@ -95,7 +95,7 @@ function mustBeFor(organization: string, provider: string, { org }: Given): void
 
 function firstOf(secrets: readonly string[], provider: string): string {
   const [secret] = secrets;
-  if (secret === undefined) throw new UserError(`${provider} is off: it has no secret in the configuration`);
+  if (secret === undefined) throw new UserError(`${provider} is off: it has no secret in config.yaml`);
   return secret;
 }
 

@@ -1,5 +1,5 @@
-// Modules: the kind of everything that an instance has besides records; the engine itself knows none.
-// May import config, compile, definition.
+// Modules: the kind of everything that an instance has besides records, and what its commands are made with.
+// May import config, definition, compile.
 
 export {
   asJson,

@@ -69,7 +69,7 @@ export const errors = {
   notFound: () => new HttpError(404, 'not found'),
   /** 405: a known path, with the methods that it has. */
   methodNotAllowed: (allow: string) => new HttpError(405, 'method not allowed', { headers: { allow } }),
-  /** 413: a body over the limit, given in bytes. */
+  /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) => new HttpError(413, `the request body is larger than ${limit} bytes`),
   /** 500: the database failed or cannot be reached; `retryAfter` in seconds where waiting helps. */
   database: (cause: unknown, retryAfter?: number) =>
@@ -85,7 +85,7 @@ export const errors = {
       code: 'overloaded',
       headers: { 'retry-after': '1' },
     }),
-  /** 503: more connections are open than the instance takes. */
+  /** 503: more connections are open than the instance accepts. */
   tooManyConnections: () =>
     new HttpError(503, 'too many connections; try again', {
       code: 'overloaded',

@@ -8,7 +8,7 @@ export interface Fragment {
   readonly tag?: Schema;
   readonly paths?: Readonly<Record<string, Schema>>;
   readonly schemas?: Readonly<Record<string, Schema>>;
-  /** Ways to authenticate that operations of the whole document take. */
+  /** Ways to authenticate for all operations of the document. */
   readonly security?: readonly Schema[];
   readonly securitySchemes?: Readonly<Record<string, Schema>>;
 }
@@ -147,7 +147,7 @@ function valueSchema(field: Field, orNull: boolean): Schema {
     ...json,
     ...(orNull && { type: [json.type, 'null'] }),
     ...(description !== '' && { description }),
-    // Not "enum": any string is accepted and may come back, and generated clients must take it.
+    // Not "enum": any string is accepted and may be returned, and generated clients must accept it.
     ...(field.values && { examples: field.values.list, 'x-extensible-enum': field.values.list }),
   };
 }

@@ -22,7 +22,7 @@ export interface Bounds {
 /** Decides when statements run, so that no organization uses up what others need. */
 export interface Admission {
   /**
-   * Does work in a lane when the organization's turn has come. Organizations that wait take turns.
+   * Runs work in a lane when it is the organization's turn. Waiting organizations take turns.
    * @throws HttpError 503 `overloaded` when too many wait already, or the turn does not come in time
    */
   readonly run: <T>(lane: Lane, organization: string, work: () => Promise<T>) => Promise<T>;

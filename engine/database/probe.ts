@@ -18,7 +18,7 @@ interface Row {
 const statement = 'select name from crm_migrations';
 const names = ({ rows }: { readonly rows: readonly Row[] }) => rows.map(({ name }) => name);
 
-/** A probe of an open database. On PostgreSQL it has one connection of its own, made when it is first used. */
+/** A probe of an open database. On PostgreSQL it has a separate connection, opened on first use. */
 export async function openProbe({ kind, orm }: Database): Promise<Probe> {
   const native: unknown = await orm.em.getConnection().getNativeClient();
   return kind === 'embedded' ? embeddedProbe(native as PGlite) : postgresProbe(native as Pool);
@@ -66,7 +66,7 @@ function postgresProbe({ options }: Pool): Probe {
   };
 }
 
-/** Waits for a result no longer than the given time. */
+/** Waits for a result for a limited time. */
 async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -35,7 +35,7 @@ export interface Route {
   readonly forget: () => void;
 }
 
-/** How long a host may take before the next is tried too. */
+/** The head start of a host before the next one is tried too, in milliseconds. */
 const headStartMs = 250;
 
 /** A server that does not allow a connection with, or without, encryption. */
@@ -57,7 +57,7 @@ export const unfitError = (target: SessionTarget): Error =>
 
 /**
  * @param login connection options other than host and TLS: user, password, database, session parameters
- * @param timeoutMs how long finding may take
+ * @param timeoutMs time limit of a search
  */
 export function route({ hosts, target }: Address, login: pg.ClientConfig, timeoutMs: number): Route {
   const [first, second] = hosts.flatMap(waysTo);
@@ -65,7 +65,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
   let current: Way | undefined;
   let finding: Promise<Found> | undefined;
 
-  /** Connects and disconnects. @throws Error when the server does not respond or is not one asked for */
+  /** Connects and disconnects. @throws Error when the server does not respond or does not match */
   async function tryWay(way: Way, signal: AbortSignal): Promise<Found> {
     const client = new pg.Client({ ...login, ...way });
     const stop = () => cut(client);

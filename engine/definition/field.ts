@@ -18,7 +18,7 @@ const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names that mean something on every JavaScript object. */
+/** Names with a meaning on every JavaScript object. */
 const forbidden = new Set(['constructor', 'prototype']);
 
 /** Reports a mistake at a key of the field, or at the field's name where `key` is undefined. */
@@ -26,7 +26,7 @@ export type Report = (key: string | undefined, message: string) => void;
 
 /**
  * A field from its YAML, with the checks that need nothing else.
- * @returns undefined where its type is unknown
+ * @returns undefined if its type is unknown
  */
 export function readField(name: string, raw: RawField, place: string, report: Report): Field | undefined {
   if (!Object.hasOwn(fieldTypes, raw.type)) {
@@ -93,7 +93,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
   return field;
 }
 
-/** What a field holds when nobody gives it a value. */
+/** Checks that a field without a given value has a default. */
 function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: Report): void {
   const nullable = raw.nullable === true;
   if (type.refers === true && !nullable) {

@@ -11,7 +11,7 @@ export interface WriteInput {
 /** The caller and the request. */
 export interface Caller {
   readonly principal: {
-    /** `command` is the command line, `partner` an endpoint with a secret of its own. */
+    /** `command` is the command line, `partner` a partner endpoint. */
     readonly kind: 'key' | 'user' | 'command' | 'partner';
     /** Id of the key or the user, decimal text; null for the others. */
     readonly actor: string | null;

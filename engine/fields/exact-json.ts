@@ -15,7 +15,7 @@ export function parseExactJson(text: string): unknown {
   let marked = '';
   let done = 0;
   for (const { start, end } of numbers) {
-    // An object, because JSON has a place for a string where it has none for a number: before a colon.
+    // An object, because a string could be a key (before a colon), which a number never is.
     marked += `${text.slice(done, start)}{"${marker}":"${text.slice(start, end)}"}`;
     done = end;
   }
@@ -72,7 +72,7 @@ function inexactNumbers(text: string): Span[] {
   return found;
 }
 
-/** Where a string ends that begins at a quote; the end of the text where it does not. */
+/** The end of the string that begins at a quote, or of the text if the string is not closed. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0;
@@ -82,7 +82,7 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** The value with numbers in the places of their marks. */
+/** The value with its placeholders replaced by numbers. */
 function restored(root: unknown): unknown {
   const top = { root } as Record<string, unknown>;
   const left: Record<string, unknown>[] = [top];

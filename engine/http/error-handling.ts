@@ -24,7 +24,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
   const known = fastifyErrors[code]?.(error as FastifyError, request);
   if (known !== undefined) return known;
-  // A request that the client cut off is not our failure, whatever the socket reports; nobody reads the response.
+  // A request that the client cut off is not our failure, even if the socket reports an error; nobody reads the response.
   if (error !== undefined && error === request.raw.errored) return errors.cutOff();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
@@ -38,7 +38,7 @@ const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !=
 /** The HttpError to send for a thrown value; logs what an administrator must see. */
 export function failureOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
-  // While the process drains, refusing is what it should do.
+  // While the process drains, refusals are expected.
   if (isFailure(failure) && failure.status !== 503) logFailure(failure, request);
   return failure;
 }

@@ -13,7 +13,7 @@ export interface MemoryOptions {
   readonly maxConnections: number;
   /** Large request bodies in flight in total; one organization, or all partners and strangers, may have half. */
   readonly bodyBytes: number;
-  /** A reader that takes less than {@link minimumRate} within this time is cut, in milliseconds. */
+  /** A client that reads slower than {@link minimumRate} over this time is cut, in milliseconds. */
   readonly windowMs?: number;
 }
 
@@ -67,7 +67,7 @@ interface Transfer {
   taken: number;
 }
 
-/** Bytes that are read as their reader takes them. */
+/** A stream that produces bytes only as fast as the client reads them. */
 function slices(bytes: Buffer, transfer: Transfer): Readable {
   return new Readable({
     highWaterMark: slice,

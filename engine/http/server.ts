@@ -43,7 +43,7 @@ function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOpt
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    // Node would refuse a request without Host in a shape of its own; error-handling.ts does it.
+    // Node would refuse a request without Host in its own format; error-handling.ts refuses it instead.
     http: {
       headersTimeout: 10_000,
       // How often Node checks the timeout; with its default of 30 s a slow client would get 40 s.

@@ -10,7 +10,7 @@ export const farOffset = 10_000;
 /** More pages than any table has. */
 const farthestPage = 10 ** 12;
 
-/** The page that a request asks for. */
+/** The requested page. */
 export interface Page {
   /** At least 1; decimal text, for it may be of any size. */
   readonly page: string;

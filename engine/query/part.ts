@@ -50,7 +50,7 @@ export interface Index {
  * `Declared` is parsed from the YAML, `Asked` from a request.
  */
 export interface QueryPart<Declared = unknown, Asked = unknown> {
-  /** The JSON Schema of its YAML key, which is the part's name in the registry; absent where it has none. */
+  /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
   readonly yaml?: Schema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
   readonly declare: (declaring: Declaring) => Declared;

@@ -11,7 +11,7 @@ export interface Sort {
   readonly choices: ReadonlyMap<string, Field>;
 }
 
-/** The order that a request asks for. */
+/** The requested order. */
 export interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';

@@ -11,7 +11,7 @@ import type { Projection } from './projection.ts';
 
 /** The authenticated caller and its organization. Ids are decimal text. */
 export interface Principal {
-  /** `command` is the command line, `partner` an endpoint with a secret of its own. */
+  /** `command` is the command line, `partner` a partner endpoint. */
   readonly kind: 'key' | 'user' | 'command' | 'partner';
   /** Id of the key or the user; null for the others. */
   readonly actor: string | null;
@@ -47,7 +47,7 @@ export interface OperationContext {
   readonly effects: readonly Effect[];
 }
 
-/** What a request asks of the database, as data. */
+/** The work of a request on the database, as data. */
 export interface Plan {
   /** Id of the caller's organization. */
   readonly organization: string;
@@ -108,7 +108,7 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly plan: (request: OperationRequest) => P;
   /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** The body of the response. @throws HttpError 404 where there is no such record */
+  /** The body of the response. @throws HttpError 404 if there is no such record */
   readonly respond: (plan: P, rows: Rows) => string;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;

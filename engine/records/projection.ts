@@ -44,7 +44,7 @@ function joinedText(
     const texts = (field.show ?? []).map((name) => {
       const text = target.fields.find((each) => each.name === name)?.type.text;
       const shown = `${table}.${quote(name)}`;
-      // Null where there is no such record, or where that record's field is null.
+      // Null if there is no such record, or if that record's field is null.
       return `coalesce(${text?.(shown) ?? shown}, '')`;
     });
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;

@@ -7,7 +7,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * Reads a body as a JSON object, with every number exact. A byte order mark is skipped.
- * @param bytes the raw body; undefined where there is none
+ * @param bytes the raw body; undefined if there is none
  * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as application/json
  */
 export function readBody(contentType: string | undefined, bytes: unknown): Body {

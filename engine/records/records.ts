@@ -17,7 +17,7 @@ export interface RecordResource {
   readonly operations: Pick<CompiledOperations, 'create'>;
 }
 
-/** How a module of the instance works with records, in a transaction of its own. Ids are decimal text. */
+/** Records for the modules of the instance, within a module's transaction. Ids are decimal text. */
 export interface Records {
   /** Creates a record as POST would. @throws HttpError 400 with every wrong field */
   readonly create: (resource: string, body: Body) => Promise<string>;
@@ -46,7 +46,7 @@ export interface Records {
 
 /**
  * Records as one caller works with them.
- * @param run runs a statement within the caller's transaction and gives the id in its first row
+ * @param run runs a statement within the caller's transaction and returns the id in its first row
  */
 export function records(
   resources: readonly RecordResource[],

@@ -39,7 +39,7 @@ export function unknownParameters(
     .map((name) => wrong(name, 'is not a parameter of this operation'));
 }
 
-/** @throws HttpError 400 where there are problems */
+/** @throws HttpError 400 if there are problems */
 export function refuse(problems: readonly FieldProblem[]): void {
   if (problems.length > 0) throw errors.invalidFields(problems);
 }

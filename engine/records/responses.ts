@@ -1,7 +1,7 @@
 import type { Rows } from '../database/index.ts';
 import { errors } from '../errors.ts';
 
-/** One record: the JSON that PostgreSQL built, as it is. @throws HttpError 404 where there is no row */
+/** One record: the JSON that PostgreSQL built, unchanged. @throws HttpError 404 if there is no row */
 export function recordResponse(rows: Rows): string {
   const record = rows[0]?.[0];
   if (record === undefined || record === null) throw errors.notFound();

@@ -15,7 +15,7 @@ export const organizationOf = (placeholder: Placeholder<Scope>): string =>
 /**
  * Which rows a caller may see: those of the caller's organization. Every statement for records has this condition on
  * every table that it reads or writes; further conditions on rows belong here.
- * @param alias of the table, as it stands in the statement; empty for none
+ * @param alias of the table in the statement; empty for none
  */
 export const visible = (placeholder: Placeholder<Scope>, alias: string = record): string =>
   `${alias === '' ? '' : `${alias}.`}"organization_id" = ${organizationOf(placeholder)}`;

@@ -15,11 +15,11 @@ const id = ({ id }: ById) => id;
 export const identified = (placeholder: Placeholder<ById>): string =>
   `${visible(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
 
-/** The part of a statement that gives records as JSON: the columns and where they come from. */
+/** The part of a statement that returns records as JSON: the columns and their sources. */
 export const selectRecord = ({ projection }: OperationContext, source: string): string =>
   `select ${projection.columns} from ${source} ${record}${projection.joins}`;
 
-/** Wraps what writes a record, with the effects of the write; the statement gives the record as JSON, and its id. */
+/** Wraps a write and its effects in a statement that returns the record as JSON, and its id. */
 export function writeStatement(
   context: OperationContext,
   action: WriteAction,

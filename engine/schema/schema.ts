@@ -25,7 +25,7 @@ export const entitiesOf = ({ resources, tables }: Model): readonly EntitySchema[
   ...resources.map((resource) => resource.entity),
 ];
 
-/** The model that the last migration was made for, so that making the next one needs no database. */
+/** The model of the last migration, so that writing the next one needs no database. */
 const snapshotFile = (config: DatabaseConfig) => join(config.migrations, 'snapshot.json');
 const emptySnapshot = { namespaces: ['public'], name: 'public', tables: [], views: [], nativeEnums: {} };
 

@@ -11,7 +11,7 @@ const passedOnMs = 24 * 3_600_000;
 /** Links mailed to one user within an hour. */
 const maxMailed = 3;
 
-/** A link and the code that opens it: no secret stands in a URL. */
+/** A link and the code that opens it: URLs contain no secret. */
 export interface ResetLink {
   readonly publicId: string;
   readonly code: string;

@@ -36,7 +36,7 @@ export interface NewInvite {
 const inviteMs = 7 * 86_400_000;
 
 /**
- * Invites somebody. The link names the invitation, the code opens it: no secret stands in a URL.
+ * Creates an invitation. The link names it, the code opens it: URLs contain no secret.
  * @throws UserError when the address is not valid or belongs to a member
  */
 export async function invite(

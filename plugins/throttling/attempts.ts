@@ -25,7 +25,7 @@ export interface Bounds {
   readonly failures: number;
   /** Attempts of one key that may wait at a time. */
   readonly waiting: number;
-  /** Beyond the failures, attempts are made one at a time, each after a growing pause, instead of refused. */
+  /** Beyond the failures, attempts run one at a time, each after a growing pause, instead of being refused. */
   readonly slowDown?: boolean;
 }
 

@@ -1,7 +1,7 @@
 import { indexable } from '../endpoint/index.ts';
 import { TryAgain, type Work } from './channel.ts';
 
-/** A message that somebody sent to the organization. */
+/** A message sent to the organization. */
 export interface Incoming {
   /** The provider's id of the message. */
   readonly id: string;

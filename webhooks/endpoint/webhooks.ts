@@ -17,7 +17,7 @@ export interface WebhookServices {
 
 /** The context of every endpoint. */
 export interface Webhooks extends WebhookServices {
-  /** Records which secret was used, so that an old one can be removed when nobody uses it. */
+  /** Records which secret was used, so that unused ones can be removed. */
   readonly used: SecretUse;
   /** Counts wrong secrets, to throttle addresses that guess. */
   readonly wrong: WrongSecrets;

@@ -31,7 +31,7 @@ const fields = {
   campaign_name: 'Kept at the end of the description.',
   description: 'Anything else.',
 } as const;
-/** One of these must be given. */
+/** At least one of these is required. */
 const identifying = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;

@@ -45,7 +45,7 @@ export interface Wanted {
   readonly after: string;
 }
 
-/** How long a claimed item belongs to the node that claimed it; after that another may take it. */
+/** How long a claim holds; after that another node may claim the item. */
 const leaseSeconds = 60;
 
 /**
@@ -127,7 +127,7 @@ export const byIndexes = (within: Tables) =>
 /**
  * Claims due items for this node alone; other nodes may claim them again when the lease ends.
  * @param within a separate transaction
- * @returns them in the order of the ring: the last one's organization is where the next claim goes on
+ * @returns them in the order of the ring: the next claim continues after the last one's organization
  */
 export async function claim(within: Tables, wanted: Wanted): Promise<Claimed[]> {
   await byIndexes(within);

@@ -265,7 +265,7 @@ for (const driver of drivers) {
       ),
     };
     describe('mistakes about the inbox', () => {
-      // What is judged before the database is the same on both.
+      // What is validated before the database is the same on both.
       const some = Object.entries(mistakes).filter(
         ([name]) => driver === 'postgresql' || /other|unk/.test(name),
       );

@@ -231,7 +231,7 @@ const defaults: readonly (readonly [field: string, place: string])[] = [
   ['{ type: date, default: 2026-02-30 }', '4:20'],
 ];
 
-describe('defaults are judged like values in a body', () => {
+describe('defaults are validated like values in a body', () => {
   for (const [field, place] of defaults) {
     test(field, () => {
       const lines = told(things(`  a: ${field}`));

@@ -32,13 +32,13 @@ onBothDrivers('bodies', (instance) => {
 
   describe('Wrong JSON type', () => {
     for (const definition of definitions) {
-      const sentence = ({ name, type, to }: (typeof definition.fields)[number]) =>
+      const errorMessage = ({ name, type, to }: (typeof definition.fields)[number]) =>
         `${name} must be ${to === undefined ? expected[String(type.json.format ?? type.json.type)] : 'the id of a record (an integer) or null'}`;
 
       test(`${definition.name}: each field refuses every value of another type; nothing is written`, async () => {
         await writes.nothing(async () => {
           for (const field of writable(definition)) {
-            const message = sentence(field);
+            const message = errorMessage(field);
             for (const wrong of wrongValues(field.type)) {
               const body = objectText([[field.name, wrong]]);
               await writes.refused(definition, { body }, ({ json }) =>
@@ -58,7 +58,7 @@ onBothDrivers('bodies', (instance) => {
               const problems = json.fields as { field: string; message: string }[];
               assert.deepEqual(
                 problems.map(({ field, message }) => [field, message]).sort(),
-                fields.map((field) => [field.name, sentence(field)]).sort(),
+                fields.map((field) => [field.name, errorMessage(field)]).sort(),
               );
               assert.equal(json.error, problems.map(({ message }) => message).join('; '));
             });

@@ -229,7 +229,7 @@ onBothDrivers('The description of the API', (instance) => {
   });
 });
 
-/** The formats that the description uses, judged independently of the engine. */
+/** The formats that the description uses, validated independently of the engine. */
 function addFormats(ajv: Ajv2020): void {
   const dateTime =
     /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/;

@@ -1,4 +1,4 @@
-// A plan is data: what a request asks, judged without a database.
+// A plan is data: what a request asks, validated without a database.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -350,7 +350,7 @@ describe('writes', () => {
     assert.equal(created({}, nobody)[1], null);
   });
 
-  test('the body is judged before the id is looked at', () => {
+  test('the body is validated before the id is looked at', () => {
     assert.equal(refusal(() => replacePlan(leads, 'x', { lead_score: 'x' }, input())).status, 400);
   });
 

@@ -168,7 +168,7 @@ onBothDrivers(
       });
     }
 
-    test('an organization that there is not → 404, after the body is judged', async () => {
+    test('an organization that there is not → 404, after the body is validated', async () => {
       const lost = await node(partner({ organization: 'nobody' }));
       assert.equal((await post({}, token, lost)).status, 400);
       assert.equal((await post(good, token, lost)).status, 404);

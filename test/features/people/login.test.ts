@@ -225,7 +225,7 @@ onBothDrivers('login', (instance) => {
     for (let call = 0; call < 5; call++) {
       assert.equal((await instance().call('GET /api/v1/leads', { key: acme.key })).status, 200);
     }
-    assert.ok(open > 20, `only ${open} logins were still being judged`);
+    assert.ok(open > 20, `only ${open} logins were still being validated`);
     assert.deepEqual([...new Set((await Promise.all(logins)).map(({ status }) => status))], [401]);
   });
 });

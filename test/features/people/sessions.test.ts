@@ -222,7 +222,7 @@ onBothDrivers('sessions', (instance) => {
       });
     }
 
-    test('a login whose password was judged before every session was ended begins none', async () => {
+    test('a login whose password was validated before every session was ended begins none', async () => {
       const ann = await person();
       const [user] = await enabledUsers(tablesOf(instance().database), ann.email);
       const { tokenVersion = 0 } = user ?? {};

@@ -1,5 +1,5 @@
 // Tokens of people (JWT): only those that this instance signed and that are live count; all others look the same.
-// A token is judged before any table is read, so one driver stands for both.
+// A token is validated before any table is read, so one driver stands for both.
 
 import assert from 'node:assert/strict';
 import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto';

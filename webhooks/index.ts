@@ -4,7 +4,7 @@ import { bookingFormsModule } from './booking-forms/index.ts';
 import { endpoint } from './endpoint/index.ts';
 import { inboundLeadsModule } from './inbound-leads/index.ts';
 import { inboxModule } from './inbox/index.ts';
-import { partnersModule } from './partners/index.ts';
+import { partnerStatusModule } from './partner-status/index.ts';
 import { paymentsModule } from './payments/index.ts';
 import { senderModule } from './sender/index.ts';
 import { simulateModule } from './simulate/index.ts';
@@ -17,6 +17,6 @@ export const webhookModules = [
   senderModule,
   paymentsModule,
   inboxModule,
-  partnersModule,
+  partnerStatusModule,
   simulateModule,
 ];

@@ -6,7 +6,7 @@ import { partnerCommands } from './commands.ts';
 import { partnerPage } from './page.ts';
 
 /** The state of the partner endpoints: on, off, or misconfigured. */
-export const partnersModule: Module<
+export const partnerStatusModule: Module<
   WebhookServices,
   { readonly config: SettingsConfig; readonly database: Database }
-> = { name: 'partners', pages: partnerPage, commands: partnerCommands };
+> = { name: 'partner-status', pages: partnerPage, commands: partnerCommands };

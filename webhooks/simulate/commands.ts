@@ -59,7 +59,7 @@ interface SimulateOptions {
   readonly burst: string;
 }
 
-/** How long to wait for the processing of events, in milliseconds. */
+/** How long to wait for the processing of a further event, in milliseconds. */
 const settleMs = 30_000;
 
 /** Runs against a running instance (--url), or against one that is started for this. */
@@ -118,11 +118,13 @@ async function against(
   const inside: Inside = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
   const prepared = await prepare(provider, given, settings, inside);
   const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
-  const end = performance.now() + settleMs;
   let arrived = await prepared.arrived(inside, outcome.eventIds);
-  while ((arrived.waiting ?? 0) > 0 && performance.now() < end) {
+  let progress = performance.now();
+  while ((arrived.waiting ?? 0) > 0 && performance.now() - progress < settleMs) {
     await pause(100);
+    const before = arrived.waiting;
     arrived = await prepared.arrived(inside, outcome.eventIds);
+    if (arrived.waiting !== before) progress = performance.now();
   }
   return report(provider, outcome, arrived);
 }

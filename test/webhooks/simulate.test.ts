@@ -192,7 +192,7 @@ for (const driver of drivers) {
       ],
       'a customer that is off': [
         ['off-payment', '--org', 'shop'],
-        'off-payment is off: it has no secret in the configuration',
+        'off-payment is off: it has no secret in config.yaml',
       ],
       'an unknown step': [
         ['telegram', '--org', 'shop', '--steps', 'good,fly'],

@@ -88,7 +88,8 @@ export async function prepareCluster(
     if (existsSync(cluster)) rmdirSync(cluster);
     renameSync(join(unfinished, 'cluster'), cluster);
   }
-  if (existsSync(join(unfinished, mark))) removeUnfinished(unfinished);
+  // A removal that was interrupted after the mark leaves an empty folder.
+  if (existsSync(join(unfinished, mark)) || isEmpty(unfinished)) removeUnfinished(unfinished);
   return cluster;
 }
 

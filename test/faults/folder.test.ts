@@ -130,6 +130,15 @@ describe('the data folder', { concurrency: 1 }, () => {
     });
   }
 
+  test('an empty pgdata.new, left by a removal that was cut off, is removed', async () => {
+    const folder = newFolder();
+    cpSync(complete, folder, { recursive: true });
+    mkdirSync(join(folder, 'pgdata.new'));
+    const database = await open(folder);
+    await database.close();
+    assert.ok(!existsSync(join(folder, 'pgdata.new')));
+  });
+
   test('a path that cannot be a folder is refused in one line', async () => {
     const file = join(temporary.path, 'file');
     writeFileSync(file, '');

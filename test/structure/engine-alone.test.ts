@@ -27,8 +27,10 @@ test('the engine passes its own tests by itself', async () => {
       [...reached(imports, file)].every(isOfEngine) &&
       [...reached(imports, file)].some((each) => each.startsWith('engine/')),
   );
-  assert.ok(own.length >= 8, `only ${own.join(', ')} need nothing but the engine`);
+  assert.ok(own.length >= 7, `only ${own.join(', ')} need nothing but the engine`);
   const folder = temporaryFolder();
+  // A test process within a test process would report to the outer one.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   try {
     for (const name of ['engine', 'resources', 'package.json', 'tsconfig.json']) {
       cpSync(join(project, name), join(folder.path, name), { recursive: true });
@@ -42,8 +44,7 @@ test('the engine passes its own tests by itself', async () => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ['--import', 'tsx', '--test', '--test-reporter=tap', '--test-concurrency=1', ...own],
-      // A test process within a test process would report to the outer one.
-      { cwd: folder.path, env: { ...process.env, NODE_TEST_CONTEXT: '' }, maxBuffer: 64 * 1024 * 1024 },
+      { cwd: folder.path, env, maxBuffer: 64 * 1024 * 1024 },
     );
     assert.match(stdout, /^# fail 0$/m);
     assert.ok(Number(/^# pass (\d+)$/m.exec(stdout)?.[1]) > 300, stdout.slice(-300));

@@ -21,7 +21,7 @@ export const project = fileURLToPath(new URL('../..', import.meta.url));
 /** What Node is given to run the command line, as the npm scripts do. */
 const commandLine = [join(project, 'app/main.ts')];
 /** No command takes this long, so one that does hangs. */
-const limitMs = 60_000;
+const limitMs = 120_000;
 
 /** How a process ended and what it wrote. */
 export interface Outcome {

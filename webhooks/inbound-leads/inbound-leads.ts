@@ -37,7 +37,7 @@ const identifying = ['first_name', 'last_name', 'email'] as const;
 const text = { types: ['string', 'text'], writable: true } as const;
 /** The fields of a lead that it writes; the campaign's name goes into the description. */
 const needs: Needs = {
-  file: 'webhooks/inbound-leads',
+  file: 'webhooks/inbound-leads/inbound-leads.ts',
   resource: 'leads',
   fields: Object.fromEntries(
     Object.keys(fields)

@@ -24,7 +24,7 @@ const text = { types: ['string', 'text'], writable: true } as const;
 /** The fields that payment hooks find leads by and write. */
 const needs: readonly Needs[] = [
   {
-    file: 'webhooks/payments (partners.payments in config.yaml)',
+    file: 'webhooks/payments/payments.ts (partners.payments in config.yaml)',
     resource: 'leads',
     fields: {
       email: { types: ['string'], lookup: 'caseless' },
@@ -33,7 +33,7 @@ const needs: readonly Needs[] = [
     },
   },
   {
-    file: 'webhooks/payments (partners.payments in config.yaml)',
+    file: 'webhooks/payments/payments.ts (partners.payments in config.yaml)',
     resource: 'opportunities',
     fields: {
       name: text,

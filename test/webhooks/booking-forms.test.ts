@@ -1,4 +1,4 @@
-// Messaging send (contract section 4.3): who may, what a message needs, what the sender gets, and its failures.
+// Messaging send: who may, what a message needs, what the sender gets, and its failures.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';

@@ -1,4 +1,4 @@
-// Channel webhooks (contract section 4.5): proved on the raw bytes, stored once per event, answered, processed after.
+// Channel webhooks: proved on the raw bytes, stored once per event, answered, processed after.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-// Inbound leads (contract section 4.2): who may, what a lead needs, what is kept, in this order of checks.
+// Inbound leads: who may, what a lead needs, what is kept, in this order of checks.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';

@@ -1,5 +1,4 @@
-// Commerce payment hooks (contract section 4.4) of five customers, each from configuration alone: who may, and what
-// a payment leads to.
+// Commerce payment hooks of five customers, each from configuration alone: who may, and what a payment leads to.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import {
   type Environment,
+  flag,
   integer,
-  oneOf,
   path,
   projectFolder,
   readVariables,
@@ -33,7 +33,7 @@ const processVariables = {
    */
   stopDelayMs: integer('STOP_DELAY_MS', undefined, [0, 600_000]),
   /** Whether starting applies migrations; the embedded database always does. */
-  migrateOnStart: oneOf('MIGRATE_ON_START', false, { true: true, false: false }),
+  migrateOnStart: flag('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
   resources: path('RESOURCES_DIR', join(projectFolder, 'resources'), 'a folder'),
   /** Folder of the demo organization's records. */

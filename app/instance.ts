@@ -16,15 +16,15 @@ import { type Config, readConfig } from './config.ts';
 import { modules } from './modules.ts';
 import type { Instance } from './services.ts';
 
-/** Tables of every module. */
-export const moduleTables: readonly EntitySchema[] = modules.flatMap(({ tables = [] }) => tables);
-
 /** Every table of an instance with these resources. */
 export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
   entitiesOf(modelOf(resources));
 
 /** The model of an instance with these resources: their tables and those of the modules. */
-export const modelOf = (resources: readonly Resource[]): Model => ({ resources, tables: moduleTables });
+export const modelOf = (resources: readonly Resource[]): Model => ({
+  resources,
+  tables: modules.flatMap(({ tables = [] }) => tables),
+});
 
 /**
  * Opens the instance's database, ready for use: the embedded one is migrated, and PostgreSQL if
@@ -36,7 +36,7 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
   const model = modelOf(resources);
   await assertMigrationsComplete(config, model);
   if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
-  const database = await openDatabase(config, entitiesFor(resources));
+  const database = await openDatabase(config, entitiesOf(model));
   database.lost?.then(endImmediately);
   try {
     if (database.kind === 'embedded') await applyPending(database);

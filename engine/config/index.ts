@@ -3,6 +3,7 @@
 
 export {
   type Environment,
+  flag,
   integer,
   oneOf,
   path,

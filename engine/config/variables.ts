@@ -64,6 +64,9 @@ export const oneOf = <T>(name: string, fallback: T, values: Readonly<Record<stri
   read: (given) => (Object.hasOwn(values, given) ? values[given] : undefined),
 });
 
+export const flag = (name: string, fallback: boolean): Variable<boolean> =>
+  oneOf(name, fallback, { true: true, false: false });
+
 /** Reads variables from the environment; each wrong one adds a line to `mistakes`. */
 export function readVariables<V extends Variables>(
   variables: V,

@@ -1,10 +1,10 @@
-import { oneOf, type Values } from '../config/index.ts';
+import { flag, type Values } from '../config/index.ts';
 import type { Tables } from '../tables/index.ts';
 
 /** The environment variables of the audit log. */
 export const auditVariables = {
   /** Whether changes are recorded in the organization's activity. */
-  audit: oneOf('AUDIT', true, { true: true, false: false }),
+  audit: flag('AUDIT', true),
 };
 
 /** Whether changes are recorded. */

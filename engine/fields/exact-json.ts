@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
 /** Limits on the number of values in a text and on their nesting: parsing takes a few milliseconds at most. */
-export const jsonLimits = { values: 40_000, depth: 200 } as const;
+const jsonLimits = { values: 40_000, depth: 200 } as const;
 
 /**
  * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}. Linear, a few

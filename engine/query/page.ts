@@ -6,7 +6,7 @@ export const pageSize = 20;
 /** From this page on, a list finds its keys in the index first and fetches only the rows that it shows. */
 export const deepPage = 6;
 /** From this many skipped records on, walking the index costs as much as a scan. */
-export const farOffset = 10_000;
+const farOffset = 10_000;
 /** More pages than any table has. */
 const farthestPage = 10 ** 12;
 

@@ -16,5 +16,5 @@ export {
 } from './columns.ts';
 export { runForId, type Tables, tablesOf, transaction } from './handle.ts';
 export { displayName } from './names.ts';
-export { organizationId, organizations } from './organizations.ts';
+export { findOrganization, organizationId, organizations } from './organizations.ts';
 export * from './tables.ts';

@@ -9,16 +9,24 @@ export const organizations = table(
   { uniques: [{ name: 'crm_organizations_slug', properties: ['slug'] }] },
 );
 
+/** Id of the organization with a slug; without one, of the organization with the lowest id. */
+export async function findOrganization(
+  tables: Tables,
+  slug: string | undefined,
+): Promise<string | undefined> {
+  // PostgreSQL takes no text with U+0000.
+  if (slug?.includes('\0')) return undefined;
+  const base = tables.selectFrom('crm_organizations').select('id');
+  const one = slug === undefined ? base.orderBy('id').limit(1) : base.where('slug', '=', slug);
+  return (await one.executeTakeFirst())?.id;
+}
+
 /**
  * The id of the organization with a slug.
  * @throws UserError when there is none
  */
 export async function organizationId(tables: Tables, slug: string): Promise<string> {
-  const row = await tables
-    .selectFrom('crm_organizations')
-    .select('id')
-    .where('slug', '=', slug)
-    .executeTakeFirst();
-  if (row === undefined) throw new UserError(`there is no organization "${slug}"`);
-  return row.id;
+  const id = await findOrganization(tables, slug);
+  if (id === undefined) throw new UserError(`there is no organization "${slug}"`);
+  return id;
 }

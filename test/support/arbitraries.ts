@@ -97,7 +97,7 @@ const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
 export type KnownIds = Readonly<Record<string, readonly string[]>>;
 
 /** A JSON text that a field most likely takes. */
-export function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string> {
+function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string> {
   if (to !== undefined) return fc.constantFrom('null', ...(ids[to] ?? []));
   const generated = byFormat[String(type.json.format ?? type.json.type)];
   const values = fc.constantFrom('null', ...valuesOf(type));
@@ -105,7 +105,7 @@ export function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string
 }
 
 /** A JSON text that a field does not take. */
-export const wrongValue = ({ type }: Field): Arbitrary<string> =>
+const wrongValue = ({ type }: Field): Arbitrary<string> =>
   fc.oneof(fc.constantFrom(...wrongValues(type)), oddJson);
 
 /**

@@ -164,7 +164,7 @@ export type Command = readonly [args: readonly string[], environment: Environmen
  * Runs commands to their ends, one after another in one process: most of a command's time is its start. For commands
  * that wait for nothing; that a process ends by itself is tested elsewhere.
  */
-export async function crmEach(commands: readonly Command[]): Promise<readonly Outcome[]> {
+async function crmEach(commands: readonly Command[]): Promise<readonly Outcome[]> {
   const input = JSON.stringify(commands.map(([args, environment]) => ({ args, environment })));
   const program = [join(project, 'test/support/commands.ts')];
   const { code, stderr, stdout } = await start([], {}, { program, input }).ended;

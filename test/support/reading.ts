@@ -54,7 +54,7 @@ export function compareNumbers(a: string, b: string): number {
 const sign = (difference: bigint | number): number => (difference < 0 ? -1 : difference > 0 ? 1 : 0);
 
 /** Compares texts by code point, as PostgreSQL's "C" collation does for UTF-8. */
-export const compareText = (a: string, b: string): number =>
+const compareText = (a: string, b: string): number =>
   sign(Buffer.compare(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8')));
 
 const rfc3339 = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)$/;

@@ -4,11 +4,10 @@ import { errors } from '../../engine/errors.ts';
 import { json, refuseOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/identity/index.ts';
 import {
   failure,
-  findOrganization,
   isOneOf,
   requestOf,
   secretScheme,

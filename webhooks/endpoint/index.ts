@@ -5,7 +5,6 @@ export { strings } from './body.ts';
 export { failure, requestOf, secretScheme, success } from './description.ts';
 export { indexable } from './event-id.ts';
 export { convertLead, findLead, type LeadTraits } from './leads.ts';
-export { findOrganization } from './organizations.ts';
 export { fetchJson, Unreachable } from './outbound.ts';
 export { ownProperty } from './own-property.ts';
 export { type Partner, partnerRecords } from './records.ts';

@@ -5,11 +5,10 @@ import { errors, HttpError } from '../../engine/errors.ts';
 import { json, refuseOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
-import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { findOrganization, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/identity/index.ts';
 import {
   failure,
-  findOrganization,
   isOneOf,
   partnerRecords,
   requestOf,
@@ -72,7 +71,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       if (identifying.every((name) => (body[name] ?? '').trim() === '')) {
         throw new HttpError(400, `at least one of ${identifying.join(', ')} is required`);
       }
-      const slug = request.headers['x-org-slug'];
+      const slug = request.headers['x-org-slug']?.toString();
       const organization = await findOrganization(tablesOf(database), slug);
       if (organization === undefined) throw errors.notFound();
       const { campaign_name = '', description = '', ...lead } = body;

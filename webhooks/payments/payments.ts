@@ -4,11 +4,10 @@ import { errors } from '../../engine/errors.ts';
 import { json } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
-import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { findOrganization, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
   convertLead,
   findLead,
-  findOrganization,
   ownProperty,
   type Partner,
   partnerRecords,

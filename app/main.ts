@@ -1,38 +1,4 @@
 // The command line: one for the instance; each command honours the server's environment.
-import { debuglog } from 'node:util';
-import { Command } from '@commander-js/extra-typings';
-import { UserError } from '../engine/errors.ts';
-import type { CommandLine } from '../engine/modules/index.ts';
-import { version } from './build.ts';
-import { readConfig } from './config.ts';
-import { withInstance } from './instance.ts';
-import { modelCommands } from './model-commands.ts';
-import { modules } from './modules.ts';
-import { serveCommand } from './serve.ts';
-import type { Instance } from './services.ts';
+import { makeProgram } from './program.ts';
 
-/** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
-const debug = debuglog('crm');
-
-const run: CommandLine<Instance>['run'] = async (json, work) => {
-  try {
-    const result = await work;
-    process.stdout.write(`${json ? JSON.stringify(result.json) : result.text}\n`);
-  } catch (error) {
-    const known = error instanceof UserError;
-    const { message, stack } = error as Error;
-    process.stderr.write(`crm: ${known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`}\n`);
-    if (!known) debug('%s', stack);
-    process.exitCode = 1;
-  }
-};
-
-const program = new Command('crm')
-  .description('An organization-scoped CRM API whose resources are declared in YAML.')
-  .version(version)
-  .showHelpAfterError('(run with --help for usage)');
-const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-
-for (const add of [serveCommand, modelCommands]) add(line);
-for (const { commands } of modules) commands?.(line);
-await program.parseAsync();
+await makeProgram().parseAsync();

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { variables } from '../../app/config.ts';
+import { makeProgram } from '../../app/program.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
 import { fieldTypes } from '../../engine/fields/field-types.ts';
@@ -40,20 +40,11 @@ describe('the pages are complete', () => {
   mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
   mentions('docs/partners.md', Object.keys(channels));
 
-  const help = (...command: string[]) =>
-    execFileSync(process.execPath, ['app/main.ts', ...command, '--help'], {
-      cwd: root,
-      encoding: 'utf8',
-    });
-  const commands = [...help().matchAll(/^ {2}([a-z]+)/gm)]
-    .map(([, name = '']) => name)
-    .filter((name) => name !== 'help');
-  const whole = commands.flatMap((name) => {
-    const below = [...(help(name).split('Commands:')[1] ?? '').matchAll(/^ {2}([a-z]+)/gm)].map(
-      ([, sub = '']) => sub,
-    );
-    return below.length === 0 ? [name] : below.filter((sub) => sub !== 'help').map((sub) => `${name} ${sub}`);
-  });
+  const whole = makeProgram().commands.flatMap((command) =>
+    command.commands.length === 0
+      ? [command.name()]
+      : command.commands.map((below) => `${command.name()} ${below.name()}`),
+  );
   assert.ok(whole.length > 8);
   mentions('docs/administrators.md', whole);
 });

@@ -1,0 +1,39 @@
+import { debuglog } from 'node:util';
+import { Command } from '@commander-js/extra-typings';
+import { UserError } from '../engine/errors.ts';
+import type { CommandLine } from '../engine/modules/index.ts';
+import { version } from './build.ts';
+import { readConfig } from './config.ts';
+import { withInstance } from './instance.ts';
+import { modelCommands } from './model-commands.ts';
+import { modules } from './modules.ts';
+import { serveCommand } from './serve.ts';
+import type { Instance } from './services.ts';
+
+/** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
+const debug = debuglog('crm');
+
+const run: CommandLine<Instance>['run'] = async (json, work) => {
+  try {
+    const result = await work;
+    process.stdout.write(`${json ? JSON.stringify(result.json) : result.text}\n`);
+  } catch (error) {
+    const known = error instanceof UserError;
+    const { message, stack } = error as Error;
+    process.stderr.write(`crm: ${known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`}\n`);
+    if (!known) debug('%s', stack);
+    process.exitCode = 1;
+  }
+};
+
+/** The command line: commands of the service and the model, and those of every module. */
+export function makeProgram(): Command {
+  const program = new Command('crm')
+    .description('An organization-scoped CRM API whose resources are declared in YAML.')
+    .version(version)
+    .showHelpAfterError('(run with --help for usage)');
+  const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
+  for (const add of [serveCommand, modelCommands]) add(line);
+  for (const { commands } of modules) commands?.(line);
+  return program;
+}

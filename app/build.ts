@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify';
 import { compile, type Fragment, type Resource } from '../engine/compile/index.ts';
 import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
-import { effects } from '../engine/effects/index.ts';
+import { chosenEffects } from '../engine/effects/index.ts';
 import { apiPrefix, crud, httpServer } from '../engine/http/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { liveSettings } from '../webhooks/settings/index.ts';
@@ -28,7 +28,7 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
 
 /** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
-  compile(checkSources(await readSources(config.resources)), apiPrefix, config.audit ? [effects.audit] : []);
+  compile(checkSources(await readSources(config.resources)), apiPrefix, chosenEffects(config));
 
 /** The OpenAPI descriptions of modules and resources. */
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>

@@ -10,7 +10,7 @@ import {
   type Values,
 } from '../engine/config/index.ts';
 import { databaseVariables } from '../engine/database/index.ts';
-import { auditVariables } from '../engine/effects/index.ts';
+import { effectVariables } from '../engine/effects/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { httpVariables } from '../engine/http/index.ts';
 import { keyVariables } from '../plugins/api-keys/index.ts';
@@ -45,7 +45,7 @@ export const variables = {
   ...processVariables,
   ...databaseVariables,
   ...httpVariables,
-  ...auditVariables,
+  ...effectVariables,
   ...secretsVariables,
   ...sessionVariables,
   ...keyVariables,

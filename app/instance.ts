@@ -2,6 +2,7 @@ import './migration-imports.ts';
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Resource } from '../engine/compile/index.ts';
 import { openDatabase } from '../engine/database/index.ts';
+import { effectTables } from '../engine/effects/index.ts';
 import {
   applyPending,
   assertMigrationsComplete,
@@ -20,10 +21,10 @@ import type { Instance } from './services.ts';
 export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
   entitiesOf(modelOf(resources));
 
-/** The model of an instance with these resources: their tables and those of the modules. */
+/** The model of an instance with these resources: their tables, and those of effects and modules. */
 export const modelOf = (resources: readonly Resource[]): Model => ({
   resources,
-  tables: modules.flatMap(({ tables = [] }) => tables),
+  tables: [...effectTables, ...modules.flatMap(({ tables = [] }) => tables)],
 });
 
 /**

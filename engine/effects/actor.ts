@@ -1,14 +1,9 @@
-import { flag, type Values } from '../config/index.ts';
 import type { Tables } from '../tables/index.ts';
 
-/** The environment variables of the audit log. */
-export const auditVariables = {
-  /** Whether changes are recorded in the organization's activity. */
-  audit: flag('AUDIT', true),
-};
-
 /** Whether changes are recorded. */
-export type AuditConfig = Values<typeof auditVariables>;
+export interface AuditConfig {
+  readonly audit: boolean;
+}
 
 /** Who makes a change, as the audit log records it. */
 export interface Actor {

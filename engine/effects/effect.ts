@@ -1,3 +1,5 @@
+import type { EntitySchema } from '@mikro-orm/core';
+import type { Variable } from '../config/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
 /** What a write does with a record. */
@@ -21,9 +23,13 @@ export interface Caller {
 
 /** Further work of a write, in the same statement: both happen or neither, without another round trip. */
 export interface Effect {
+  /** The environment variable that says whether this instance has it. */
+  readonly variable: Variable<boolean>;
+  /** Tables of its own; their names begin with `crm_`. */
+  readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * A common table expression that reads `_written`: one row with "organization_id" and "id" for each record written.
+   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `_written`: one row with "organization_id" and "id" for each record written.
    * Its name begins with "_" and is unique among the effects.
    */
   readonly expression: (context: {

@@ -1,5 +1,22 @@
+import type { Values, Variable } from '../config/index.ts';
 import { audit } from './audit.ts';
 import type { Effect } from './effect.ts';
 
-/** Every effect by its name. The variables of the instance say which of them it uses. */
+/** Every effect by its name, which is also the key of its variable. */
 export const effects = { audit } as const satisfies Readonly<Record<string, Effect>>;
+
+type EffectName = keyof typeof effects;
+
+const all = Object.entries(effects) as unknown as readonly (readonly [EffectName, Effect])[];
+
+/** The environment variables of the effects, by their names. */
+export const effectVariables = Object.fromEntries(all.map(([name, { variable }]) => [name, variable])) as {
+  readonly [Name in EffectName]: Variable<boolean>;
+};
+
+/** The tables of the effects. */
+export const effectTables = all.flatMap(([, { tables }]) => tables);
+
+/** The effects that an instance has, as its variables say. */
+export const chosenEffects = (config: Values<typeof effectVariables>): readonly Effect[] =>
+  all.flatMap(([name, effect]) => (config[name] ? [effect] : []));

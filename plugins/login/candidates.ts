@@ -46,6 +46,11 @@ declare module 'fastify' {
       pick?: PickUser,
     ) => Promise<Login>;
     /**
+     * Begins a session for a user whose identity is proven, and sets its cookie.
+     * @throws HttpError 401 if the user was disabled or every session has been ended since then
+     */
+    logInAs: (request: FastifyRequest, reply: FastifyReply, proven: Candidate) => Promise<Login>;
+    /**
      * Verifies a password; wrong ones count for the user and the address.
      * @param user whose password it is
      * @throws HttpError 429 with Retry-After after too many wrong passwords

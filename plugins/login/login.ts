@@ -36,6 +36,8 @@ export const login = fastifyPlugin(
       ({ path: '/', httpOnly: true, sameSite: 'lax', secure: site.isSecure(request) }) as const;
     const { sign } = tokens(secrets);
 
+    app.decorate('loginLinks', []);
+
     app.decorate('verify', async (request, { id, email }, password) => {
       for await (const users of fitting(request, { email, password, id })) return users.length > 0;
       return false;
@@ -54,9 +56,11 @@ export const login = fastifyPlugin(
       throw errors.unauthenticated();
     };
 
-    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) => {
-      const picked = await choose(request, credentials, pick);
-      const { user, memberships } = picked;
+    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) =>
+      app.logInAs(request, reply, await choose(request, credentials, pick)),
+    );
+
+    app.decorate('logInAs', async (request, reply, { user, memberships }) => {
       const replaced = request.cookies[cookieName(site, request)];
       const { session, ended } = await transaction(database, async (tables) => {
         const ended =

@@ -19,11 +19,11 @@ import type { LoginServices } from './services.ts';
 const view = viewsIn(import.meta.dirname);
 
 /** The pages for login, logout and invitations, and the redirect from /setup. */
-export function entryPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
+export function entryPages(app: FastifyInstance, { config, database }: LoginServices): void {
   const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
     render(request, reply, view('login'), {
       title: 'Log in',
-      canReset: mailer.isOn(),
+      links: app.loginLinks.filter(({ isOn }) => isOn()),
       next: safeNext((request.query as { next?: unknown }).next),
       organization: (request.query as { organization?: unknown }).organization,
       ...more,

@@ -1,9 +1,13 @@
 // What every effect promises, by the registry: a new one is covered unasked.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { readConfig, variables } from '../../app/config.ts';
 import type { WriteInput } from '../../engine/effects/effect.ts';
-import { effects } from '../../engine/effects/effects.ts';
+import { chosenEffects, effects } from '../../engine/effects/effects.ts';
 
+const administrators = readFileSync(join(import.meta.dirname, '../../docs/administrators.md'), 'utf8');
 const caller = { principal: { kind: 'key', actor: '7262' }, requestId: 'req-77' } as const;
 
 for (const [name, effect] of Object.entries(effects)) {
@@ -16,14 +20,30 @@ for (const [name, effect] of Object.entries(effects)) {
           action,
           placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
         });
-        assert.match(text, /^_[a-z]+ as \(.*\)$/s);
+        // A SELECT that nothing reads would not run.
+        assert.match(text, /^_[a-z]+ as \((insert|update|delete) .*\)$/s);
         assert.match(text, /from _written\b/);
         // The organization is the written row's own, never one that a request names.
         assert.match(text, /"organization_id"/);
         assert.ok(!text.includes("lea'ds"), 'a name is a literal');
-        for (const value of ['7262', 'req-77']) assert.ok(!text.includes(value) && bound.includes(value));
+        for (const value of ['7262', 'req-77']) assert.ok(!text.includes(value), 'values are bound');
+        if (name === 'audit') assert.deepEqual(bound, ['key', '7262', 'req-77']);
       });
     }
+
+    test('its variable is read, off and on, and documented', () => {
+      const { variable } = effect;
+      assert.equal(variables[name as keyof typeof effects], variable);
+      for (const on of [true, false]) {
+        const chosen = chosenEffects(readConfig({ [variable.name]: String(on) }));
+        assert.equal(chosen.includes(effect), on);
+      }
+      assert.ok(administrators.includes(`\`${variable.name}\``));
+    });
+
+    test('its tables begin with crm_', () => {
+      for (const { meta } of effect.tables) assert.match(meta.tableName, /^crm_[a-z_]+$/);
+    });
   });
 }
 

@@ -11,7 +11,7 @@ import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
-import { effects } from '../../engine/effects/effects.ts';
+import { chosenEffects } from '../../engine/effects/effects.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
@@ -99,11 +99,7 @@ export async function startInstance(
     ...options.environment,
   };
   const sources = options.sources ?? (await sourcesWith());
-  const resources = compile(
-    checkSources(sources),
-    apiPrefix,
-    readConfig(environment).audit ? [effects.audit] : [],
-  );
+  const resources = compile(checkSources(sources), apiPrefix, chosenEffects(readConfig(environment)));
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {

@@ -8,20 +8,38 @@ import { spec } from 'node:test/reporters';
 import { startPostgres } from './support/postgres.ts';
 import { clusterFolder } from './support/templates.ts';
 
-// What takes longest comes first, so that nothing long is left for the end, when one core would be idle.
-const longest = ['faults', 'cli', 'properties', 'webhooks', 'settings', 'browser', 'fields', 'screens'];
-/** What `--fast` leaves out: other processes, browsers, and what is generated at random. */
-const slow = ['cli', 'faults', 'browser', 'settings', 'properties', 'webhooks', 'docs'];
+/** What takes longest comes first, so that nothing long is left for the end, when one core would be idle. */
+const longest = [
+  'webhooks/simulate',
+  'features/bounded',
+  'faults',
+  'cli',
+  'features/people/throttling',
+  'browser',
+  'webhooks',
+  'features/bodies',
+  'features/lists',
+  'properties',
+  'screens',
+  'features',
+];
+/** What `--fast` leaves out: other processes, browsers, what is generated at random, waits and floods. */
+const slow = [
+  ...['cli', 'faults', 'browser', 'settings', 'properties', 'webhooks', 'schema', 'runner', 'screens'],
+  ...['features/people', 'features/bounded', 'features/memory', 'features/cut', 'features/keys'],
+  ...['definition/hostile', 'structure/engine-alone', 'database', 'compile/names'],
+];
 
 const names = process.argv.slice(2);
 const fast = names[0] === '--fast';
-const roomOf = (file: string) => file.split('/')[1] ?? '';
-const rank = (file: string) => (longest.indexOf(roomOf(file)) + longest.length + 1) % (longest.length + 1);
+const isIn = (file: string) => (name: string) =>
+  file.startsWith(`test/${name}/`) || file === `test/${name}.test.ts`;
+const rank = (file: string) => (longest.findIndex(isIn(file)) + longest.length + 1) % (longest.length + 1);
 const all = globSync('test/**/*.test.ts')
   .sort()
   .sort((a, b) => rank(a) - rank(b));
 const named = names.slice(fast ? 1 : 0);
-const files = named.length > 0 ? named : all.filter((file) => !(fast && slow.includes(roomOf(file))));
+const files = named.length > 0 ? named : all.filter((file) => !(fast && slow.some(isIn(file))));
 
 const templates = mkdtempSync(join(tmpdir(), 'crm-templates-'));
 process.env.TEST_TEMPLATES = templates;
@@ -38,8 +56,8 @@ const mayNotSkip = (reason: string | boolean) =>
 
 const tests = run({
   files: files.map((file) => resolve(file)),
-  // One more than there are cores, for many tests wait for other processes.
-  concurrency: availableParallelism() + 1,
+  // Two more than there are cores, for many tests wait for other processes.
+  concurrency: availableParallelism() + 2,
   // For what hangs: a busy machine may need minutes for what takes seconds.
   timeout: 600_000,
 });

@@ -66,18 +66,34 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   };
 }
 
-const createdHeaders = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+const locationHeader = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+const tagHeader = {
+  ETag: {
+    description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
+    schema: { type: 'string' },
+  },
+};
 
 /** An operation as the OpenAPI document describes it. */
 function describeOperation(resource: DescribedResource, operation: Operation): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
+  const ofRecord = operation.path === '/:id';
+  const headers = {
+    ...(operation.status === 201 && locationHeader),
+    ...(success.schema === resource.recordName && tagHeader),
+  };
   return {
     operationId,
     summary,
     description: `Needs the grant ${operation.action} on ${name}.`,
     tags: [name],
-    parameters: [ref('parameters', 'org'), ref('parameters', 'Prefer'), ...parameters],
+    parameters: [
+      ref('parameters', 'org'),
+      ref('parameters', 'Prefer'),
+      ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
+      ...parameters,
+    ],
     ...(body && {
       requestBody: {
         required: true,
@@ -88,9 +104,12 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
     responses: {
       [operation.status]: {
         description: success.description,
-        ...(operation.status === 201 && { headers: createdHeaders }),
+        ...(Object.keys(headers).length > 0 && { headers }),
         content: content(ref('schemas', success.schema)),
       },
+      ...(operation.action === 'read' && {
+        304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
+      }),
       ...failures(operation.action),
     },
   };
@@ -104,7 +123,7 @@ function failures(action: Action) {
     400: ref('responses', 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(withId && { 404: ref('responses', 'NotFound') }),
+    ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
     ...(withBody && { 413: ref('responses', 'TooLarge') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),

@@ -91,6 +91,7 @@ function operationRequest(request: FastifyRequest, reply: FastifyReply): Operati
   return {
     caller: { principal, requestId: request.id },
     query: request.query as Query,
+    headers: headers as OperationRequest['headers'],
     strict,
     id: (request.params as { id?: string }).id,
     body: () => readBody(headers['content-type'], request.body),

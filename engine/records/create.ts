@@ -31,7 +31,7 @@ export const create: Operation<CreatePlan> = {
     return {
       plan: (request) => ({ ...planOf(request), body: validBody(body, request) }),
       statement: bind,
-      respond: (_, rows) => recordResponse(rows),
+      respond: (_, rows) => recordResponse(context, rows),
       createdId: (rows) => String(rows[0]?.[1]),
       ...missingReferences(context),
     };

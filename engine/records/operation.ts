@@ -32,6 +32,8 @@ export interface OperationRequest {
   readonly query: Query;
   /** `Prefer: handling=strict` (RFC 7240): refuse what would be ignored. */
   readonly strict: boolean;
+  /** The request's headers, names in lower case; one that was sent several times is joined by commas. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
   /** The id in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
   /** Reads the body. @throws HttpError 400 unless it is a JSON object */

@@ -62,7 +62,7 @@ export function records(
   return {
     create: async (name, body) => {
       const { create } = find(name).operations;
-      const plan = create.plan({ caller, query: {}, strict: false, body: () => body });
+      const plan = create.plan({ caller, query: {}, headers: {}, strict: false, body: () => body });
       return String(await run(create.statement(plan) as Statement));
     },
     patch: async (name, id, values, silent = false) => {

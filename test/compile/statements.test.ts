@@ -8,6 +8,7 @@ import { columnsOf } from '../../engine/fields/field.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { Asked } from '../../engine/query/parts.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
+import { versionColumn } from '../../engine/sql/record.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -95,12 +96,15 @@ function* all(resource: Resource): Generator<Statement> {
   const { read, create, replace, remove } = resource.operations;
   const body = {};
   const id = '1';
+  const conditions = { match: ['1'], noneMatch: ['2'] };
   const missing = create.missingReferences?.statement({ ...plan, body });
   for (const statement of [
-    read.statement({ ...plan, id }),
+    read.statement({ ...plan, id, conditions: undefined }),
     create.statement({ ...plan, body }),
-    replace.statement({ ...plan, id, body }),
-    remove.statement({ ...plan, id }),
+    ...[undefined, conditions].flatMap((conditions) => [
+      replace.statement({ ...plan, id, body, conditions }),
+      remove.statement({ ...plan, id, conditions }),
+    ]),
   ]) {
     assert.ok(statement);
     yield statement;
@@ -147,7 +151,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
 }
 
 const replaceText = ({ operations }: Resource) =>
-  operations.replace.statement({ ...plan, id: '1', body: {} })?.text ?? '';
+  operations.replace.statement({ ...plan, id: '1', body: {}, conditions: undefined })?.text ?? '';
 
 describe('the check sees what is not bound', () => {
   for (const [text, what] of [
@@ -198,12 +202,14 @@ for (const resource of resources) {
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),
+        versionColumn,
       ]);
       const literals = new Set([
         ...['create', 'update', 'delete', resource.name].map((word) => `'${word}'`),
         "''",
         "' '",
         "','",
+        "'.'",
         "'T'",
         "'Z'",
         "'UTC'",
@@ -274,6 +280,7 @@ for (const resource of resources) {
       const input: OperationRequest = {
         caller: plan.caller,
         query: {},
+        headers: {},
         strict: false,
         id: '1',
         body: () => body,

@@ -68,7 +68,13 @@ for (const [name, part] of parts) {
           try {
             const query = { [parameter]: value };
             const body = () => ({});
-            plan = list.plan({ caller: { principal, requestId: '' }, query, strict: false, body });
+            plan = list.plan({
+              caller: { principal, requestId: '' },
+              query,
+              headers: {},
+              strict: false,
+              body,
+            });
           } catch {
             // A value that the parameter does not take reaches no statement.
             continue;

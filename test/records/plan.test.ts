@@ -29,6 +29,7 @@ type Input = Omit<OperationRequest, 'id' | 'body'>;
 const input = (query: Query = {}, strict = false): Input => ({
   caller: { principal, requestId: 'r' },
   query,
+  headers: {},
   strict,
 });
 const noBody = () => ({});

@@ -15,7 +15,8 @@ export interface Fragment {
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
-const content = (schema: Schema) => ({ 'application/json': { schema } });
+const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
+  Object.fromEntries(types.map((type) => [type, { schema }]));
 
 /** Compiles the OpenAPI description of a resource from its definition and operations. */
 export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
@@ -53,6 +54,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
         properties: Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
       },
       [`${recordName}Input`]: inputSchema(fields, aRecord),
+      [`${recordName}Patch`]: patchSchema(fields, aRecord),
       [`${recordName}List`]: {
         type: 'object',
         required: ['data', 'page', 'per_page'],
@@ -97,8 +99,8 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
     ...(body && {
       requestBody: {
         required: true,
-        content: content(ref('schemas', `${resource.recordName}Input`)),
-        ...body,
+        ...(body.description !== undefined && { description: body.description }),
+        content: content(ref('schemas', body.schema), body.types),
       },
     }),
     responses: {
@@ -141,6 +143,15 @@ function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   };
 }
 
+function patchSchema(fields: readonly Field[], aRecord: string): Schema {
+  const writable = fields.filter((field) => !field.readOnly);
+  return {
+    type: 'object',
+    description: `The fields of ${aRecord} to change. Other keys are ignored. Null gives a field its default.`,
+    properties: Object.fromEntries(writable.map((field) => [field.name, boundedSchema(field)])),
+  };
+}
+
 /** A field in a response. */
 function recordSchema(field: Field): Schema {
   return {
@@ -150,14 +161,16 @@ function recordSchema(field: Field): Schema {
 }
 
 /** A field in a body: null means "absent" unless the field is required. */
-function fieldInputSchema(field: Field): Schema {
-  return {
-    ...valueSchema(field, !field.required),
-    ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
-    ...(field.pattern !== undefined && { pattern: field.pattern }),
-    ...(field.required ? {} : { default: field.default }),
-  };
-}
+const fieldInputSchema = (field: Field): Schema => ({
+  ...boundedSchema(field),
+  ...(field.required ? {} : { default: field.default }),
+});
+
+const boundedSchema = (field: Field): Schema => ({
+  ...valueSchema(field, !field.required),
+  ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
+  ...(field.pattern !== undefined && { pattern: field.pattern }),
+});
 
 function valueSchema(field: Field, orNull: boolean): Schema {
   const { json } = field.type;

@@ -35,7 +35,7 @@ export async function crud(
   app: FastifyInstance,
   { resource, database, path }: { resource: Resource; database: Database; path: string },
 ): Promise<void> {
-  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE')[]>();
+  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   for (const { operation, compiled } of routed(resource.operations)) {
     const url = `${path}${operation.path}`;
     const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
@@ -94,6 +94,6 @@ function operationRequest(request: FastifyRequest, reply: FastifyReply): Operati
     headers: headers as OperationRequest['headers'],
     strict,
     id: (request.params as { id?: string }).id,
-    body: () => readBody(headers['content-type'], request.body),
+    body: (types) => readBody(headers['content-type'], request.body, types),
   };
 }

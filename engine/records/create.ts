@@ -39,7 +39,7 @@ export const create: Operation<CreatePlan> = {
   describe: ({ aRecord, recordName }) => ({
     operationId: `create${recordName}`,
     summary: `Create ${aRecord}`,
-    body: {},
+    body: { schema: `${recordName}Input` },
     success: { description: 'The created record.', schema: recordName },
   }),
 };

@@ -36,14 +36,20 @@ export interface OperationRequest {
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** The id in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
-  /** Reads the body. @throws HttpError 400 unless it is a JSON object */
-  readonly body: () => Body;
+  /**
+   * Reads the body.
+   * @param types the content types that it may have, `application/json` by default
+   * @throws HttpError 400 unless it is a JSON object
+   */
+  readonly body: (types?: readonly string[]) => Body;
 }
 
 /** What an operation is compiled from. */
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
+  /** The same for a body whose absent fields stay as they are. */
+  readonly partialBody: BodyRules;
   readonly projection: Projection;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
@@ -63,7 +69,13 @@ export interface OperationDescription {
   /** Further query parameters. */
   readonly parameters?: readonly Schema[];
   /** The description of the body; undefined where the operation has none. */
-  readonly body?: { readonly description?: string };
+  readonly body?: {
+    readonly description?: string;
+    /** The name of its schema in the document. */
+    readonly schema: string;
+    /** Its content types, `application/json` by default. */
+    readonly types?: readonly string[];
+  };
   /** The response on success; `schema` is the name of a schema of the document. */
   readonly success: { readonly description: string; readonly schema: string };
 }
@@ -83,7 +95,7 @@ export interface DescribedResource {
  * a request then walks plan → statement → execute → respond.
  */
 export interface Operation<P extends Plan = Plan> {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the path of the resource. */
   readonly path: '' | '/:id';
   /** The grant that it needs. */

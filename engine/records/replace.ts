@@ -40,7 +40,10 @@ export const replace: Operation<ReplacePlan> = {
   describe: ({ aRecord, recordName }) => ({
     operationId: `replace${recordName}`,
     summary: `Replace ${aRecord}`,
-    body: { description: 'Every field to keep. A writable field that is absent gets its default.' },
+    body: {
+      description: 'Every field to keep. A writable field that is absent gets its default.',
+      schema: `${recordName}Input`,
+    },
     success: { description: 'The record as it is now.', schema: recordName },
   }),
 };

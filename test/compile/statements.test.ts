@@ -93,7 +93,7 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
 }
 
 function* all(resource: Resource): Generator<Statement> {
-  const { read, create, replace, remove } = resource.operations;
+  const { read, create, replace, patch, remove } = resource.operations;
   const body = {};
   const id = '1';
   const conditions = { match: ['1'], noneMatch: ['2'] };
@@ -103,6 +103,7 @@ function* all(resource: Resource): Generator<Statement> {
     create.statement({ ...plan, body }),
     ...[undefined, conditions].flatMap((conditions) => [
       replace.statement({ ...plan, id, body, conditions }),
+      patch.statement({ ...plan, id, body, given: [], conditions }),
       remove.statement({ ...plan, id, conditions }),
     ]),
   ]) {
@@ -205,6 +206,7 @@ for (const resource of resources) {
         versionColumn,
       ]);
       const literals = new Set([
+        ...fields.filter(({ readOnly }) => !readOnly).map(({ name }) => `'${name}'`),
         ...['create', 'update', 'delete', resource.name].map((word) => `'${word}'`),
         "''",
         "' '",
@@ -267,7 +269,7 @@ for (const resource of resources) {
     });
 
     test('every placeholder has a value and every value a placeholder', () => {
-      const { list, create, read, replace, remove } = resource.operations;
+      const { list, create, read, replace, patch, remove } = resource.operations;
       const body = Object.fromEntries(
         fields.filter((field) => field.required).map((field) => [field.name, field.type.examples[0]]),
       );
@@ -290,6 +292,7 @@ for (const resource of resources) {
         remove.statement(remove.plan(input)),
         create.statement(create.plan(input)),
         replace.statement(replace.plan(input)),
+        patch.statement(patch.plan(input)),
         ...['1', '2', '6'].flatMap((page) =>
           [{}, filtered].map((filters) =>
             list.statement(list.plan({ ...input, query: { ...filters, page } })),

@@ -69,6 +69,12 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
 }
 
 const locationHeader = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+const replayedHeader = {
+  'Idempotency-Replayed': {
+    description: '`true` if the `Idempotency-Key` was sent before, and this is the response of that time.',
+    schema: { type: 'string', const: 'true' },
+  },
+};
 const tagHeader = {
   ETag: {
     description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
@@ -82,7 +88,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
   const headers = {
-    ...(operation.status === 201 && locationHeader),
+    ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
     ...(success.schema === resource.recordName && tagHeader),
   };
   return {
@@ -94,6 +100,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
       ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
+      ...(operation.action === 'create' ? [ref('parameters', 'IdempotencyKey')] : []),
       ...parameters,
     ],
     ...(body && {
@@ -126,7 +133,9 @@ function failures(action: Action) {
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
+    ...(action === 'create' && { 409: ref('responses', 'StillRunning') }),
     ...(withBody && { 413: ref('responses', 'TooLarge') }),
+    ...(action === 'create' && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };

@@ -95,5 +95,6 @@ function operationRequest(request: FastifyRequest, reply: FastifyReply): Operati
     strict,
     id: (request.params as { id?: string }).id,
     body: (types) => readBody(headers['content-type'], request.body, types),
+    bytes: () => request.body as Buffer,
   };
 }

@@ -47,6 +47,8 @@ const responses = {
   CrossSite: failure("A cookie came with a write from outside the instance's origin."),
   Throttled: failure('Too many attempts.', retryAfter),
   NotFound: failure('There is no such record in the organization.'),
+  StillRunning: failure('The first request with this `Idempotency-Key` is still running.', retryAfter),
+  KeyReused: failure('The `Idempotency-Key` was sent with another body before.'),
   PreconditionFailed: failure(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
   ),
@@ -87,6 +89,13 @@ const parameters = {
     description:
       'The `ETag` of the record that the caller has: a read responds 304 without a body if it has not changed, a write 412.',
     schema: { type: 'string' },
+  },
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'Makes the create safe to send again, for 24 hours: the same key and body get the response of the first time. Any text that the caller uses once, such as a UUID.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
   },
   Prefer: {
     name: 'Prefer',

@@ -20,7 +20,10 @@ export interface Conditional {
 
 /** A strong entity tag: the versions, and how the record is shown. */
 export const entityTag = ({ projection }: OperationContext, versions: Versions): string =>
-  `"${versions}-${projection.mark}"`;
+  quotedTag(`${versions}-${projection.mark}`);
+
+/** An entity tag as headers have it. */
+export const quotedTag = (opaque: string): string => `"${opaque}"`;
 
 /**
  * Reads the conditions of a request about one record (RFC 9110, section 13.1).

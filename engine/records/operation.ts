@@ -42,6 +42,8 @@ export interface OperationRequest {
    * @throws HttpError 400 unless it is a JSON object
    */
   readonly body: (types?: readonly string[]) => Body;
+  /** The body as it was sent. */
+  readonly bytes: () => Buffer;
 }
 
 /** What an operation is compiled from. */
@@ -136,6 +138,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly respond: (plan: P, rows: Rows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
+  /** Whether the statement failed, without writing anything, in a way that running it again mends. */
+  readonly mendable?: (cause: unknown) => boolean;
   /** Explains a refused foreign key: finds the references that point to no record. */
   readonly missingReferences?: MissingReferences<P>;
 }

@@ -30,9 +30,16 @@ export function writeStatement(
   return `with _written as (${write} returning *)${effectsOf(context, action, placeholder)} ${selectResult(context, '_written')}`;
 }
 
-/** The part of a statement that returns one record as JSON, its id and its versions, each as text. */
-export const selectResult = ({ projection }: OperationContext, source: string): string =>
-  `select row_to_json(_r)::text, ${record}."id"::text as "id", ${projection.versions} from ${source} ${record}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+/**
+ * The part of a statement that returns one record as JSON, its id and its versions, each as text.
+ * @param names of the three columns
+ */
+export const selectResult = (
+  { projection }: OperationContext,
+  source: string,
+  [json, id, versions]: readonly [string, string, string] = ['record', 'id', 'versions'],
+): string =>
+  `select row_to_json(_r)::text as ${quote(json)}, ${record}."id"::text as ${quote(id)}, ${projection.versions} as ${quote(versions)} from ${source} ${record}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
 
 /** A plan that writes one record, under the conditions of its request. */
 export interface WriteById extends Plan, ById, Conditional {}

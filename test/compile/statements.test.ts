@@ -7,6 +7,7 @@ import { effects } from '../../engine/effects/effects.ts';
 import { columnsOf } from '../../engine/fields/field.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { Asked } from '../../engine/query/parts.ts';
+import { idempotencyTables } from '../../engine/records/idempotency.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
 import { versionColumn } from '../../engine/sql/record.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
@@ -39,7 +40,8 @@ const auditColumns = [
   'object_id',
   'request_id',
 ];
-const tables = new Set(resources.map(({ name }) => name));
+const stored = idempotencyTables.map(({ meta }) => meta);
+const tables = new Set([...resources, ...stored].map(({ name }) => String(name)));
 
 type Conditions = Asked['filters'];
 
@@ -97,10 +99,11 @@ function* all(resource: Resource): Generator<Statement> {
   const body = {};
   const id = '1';
   const conditions = { match: ['1'], noneMatch: ['2'] };
-  const missing = create.missingReferences?.statement({ ...plan, body });
+  const missing = create.missingReferences?.statement({ ...plan, body, idempotency: undefined });
   for (const statement of [
     read.statement({ ...plan, id, conditions: undefined }),
-    create.statement({ ...plan, body }),
+    create.statement({ ...plan, body, idempotency: undefined }),
+    create.statement({ ...plan, body, idempotency: { key: 'k', bodyHash: 'h' } }),
     ...[undefined, conditions].flatMap((conditions) => [
       replace.statement({ ...plan, id, body, conditions }),
       patch.statement({ ...plan, id, body, given: [], conditions }),
@@ -132,7 +135,8 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
     }
     if (!tables.has(name)) wrong.push(`${whole}: no table of a definition`);
     if (verb === 'insert into') {
-      const [, columns = '', values = ''] = /\(([^()]*)\) values \((.*)\) returning/.exec(text) ?? [];
+      const written = new RegExp(`insert into "${name}" \\(([^()]*)\\) (?:values \\(|select )(.*)`);
+      const [, columns = '', values = ''] = written.exec(text) ?? [];
       const position = columns.split(', ').indexOf('"organization_id"');
       if (values.split(', ')[position] !== '$1::bigint') wrong.push(`${whole}: writes another organization`);
     } else {
@@ -200,6 +204,8 @@ for (const resource of resources) {
       const known = new Set([
         ...tables,
         ...auditColumns,
+        ...stored.flatMap(({ properties }) => Object.keys(properties)),
+        ...['record', 'record_id', 'tag', 'versions', 'id', 'free'],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),
@@ -207,6 +213,7 @@ for (const resource of resources) {
       ]);
       const literals = new Set([
         ...fields.filter(({ readOnly }) => !readOnly).map(({ name }) => `'${name}'`),
+        `'-${resource.context.projection.mark}'`,
         ...['create', 'update', 'delete', resource.name].map((word) => `'${word}'`),
         "''",
         "' '",
@@ -286,6 +293,7 @@ for (const resource of resources) {
         strict: false,
         id: '1',
         body: () => body,
+        bytes: () => Buffer.alloc(0),
       };
       const requests = [
         read.statement(read.plan(input)),

@@ -74,6 +74,7 @@ for (const [name, part] of parts) {
               headers: {},
               strict: false,
               body,
+              bytes: () => Buffer.alloc(0),
             });
           } catch {
             // A value that the parameter does not take reaches no statement.

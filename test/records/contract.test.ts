@@ -53,6 +53,7 @@ for (const resource of resources) {
           strict: false,
           id: path === '/:id' ? '5' : undefined,
           body: () => bodyOf(resource),
+          bytes: () => Buffer.alloc(0),
         });
         assert.equal(plan.organization, '42');
         const statement = compiled.statement(plan);

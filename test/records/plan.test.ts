@@ -30,6 +30,7 @@ const input = (query: Query = {}, strict = false): Input => ({
   caller: { principal, requestId: 'r' },
   query,
   headers: {},
+  bytes: () => Buffer.alloc(0),
   strict,
 });
 const noBody = () => ({});

@@ -2,6 +2,7 @@ import type { Module } from '../engine/modules/index.ts';
 import { activityModule } from '../plugins/activity/index.ts';
 import { apiKeysModule } from '../plugins/api-keys/index.ts';
 import { explorerModule } from '../plugins/explorer/index.ts';
+import { idempotency } from '../plugins/idempotency/index.ts';
 import { identityModule } from '../plugins/identity/index.ts';
 import { loginModule } from '../plugins/login/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
@@ -17,6 +18,7 @@ import type { Instance, Services } from './services.ts';
 export const modules: readonly Module<Services, Instance>[] = [
   secretsModule,
   organizationsModule,
+  idempotency,
   identityModule,
   usersModule,
   apiKeysModule,

@@ -69,6 +69,17 @@ export const errors = {
   notFound: () => new HttpError(404, 'not found'),
   /** 405: a known path, with the methods that it has. */
   methodNotAllowed: (allow: string) => new HttpError(405, 'method not allowed', { headers: { allow } }),
+  /** 400: a header that cannot be read; the message begins with its name. */
+  malformedHeader: (name: string, message: string) => new HttpError(400, `${name} ${message}`),
+  /** 412: the record is not as the conditions of the request say; nothing was written. */
+  preconditionFailed: () => new HttpError(412, 'the record has changed'),
+  /** 409: the first request with this Idempotency-Key is still running. */
+  stillRunning: () =>
+    new HttpError(409, 'the first request with this Idempotency-Key is still running', {
+      headers: { 'retry-after': '1' },
+    }),
+  /** 422: the Idempotency-Key belongs to a request with another body. */
+  keyReused: () => new HttpError(422, 'this Idempotency-Key was sent with another body before'),
   /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) => new HttpError(413, `the request body is larger than ${limit} bytes`),
   /** 500: the database failed or cannot be reached; `retryAfter` in seconds where waiting helps. */

@@ -2,7 +2,7 @@ import { EntitySchema } from '@mikro-orm/core';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { columnsOf, type Field } from '../fields/index.ts';
 import { indexes } from '../records/index.ts';
-import { identifier, literal, quote } from '../sql/index.ts';
+import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
 
 /**
  * The MikroORM entity of a resource: one property for each column, the key (organization_id, id), and for each
@@ -12,15 +12,45 @@ export function entity(definition: ResourceDefinition): EntitySchema {
   // The key begins with the organization, and its columns come in the order of their properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
+  Object.assign(properties, version);
   return new EntitySchema({
     name: definition.name,
     tableName: definition.name,
     properties,
+    triggers: [countsWrites(definition)],
     indexes: indexes(definition).map(({ name, keys }) => ({
       name,
       expression: `create index ${quote(name)} on ${quote(definition.name)} (${keys.join(', ')})`,
     })),
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
+}
+
+/** How often a record was written. */
+const version = {
+  // A capital letter: no field can have this name.
+  recordVersion: { type: 'bigint', columnType: 'bigint', fieldName: versionColumn, defaultRaw: '1' },
+};
+
+/**
+ * Raises the version with every write, whoever makes it. The database makes references null by itself when a record is
+ * deleted; that is a change like any other, so it sets the time of the last change too.
+ */
+function countsWrites({ fields }: ResourceDefinition): object {
+  const column = quote(versionColumn);
+  const nulled = fields
+    .filter(({ to }) => to !== undefined)
+    .map(({ name }) => `old.${quote(name)} is not null and new.${quote(name)} is null`);
+  const updated = fields
+    .filter(({ set }) => set === 'updated')
+    .map(({ name }) => `new.${quote(name)} = now();`);
+  const body = [
+    `new.${column} = old.${column} + 1;`,
+    ...(nulled.length > 0 && updated.length > 0
+      ? [`if ${nulled.join(' or ')} then ${updated.join(' ')} end if;`]
+      : []),
+    'return new;',
+  ];
+  return { name: versionColumn, timing: 'before', events: ['update'], forEach: 'row', body: body.join(' ') };
 }
 
 /** The organization of a tenant row, as a foreign key to the platform's organizations. */

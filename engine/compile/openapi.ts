@@ -15,7 +15,8 @@ export interface Fragment {
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
-const content = (schema: Schema) => ({ 'application/json': { schema } });
+const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
+  Object.fromEntries(types.map((type) => [type, { schema }]));
 
 /** Compiles the OpenAPI description of a resource from its definition and operations. */
 export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
@@ -53,6 +54,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
         properties: Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
       },
       [`${recordName}Input`]: inputSchema(fields, aRecord),
+      [`${recordName}Patch`]: patchSchema(fields, aRecord),
       [`${recordName}List`]: {
         type: 'object',
         required: ['data', 'page', 'per_page'],
@@ -66,31 +68,57 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   };
 }
 
-const createdHeaders = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+const locationHeader = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+const replayedHeader = {
+  'Idempotency-Replayed': {
+    description: '`true` if the `Idempotency-Key` was sent before, and this is the response of that time.',
+    schema: { type: 'string', const: 'true' },
+  },
+};
+const tagHeader = {
+  ETag: {
+    description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
+    schema: { type: 'string' },
+  },
+};
 
 /** An operation as the OpenAPI document describes it. */
 function describeOperation(resource: DescribedResource, operation: Operation): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
+  const ofRecord = operation.path === '/:id';
+  const headers = {
+    ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
+    ...(success.schema === resource.recordName && tagHeader),
+  };
   return {
     operationId,
     summary,
     description: `Needs the grant ${operation.action} on ${name}.`,
     tags: [name],
-    parameters: [ref('parameters', 'org'), ref('parameters', 'Prefer'), ...parameters],
+    parameters: [
+      ref('parameters', 'org'),
+      ref('parameters', 'Prefer'),
+      ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
+      ...(operation.action === 'create' ? [ref('parameters', 'IdempotencyKey')] : []),
+      ...parameters,
+    ],
     ...(body && {
       requestBody: {
         required: true,
-        content: content(ref('schemas', `${resource.recordName}Input`)),
-        ...body,
+        ...(body.description !== undefined && { description: body.description }),
+        content: content(ref('schemas', body.schema), body.types),
       },
     }),
     responses: {
       [operation.status]: {
         description: success.description,
-        ...(operation.status === 201 && { headers: createdHeaders }),
+        ...(Object.keys(headers).length > 0 && { headers }),
         content: content(ref('schemas', success.schema)),
       },
+      ...(operation.action === 'read' && {
+        304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
+      }),
       ...failures(operation.action),
     },
   };
@@ -104,8 +132,10 @@ function failures(action: Action) {
     400: ref('responses', 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(withId && { 404: ref('responses', 'NotFound') }),
+    ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
+    ...(action === 'create' && { 409: ref('responses', 'StillRunning') }),
     ...(withBody && { 413: ref('responses', 'TooLarge') }),
+    ...(action === 'create' && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };
@@ -122,6 +152,15 @@ function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   };
 }
 
+function patchSchema(fields: readonly Field[], aRecord: string): Schema {
+  const writable = fields.filter((field) => !field.readOnly);
+  return {
+    type: 'object',
+    description: `The fields of ${aRecord} to change. Other keys are ignored. Null gives a field its default.`,
+    properties: Object.fromEntries(writable.map((field) => [field.name, boundedSchema(field)])),
+  };
+}
+
 /** A field in a response. */
 function recordSchema(field: Field): Schema {
   return {
@@ -131,14 +170,16 @@ function recordSchema(field: Field): Schema {
 }
 
 /** A field in a body: null means "absent" unless the field is required. */
-function fieldInputSchema(field: Field): Schema {
-  return {
-    ...valueSchema(field, !field.required),
-    ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
-    ...(field.pattern !== undefined && { pattern: field.pattern }),
-    ...(field.required ? {} : { default: field.default }),
-  };
-}
+const fieldInputSchema = (field: Field): Schema => ({
+  ...boundedSchema(field),
+  ...(field.required ? {} : { default: field.default }),
+});
+
+const boundedSchema = (field: Field): Schema => ({
+  ...valueSchema(field, !field.required),
+  ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
+  ...(field.pattern !== undefined && { pattern: field.pattern }),
+});
 
 function valueSchema(field: Field, orNull: boolean): Schema {
   const { json } = field.type;

@@ -3,6 +3,9 @@ import { errors, type HttpError } from '../errors.ts';
 /** A refused foreign key: a reference to a record that does not exist in the organization. */
 export const foreignKeyViolation = '23503';
 
+/** A refused unique key: another row has the same. */
+export const uniqueViolation = '23505';
+
 /** SQLSTATE of a driver's error; undefined if the server did not respond. */
 export function sqlState(cause: unknown): string | undefined {
   const { code } = (cause ?? {}) as { code?: unknown };

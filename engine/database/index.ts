@@ -4,7 +4,13 @@
 export type { Admission } from './admission.ts';
 export type { Database, Rows } from './database.ts';
 export { exclusively } from './exclusive.ts';
-export { databaseFailure, foreignKeyViolation, isDatabaseError, sqlState } from './failures.ts';
+export {
+  databaseFailure,
+  foreignKeyViolation,
+  isDatabaseError,
+  sqlState,
+  uniqueViolation,
+} from './failures.ts';
 export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';
 export { openModel } from './orm.ts';

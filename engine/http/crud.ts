@@ -35,7 +35,7 @@ export async function crud(
   app: FastifyInstance,
   { resource, database, path }: { resource: Resource; database: Database; path: string },
 ): Promise<void> {
-  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE')[]>();
+  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   for (const { operation, compiled } of routed(resource.operations)) {
     const url = `${path}${operation.path}`;
     const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
@@ -47,8 +47,9 @@ export async function crud(
       handler: async (request, reply) => {
         const plan = compiled.plan(operationRequest(request, reply));
         const rows = await execute(database, compiled, plan);
-        const body = compiled.respond(plan, rows);
-        if (operation.status !== 200) reply.code(operation.status);
+        const { body, headers, status = operation.status } = compiled.respond(plan, rows);
+        if (status !== 200) reply.code(status);
+        if (headers !== undefined) reply.headers(headers);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
         return body;
       },
@@ -90,8 +91,10 @@ function operationRequest(request: FastifyRequest, reply: FastifyReply): Operati
   return {
     caller: { principal, requestId: request.id },
     query: request.query as Query,
+    headers: headers as OperationRequest['headers'],
     strict,
     id: (request.params as { id?: string }).id,
-    body: () => readBody(headers['content-type'], request.body),
+    body: (types) => readBody(headers['content-type'], request.body, types),
+    bytes: () => request.body as Buffer,
   };
 }

@@ -47,6 +47,11 @@ const responses = {
   CrossSite: failure("A cookie came with a write from outside the instance's origin."),
   Throttled: failure('Too many attempts.', retryAfter),
   NotFound: failure('There is no such record in the organization.'),
+  StillRunning: failure('The first request with this `Idempotency-Key` is still running.', retryAfter),
+  KeyReused: failure('The `Idempotency-Key` was sent with another body before.'),
+  PreconditionFailed: failure(
+    'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
+  ),
   TooLarge: failure('The body is larger than 1 MiB.'),
   Failure: failure('The server or its database failed.', retryAfter),
   NotConfigured: failure('The endpoint has no secret on this instance.'),
@@ -70,6 +75,27 @@ const parameters = {
     in: 'query',
     description: 'Page of 20 records. Values below 1 count as 1; beyond the last, `data` is empty.',
     schema: { type: 'integer', default: 1 },
+  },
+  IfMatch: {
+    name: 'If-Match',
+    in: 'header',
+    description:
+      'The `ETag` of the record that the caller has read, several, or `*`: 412 if the record has changed since, and nothing is written.',
+    schema: { type: 'string', examples: ['*'] },
+  },
+  IfNoneMatch: {
+    name: 'If-None-Match',
+    in: 'header',
+    description:
+      'The `ETag` of the record that the caller has: a read responds 304 without a body if it has not changed, a write 412.',
+    schema: { type: 'string' },
+  },
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'Makes the create safe to send again, for 24 hours: the same key and body get the response of the first time. Any text that the caller uses once, such as a UUID.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
   },
   Prefer: {
     name: 'Prefer',

@@ -1,4 +1,5 @@
-// Modules: the kind of everything that an instance has besides records, and what its commands are made with.
+// Modules: the kind of everything that an instance has besides records, what its commands are made with, and how old rows
+// are removed.
 // May import config, definition, compile.
 
 export {
@@ -10,3 +11,4 @@ export {
   table,
 } from './command-line.ts';
 export type { Module } from './module.ts';
+export { pruneRegularly, pruningStep } from './pruning.ts';

@@ -4,7 +4,7 @@ import { errorMessage, type Field, validator, valueSchema } from '../fields/inde
 /** A JSON object as it was sent. */
 export type Body = Readonly<Record<string, unknown>>;
 
-/** How a resource validates the body of POST and PUT. */
+/** How a resource validates bodies. */
 export interface BodyRules {
   /** All wrong fields; empty if the body is valid. */
   readonly validate: (body: Body) => readonly FieldProblem[];
@@ -12,15 +12,18 @@ export interface BodyRules {
   readonly unexpected: (body: Body) => readonly FieldProblem[];
 }
 
-/** Compiles the validation of a body by a resource's writable fields. */
-export function bodyRules(fields: readonly Field[]): BodyRules {
+/**
+ * Compiles the validation of a body by a resource's writable fields.
+ * @param partial whether a body may lack required fields; they still cannot be null
+ */
+export function bodyRules(fields: readonly Field[], partial = false): BodyRules {
   const writable = fields.filter((field) => !field.readOnly);
   const byName = new Map(writable.map((field) => [field.name, field]));
   const readOnly = new Set(fields.filter((field) => field.readOnly).map((field) => field.name));
   const validate = validator.compile<Body>({
     type: 'object',
     properties: Object.fromEntries(writable.map((field) => [field.name, valueSchema(field)])),
-    required: writable.filter((field) => field.required).map((field) => field.name),
+    required: writable.filter((field) => field.required && !partial).map((field) => field.name),
   });
   return {
     validate: (body) => {

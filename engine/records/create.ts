@@ -1,15 +1,16 @@
-import { prepare } from '../sql/index.ts';
+import { type Placeholder, prepare } from '../sql/index.ts';
 import { assignments, type Writing } from './assignments.ts';
-import type { Operation, Plan } from './operation.ts';
+import { type Idempotent, idempotencyOf, onceResponse, onceStatement, overtaken } from './idempotency.ts';
+import type { Operation, OperationContext } from './operation.ts';
 import { missingReferences } from './references.ts';
 import { planOf, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
-import { tableOf, writeStatement } from './statements.ts';
+import { effectsOf, tableOf, writeStatement } from './statements.ts';
 
 /** POST of a record. */
-export interface CreatePlan extends Plan, Writing {
-  readonly caller: Plan['caller'];
+export interface CreatePlan extends Idempotent, Writing {
+  readonly caller: Idempotent['caller'];
 }
 
 /** `POST /R`: a new record; absent fields get their defaults, read-only ones what the server sets. */
@@ -20,26 +21,46 @@ export const create: Operation<CreatePlan> = {
   status: 201,
   compile: (context) => {
     const { definition, body } = context;
-    const { bind } = prepare<CreatePlan>(`${definition.name}_create`, 'write', ($) => {
+    const { name } = definition;
+    const plain = prepare<CreatePlan>(`${name}_create`, 'write', ($) => {
       organizationOf($);
-      const assigned = assignments(definition.fields, 'create', $);
-      const columns = assigned.map(({ column }) => column).join(', ');
-      const values = assigned.map(({ value }) => value).join(', ');
-      const insert = `insert into ${tableOf(context)} (${columns}) values (${values})`;
-      return writeStatement(context, 'create', insert, $);
+      const { into, values } = insertion(context, $);
+      return writeStatement(context, 'create', `${into} values (${values})`, $);
+    });
+    const once = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
+      organizationOf($);
+      const { into, values } = insertion(context, $);
+      const insert = (source: string) => `${into} select ${values} from ${source}`;
+      return onceStatement(context, name, $, insert, effectsOf(context, 'create', $));
     });
     return {
-      plan: (request) => ({ ...planOf(request), body: validBody(body, request) }),
-      statement: bind,
-      respond: (_, rows) => recordResponse(rows),
+      plan: (request) => ({
+        ...planOf(request),
+        body: validBody(body, request),
+        idempotency: idempotencyOf(request),
+      }),
+      statement: (plan) => (plan.idempotency === undefined ? plain : once).bind(plan),
+      respond: (plan, rows) =>
+        plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
       createdId: (rows) => String(rows[0]?.[1]),
+      mendable: overtaken,
       ...missingReferences(context),
     };
   },
   describe: ({ aRecord, recordName }) => ({
     operationId: `create${recordName}`,
     summary: `Create ${aRecord}`,
-    body: {},
+    body: { schema: `${recordName}Input` },
     success: { description: 'The created record.', schema: recordName },
   }),
 };
+
+/** The columns of an INSERT, and the SQL of their values. */
+function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>) {
+  const assigned = assignments(context.definition.fields, 'create', placeholder);
+  const columns = assigned.map(({ column }) => column).join(', ');
+  return {
+    into: `insert into ${tableOf(context)} (${columns})`,
+    values: assigned.map(({ value }) => value).join(', '),
+  };
+}

@@ -17,13 +17,16 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, missingReferences }: CompiledOperation<P>,
+  { statement, mendable, missingReferences }: CompiledOperation<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);
   if (asked === undefined) return [];
   try {
-    return await inTurn(database, plan, asked);
+    return await inTurn(database, plan, asked).catch((cause: unknown) => {
+      if (mendable?.(cause)) return inTurn(database, plan, asked);
+      throw cause;
+    });
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)

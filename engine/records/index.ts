@@ -12,6 +12,7 @@ export {
 } from './access.ts';
 export { type Body, bodyRules } from './body.ts';
 export { execute } from './execute.ts';
+export { idempotencyTables, keptHours } from './idempotency.ts';
 export { indexes } from './indexes.ts';
 export type {
   DescribedResource,

@@ -32,16 +32,26 @@ export interface OperationRequest {
   readonly query: Query;
   /** `Prefer: handling=strict` (RFC 7240): refuse what would be ignored. */
   readonly strict: boolean;
+  /** The request's headers, names in lower case; one that was sent several times is joined by commas. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
   /** The id in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
-  /** Reads the body. @throws HttpError 400 unless it is a JSON object */
-  readonly body: () => Body;
+  /**
+   * Reads the body.
+   * @param types the content types that it may have, `application/json` by default
+   * @throws HttpError 400 unless it is a JSON object
+   */
+  readonly body: (types?: readonly string[]) => Body;
+  /** The body as it was sent. */
+  readonly bytes: () => Buffer;
 }
 
 /** What an operation is compiled from. */
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
+  /** The same for a body whose absent fields stay as they are. */
+  readonly partialBody: BodyRules;
   readonly projection: Projection;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
@@ -61,7 +71,13 @@ export interface OperationDescription {
   /** Further query parameters. */
   readonly parameters?: readonly Schema[];
   /** The description of the body; undefined where the operation has none. */
-  readonly body?: { readonly description?: string };
+  readonly body?: {
+    readonly description?: string;
+    /** The name of its schema in the document. */
+    readonly schema: string;
+    /** Its content types, `application/json` by default. */
+    readonly types?: readonly string[];
+  };
   /** The response on success; `schema` is the name of a schema of the document. */
   readonly success: { readonly description: string; readonly schema: string };
 }
@@ -81,7 +97,7 @@ export interface DescribedResource {
  * a request then walks plan → statement → execute → respond.
  */
 export interface Operation<P extends Plan = Plan> {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the path of the resource. */
   readonly path: '' | '/:id';
   /** The grant that it needs. */
@@ -90,6 +106,16 @@ export interface Operation<P extends Plan = Plan> {
   readonly status: 200 | 201;
   readonly compile: (context: OperationContext) => CompiledOperation<P>;
   readonly describe: (resource: DescribedResource) => OperationDescription;
+}
+
+/** What an operation responds. */
+export interface OperationResponse {
+  /** JSON text. */
+  readonly body: string;
+  /** Headers besides those that every response has; names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Instead of the status of the operation's success; a 304 has no body. */
+  readonly status?: 304;
 }
 
 /** Finds the references of a write that point to no record of the organization, after the database refused it. */
@@ -108,10 +134,12 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly plan: (request: OperationRequest) => P;
   /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** The body of the response. @throws HttpError 404 if there is no such record */
-  readonly respond: (plan: P, rows: Rows) => string;
+  /** The response to a plan. @throws HttpError 404 if there is no such record */
+  readonly respond: (plan: P, rows: Rows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
+  /** Whether the statement failed, without writing anything, in a way that running it again mends. */
+  readonly mendable?: (cause: unknown) => boolean;
   /** Explains a refused foreign key: finds the references that point to no record. */
   readonly missingReferences?: MissingReferences<P>;
 }

@@ -1,12 +1,13 @@
 import { create } from './create.ts';
 import { list } from './list.ts';
 import type { CompiledOperation, Operation, OperationContext, Plan } from './operation.ts';
+import { patch } from './patch.ts';
 import { read } from './read.ts';
 import { remove } from './remove.ts';
 import { replace } from './replace.ts';
 
 /** Every operation on records by its name, in the order in which they are described. */
-export const operations = { list, create, read, replace, remove } as const;
+export const operations = { list, create, read, replace, patch, remove } as const;
 
 type Operations = typeof operations;
 export type OperationName = keyof Operations;

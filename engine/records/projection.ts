@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { columnsOf, type Field } from '../fields/index.ts';
-import { column, quote, record } from '../sql/index.ts';
+import { column, quote, record, versionColumn } from '../sql/index.ts';
 
 /** What a statement selects to return a record. */
 export interface Projection {
@@ -8,11 +9,17 @@ export interface Projection {
   readonly columns: string;
   /** The joins that joined fields need; each begins with a space. */
   readonly joins: string;
+  /** SQL text of the versions that the record's text follows from: its own, and those of joined records. */
+  readonly versions: string;
+  /** The same without the joins, for conditions of a write. */
+  readonly currentVersions: string;
+  /** Identifies how a record is shown: two definitions that show the same row differently have different marks. */
+  readonly mark: string;
 }
 
 /** The record as columns named like its fields, and the joins that joined fields need. */
 export function projection(definition: ResourceDefinition, all: readonly ResourceDefinition[]): Projection {
-  const links = new Map<string, string>();
+  const links = new Map<string, Link>();
   const columns = definition.fields.map((field) => {
     if (field.through === undefined) {
       const sql = field.type.read?.(columnsOf(field).map(column)) ?? column(field);
@@ -23,14 +30,56 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
     if (link === undefined || target === undefined) throw new Error(`${field.name} follows no reference`);
     const alias = quote(`via_${link.name}`);
     // Bound to the organization by the record that it is joined to.
-    links.set(
-      link.name,
-      ` left join ${quote(target.name)} ${alias} on ${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`,
-    );
+    const same = `${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`;
+    // A record that refers to itself has the version that this statement writes; the join cannot see that yet.
+    const version = (joined: string) =>
+      target.name === definition.name
+        ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joined} end`
+        : joined;
+    links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, same, version });
     return `${joinedText(field, link, target, definition, alias)} as ${quote(field.name)}`;
   });
-  return { columns: columns.join(', '), joins: [...links.values()].join('') };
+  const followed = [...links.values()];
+  const shown = {
+    columns: columns.join(', '),
+    joins: followed.map(({ from, same }) => ` left join ${from} on ${same}`).join(''),
+  };
+  return {
+    ...shown,
+    versions: versionsOf(followed.map(({ alias, version }) => version(versionOf(alias)))),
+    currentVersions: versionsOf(
+      followed.map(({ alias, from, same, version }) =>
+        version(`(select ${versionOf(alias)} from ${from} where ${same})`),
+      ),
+    ),
+    mark: markOf(shown, definition),
+  };
 }
+
+/** A reference that joined fields follow. */
+interface Link {
+  readonly alias: string;
+  readonly from: string;
+  /** The condition that finds its record. */
+  readonly same: string;
+  /** SQL of its version, from SQL of the joined one. */
+  readonly version: (joined: string) => string;
+}
+
+const versionOf = (alias: string) => `${alias}.${quote(versionColumn)}`;
+
+/** The versions of the record and of joined ones, a dot between; empty where there is no such record. */
+const versionsOf = (joined: readonly string[]): string =>
+  [`${versionOf(record)}::text`, ...joined.map((version) => `coalesce((${version})::text, '')`)].join(
+    ` || '.' || `,
+  );
+
+/** The columns' types belong to it: the same SQL shows a column of another type differently. */
+const markOf = (shown: object, { fields }: ResourceDefinition): string =>
+  createHash('sha256')
+    .update(JSON.stringify([shown, fields.flatMap(columnsOf)]))
+    .digest('hex')
+    .slice(0, 8);
 
 /** The text that a joined field shows: one field as it is, several with one space between, trimmed. */
 function joinedText(

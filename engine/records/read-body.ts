@@ -5,16 +5,26 @@ import type { Body } from './body.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
+const jsonTypes = ['application/json'];
+
+/** The content types of a JSON merge patch. */
+export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/merge-patch+json'];
+
 /**
  * Reads a body as a JSON object, with every number exact. A byte order mark is skipped.
  * @param bytes the raw body; undefined if there is none
- * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as application/json
+ * @param types the content types that it may have
+ * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as one of the types
  */
-export function readBody(contentType: string | undefined, bytes: unknown): Body {
+export function readBody(
+  contentType: string | undefined,
+  bytes: unknown,
+  types: readonly string[] = jsonTypes,
+): Body {
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) throw errors.invalidJson('the body is empty');
   const { type, parameters } = safeParse(contentType?.trim() ?? '');
-  if (type !== 'application/json' || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {
-    throw errors.invalidJson('the Content-Type must be application/json');
+  if (!types.includes(type) || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {
+    throw errors.invalidJson(`the Content-Type must be ${types.join(' or ')}`);
   }
   const value = readJson(bytes);
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {

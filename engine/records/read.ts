@@ -1,13 +1,15 @@
+import { errors } from '../errors.ts';
 import { prepare } from '../sql/index.ts';
+import { type Conditional, conditionsOf, unmet } from './conditions.ts';
 import type { Operation, Plan } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
-import { recordResponse } from './responses.ts';
-import { type ById, identified, selectRecord, tableOf } from './statements.ts';
+import { foundRow, recordResponse } from './responses.ts';
+import { type ById, identified, selectResult, tableOf } from './statements.ts';
 
 /** GET of one record. */
-export interface ReadPlan extends Plan, ById {}
+export interface ReadPlan extends Plan, ById, Conditional {}
 
-/** `GET /R/{id}`: the record, or 404. */
+/** `GET /R/{id}`: the record, or 404; 304 if the caller has it as it is. */
 export const read: Operation<ReadPlan> = {
   method: 'GET',
   path: '/:id',
@@ -17,16 +19,21 @@ export const read: Operation<ReadPlan> = {
     const { bind } = prepare<ReadPlan>(
       `${context.definition.name}_read`,
       'read',
-      ($) =>
-        `select row_to_json(_r)::text from (${selectRecord(context, tableOf(context))} where ${identified($)}) _r`,
+      ($) => `${selectResult(context, tableOf(context))} where ${identified($)}`,
     );
     return {
       plan: (request) => {
         refuse(unknownParameters(request, commonParameters));
-        return { ...planOf(request), id: recordId(request.id) };
+        const conditions = conditionsOf(context, request);
+        return { ...planOf(request), conditions, id: recordId(request.id) };
       },
       statement: bind,
-      respond: (_, rows) => recordResponse(rows),
+      respond: ({ conditions }, rows) => {
+        const response = recordResponse(context, rows);
+        const failed = conditions && unmet(conditions, foundRow(rows)[2] ?? '');
+        if (failed === 'match') throw errors.preconditionFailed();
+        return failed === undefined ? response : { ...response, body: '', status: 304 };
+      },
     };
   },
   describe: ({ aRecord, recordName }) => ({

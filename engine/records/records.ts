@@ -62,7 +62,14 @@ export function records(
   return {
     create: async (name, body) => {
       const { create } = find(name).operations;
-      const plan = create.plan({ caller, query: {}, strict: false, body: () => body });
+      const plan = create.plan({
+        caller,
+        query: {},
+        headers: {},
+        strict: false,
+        body: () => body,
+        bytes: () => Buffer.alloc(0),
+      });
       return String(await run(create.statement(plan) as Statement));
     },
     patch: async (name, id, values, silent = false) => {

@@ -1,34 +1,34 @@
-import { errors } from '../errors.ts';
-import { prepare, record } from '../sql/index.ts';
-import type { Operation, Plan } from './operation.ts';
+import { record } from '../sql/index.ts';
+import { conditionsOf } from './conditions.ts';
+import type { Operation } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
-import { type ById, effectsOf, identified, tableOf } from './statements.ts';
-
-/** DELETE of a record. */
-export interface RemovePlan extends Plan, ById {}
+import { foundRow } from './responses.ts';
+import { effectsOf, prepareById, tableOf, type WriteById } from './statements.ts';
 
 /** `DELETE /R/{id}`: the record is gone; the database sets references to it to null. */
-export const remove: Operation<RemovePlan> = {
+export const remove: Operation<WriteById> = {
   method: 'DELETE',
   path: '/:id',
   action: 'delete',
   status: 200,
   compile: (context) => {
-    const { bind } = prepare<RemovePlan>(
+    const statement = prepareById<WriteById>(
+      context,
       `${context.definition.name}_delete`,
-      'write',
-      ($) =>
-        `with _written as (delete from ${tableOf(context)} ${record} where ${identified($)} returning "organization_id", "id")${effectsOf(context, 'delete', $)} select 1 from _written`,
+      1,
+      ($, where) =>
+        `with _written as (delete from ${tableOf(context)} ${record} where ${where} returning "organization_id", "id")${effectsOf(context, 'delete', $)} select 1 from _written`,
     );
     return {
       plan: (request) => {
         refuse(unknownParameters(request, commonParameters));
-        return { ...planOf(request), id: recordId(request.id) };
+        const conditions = conditionsOf(context, request);
+        return { ...planOf(request), conditions, id: recordId(request.id) };
       },
-      statement: bind,
+      statement,
       respond: (_, rows) => {
-        if (rows.length === 0) throw errors.notFound();
-        return '{"ok":true}';
+        foundRow(rows);
+        return { body: '{"ok":true}' };
       },
     };
   },

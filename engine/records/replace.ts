@@ -1,14 +1,15 @@
-import { prepare, record } from '../sql/index.ts';
+import { record } from '../sql/index.ts';
 import { type Assignment, assignments, type Writing } from './assignments.ts';
-import type { Operation, Plan } from './operation.ts';
+import { conditionsOf } from './conditions.ts';
+import type { Operation } from './operation.ts';
 import { missingReferences } from './references.ts';
 import { planOf, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
-import { type ById, identified, tableOf, writeStatement } from './statements.ts';
+import { prepareById, tableOf, type WriteById, writeStatement } from './statements.ts';
 
 /** PUT of a record. */
-export interface ReplacePlan extends Plan, ById, Writing {
-  readonly caller: Plan['caller'];
+export interface ReplacePlan extends WriteById, Writing {
+  readonly caller: WriteById['caller'];
 }
 
 /** `PUT /R/{id}`: every writable field as a POST of the same body would make it; read-only ones stay. */
@@ -19,8 +20,7 @@ export const replace: Operation<ReplacePlan> = {
   status: 200,
   compile: (context) => {
     const { definition, body } = context;
-    const { bind } = prepare<ReplacePlan>(`${definition.name}_replace`, 'write', ($) => {
-      const where = identified($);
+    const statement = prepareById<ReplacePlan>(context, `${definition.name}_replace`, 3, ($, where) => {
       const set = setClause(assignments(definition.fields, 'update', $));
       const update = `update ${tableOf(context)} ${record} set ${set} where ${where}`;
       return writeStatement(context, 'update', update, $);
@@ -29,17 +29,21 @@ export const replace: Operation<ReplacePlan> = {
       plan: (request) => ({
         ...planOf(request),
         body: validBody(body, request),
+        conditions: conditionsOf(context, request),
         id: recordId(request.id),
       }),
-      statement: bind,
-      respond: (_, rows) => recordResponse(rows),
+      statement,
+      respond: (_, rows) => recordResponse(context, rows),
       ...missingReferences(context),
     };
   },
   describe: ({ aRecord, recordName }) => ({
     operationId: `replace${recordName}`,
     summary: `Replace ${aRecord}`,
-    body: { description: 'Every field to keep. A writable field that is absent gets its default.' },
+    body: {
+      description: 'Every field to keep. A writable field that is absent gets its default.',
+      schema: `${recordName}Input`,
+    },
     success: { description: 'The record as it is now.', schema: recordName },
   }),
 };

@@ -20,9 +20,13 @@ export function recordId(text: string | undefined): string {
   return id;
 }
 
-/** The body of a request, validated. @throws HttpError 400 with everything that is wrong */
-export function validBody(rules: BodyRules, request: OperationRequest): Body {
-  const body = request.body();
+/**
+ * The body of a request, validated.
+ * @param types the content types that it may have
+ * @throws HttpError 400 with everything that is wrong
+ */
+export function validBody(rules: BodyRules, request: OperationRequest, types?: readonly string[]): Body {
+  const body = request.body(types);
   const unexpected = request.strict ? rules.unexpected(body) : [];
   refuse([...unknownParameters(request, commonParameters), ...unexpected, ...rules.validate(body)]);
   return body;

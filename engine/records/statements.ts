@@ -1,5 +1,6 @@
 import type { WriteAction } from '../effects/index.ts';
-import { type Placeholder, quote, record } from '../sql/index.ts';
+import { identifier, type Placeholder, prepare, quote, record, type Statement } from '../sql/index.ts';
+import { type Conditional, meetsSql } from './conditions.ts';
 import type { OperationContext, Plan } from './operation.ts';
 import { type Scope, visible } from './rows.ts';
 
@@ -19,14 +20,50 @@ export const identified = (placeholder: Placeholder<ById>): string =>
 export const selectRecord = ({ projection }: OperationContext, source: string): string =>
   `select ${projection.columns} from ${source} ${record}${projection.joins}`;
 
-/** Wraps a write and its effects in a statement that returns the record as JSON, and its id. */
+/** Wraps a write and its effects in a statement that returns the record as JSON, its id and its versions. */
 export function writeStatement(
   context: OperationContext,
   action: WriteAction,
   write: string,
   placeholder: Placeholder<Plan>,
 ): string {
-  return `with _written as (${write} returning *)${effectsOf(context, action, placeholder)} select row_to_json(_r)::text, _r."id"::text from (${selectRecord(context, '_written')}) _r`;
+  return `with _written as (${write} returning *)${effectsOf(context, action, placeholder)} ${selectResult(context, '_written')}`;
+}
+
+/**
+ * The part of a statement that returns one record as JSON, its id and its versions, each as text.
+ * @param names of the three columns
+ */
+export const selectResult = (
+  { projection }: OperationContext,
+  source: string,
+  [json, id, versions]: readonly [string, string, string] = ['record', 'id', 'versions'],
+): string =>
+  `select row_to_json(_r)::text as ${quote(json)}, ${record}."id"::text as ${quote(id)}, ${projection.versions} as ${quote(versions)} from ${source} ${record}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+
+/** A plan that writes one record, under the conditions of its request. */
+export interface WriteById extends Plan, ById, Conditional {}
+
+/**
+ * Prepares a write of one record: one statement without conditions, and one that checks them where it writes, so that
+ * no other write comes between.
+ * @param columns how many the statement returns
+ * @param write the statement, with the condition that finds the record
+ */
+export function prepareById<P extends WriteById>(
+  context: OperationContext,
+  name: string,
+  columns: number,
+  write: (placeholder: Placeholder<P>, where: string) => string,
+): (plan: P) => Statement {
+  const plain = prepare<P>(identifier(name), 'write', ($) => write($, identified($)));
+  const checked = prepare<P>(identifier(`${name}_if`), 'write', ($) => {
+    const statement = write($, `${identified($)} and ${meetsSql(context, $)}`);
+    // A row of nulls: the record is there and was not written.
+    const nulls = Array(columns).fill('null').join(', ');
+    return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${identified($)} and not exists (select from _written)`;
+  });
+  return (plan) => (plan.conditions === undefined ? plain : checked).bind(plan);
 }
 
 /** The further expressions of a statement that writes; each begins with a comma. */

@@ -1,6 +1,7 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { columnsOf } from '../fields/index.ts';
+import { versionColumn } from '../sql/index.ts';
 
 /** The part of migrations/snapshot.json that is checked: the tables after the last migration. */
 export interface Snapshot {
@@ -70,7 +71,7 @@ function replacements(snapshot: Snapshot, definitions: readonly ResourceDefiniti
 
 function replacedFields({ file, fields }: ResourceDefinition, before: readonly string[]): Replaced {
   const columns = fields.map((field) => ({ field, names: columnsOf(field).map(({ name }) => name) }));
-  const after = new Set(columns.flatMap(({ names }) => names));
+  const after = new Set([...columns.flatMap(({ names }) => names), versionColumn]);
   return {
     removed: before
       .filter((column) => !after.has(column) && !isSecond(column, before))

@@ -5,6 +5,9 @@ import { quote } from './statement.ts';
 /** The alias of the record in every statement for records. */
 export const record = 't';
 
+/** The column that counts the writes of a record; a trigger raises it, whoever writes. */
+export const versionColumn = '_version';
+
 /** The quoted column of the record, or the first one of a field that has several. */
 export const column = (field: Pick<Field, 'name'>): string => `${record}.${quote(field.name)}`;
 

@@ -16,7 +16,14 @@ describe('lanes of lists', () => {
     const principal = { kind: 'key', actor: null, organization: '1', user: null, grants: {} } as const;
     const { list } = resource.operations;
     const body = () => ({});
-    const plan = list.plan({ caller: { principal, requestId: '' }, query, strict: false, body });
+    const plan = list.plan({
+      caller: { principal, requestId: '' },
+      query,
+      headers: {},
+      strict: false,
+      bytes: () => Buffer.alloc(0),
+      body,
+    });
     const statement = list.statement(plan);
     assert.ok(statement);
     return statement;

@@ -7,7 +7,9 @@ import { effects } from '../../engine/effects/effects.ts';
 import { columnsOf } from '../../engine/fields/field.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { Asked } from '../../engine/query/parts.ts';
+import { idempotencyTables } from '../../engine/records/idempotency.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
+import { versionColumn } from '../../engine/sql/record.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -38,7 +40,8 @@ const auditColumns = [
   'object_id',
   'request_id',
 ];
-const tables = new Set(resources.map(({ name }) => name));
+const stored = idempotencyTables.map(({ meta }) => meta);
+const tables = new Set([...resources, ...stored].map(({ name }) => String(name)));
 
 type Conditions = Asked['filters'];
 
@@ -92,15 +95,20 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
 }
 
 function* all(resource: Resource): Generator<Statement> {
-  const { read, create, replace, remove } = resource.operations;
+  const { read, create, replace, patch, remove } = resource.operations;
   const body = {};
   const id = '1';
-  const missing = create.missingReferences?.statement({ ...plan, body });
+  const conditions = { match: ['1'], noneMatch: ['2'] };
+  const missing = create.missingReferences?.statement({ ...plan, body, idempotency: undefined });
   for (const statement of [
-    read.statement({ ...plan, id }),
-    create.statement({ ...plan, body }),
-    replace.statement({ ...plan, id, body }),
-    remove.statement({ ...plan, id }),
+    read.statement({ ...plan, id, conditions: undefined }),
+    create.statement({ ...plan, body, idempotency: undefined }),
+    create.statement({ ...plan, body, idempotency: { key: 'k', bodyHash: 'h' } }),
+    ...[undefined, conditions].flatMap((conditions) => [
+      replace.statement({ ...plan, id, body, conditions }),
+      patch.statement({ ...plan, id, body, given: [], conditions }),
+      remove.statement({ ...plan, id, conditions }),
+    ]),
   ]) {
     assert.ok(statement);
     yield statement;
@@ -127,7 +135,8 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
     }
     if (!tables.has(name)) wrong.push(`${whole}: no table of a definition`);
     if (verb === 'insert into') {
-      const [, columns = '', values = ''] = /\(([^()]*)\) values \((.*)\) returning/.exec(text) ?? [];
+      const written = new RegExp(`insert into "${name}" \\(([^()]*)\\) (?:values \\(|select )(.*)`);
+      const [, columns = '', values = ''] = written.exec(text) ?? [];
       const position = columns.split(', ').indexOf('"organization_id"');
       if (values.split(', ')[position] !== '$1::bigint') wrong.push(`${whole}: writes another organization`);
     } else {
@@ -147,7 +156,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
 }
 
 const replaceText = ({ operations }: Resource) =>
-  operations.replace.statement({ ...plan, id: '1', body: {} })?.text ?? '';
+  operations.replace.statement({ ...plan, id: '1', body: {}, conditions: undefined })?.text ?? '';
 
 describe('the check sees what is not bound', () => {
   for (const [text, what] of [
@@ -195,15 +204,21 @@ for (const resource of resources) {
       const known = new Set([
         ...tables,
         ...auditColumns,
+        ...stored.flatMap(({ properties }) => Object.keys(properties)),
+        ...['record', 'record_id', 'tag', 'versions', 'id', 'free'],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),
+        versionColumn,
       ]);
       const literals = new Set([
+        ...fields.filter(({ readOnly }) => !readOnly).map(({ name }) => `'${name}'`),
+        `'-${resource.context.projection.mark}'`,
         ...['create', 'update', 'delete', resource.name].map((word) => `'${word}'`),
         "''",
         "' '",
         "','",
+        "'.'",
         "'T'",
         "'Z'",
         "'UTC'",
@@ -261,7 +276,7 @@ for (const resource of resources) {
     });
 
     test('every placeholder has a value and every value a placeholder', () => {
-      const { list, create, read, replace, remove } = resource.operations;
+      const { list, create, read, replace, patch, remove } = resource.operations;
       const body = Object.fromEntries(
         fields.filter((field) => field.required).map((field) => [field.name, field.type.examples[0]]),
       );
@@ -274,15 +289,18 @@ for (const resource of resources) {
       const input: OperationRequest = {
         caller: plan.caller,
         query: {},
+        headers: {},
         strict: false,
         id: '1',
         body: () => body,
+        bytes: () => Buffer.alloc(0),
       };
       const requests = [
         read.statement(read.plan(input)),
         remove.statement(remove.plan(input)),
         create.statement(create.plan(input)),
         replace.statement(replace.plan(input)),
+        patch.statement(patch.plan(input)),
         ...['1', '2', '6'].flatMap((page) =>
           [{}, filtered].map((filters) =>
             list.statement(list.plan({ ...input, query: { ...filters, page } })),

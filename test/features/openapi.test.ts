@@ -90,7 +90,7 @@ onBothDrivers('The description of the API', (instance) => {
     for (const [template, item] of Object.entries(object(document.paths))) {
       const path = template.replace(/\{\w+\}/g, missing);
       const told = methods.filter((method) => Object.hasOwn(object(item), method));
-      const other = await instance().call(`PATCH ${path}`);
+      const other = await instance().call(`PROPFIND ${path}`);
       assert.equal(other.status, 405, `${path}: ${other.text}`);
       const allowed = (other.headers.get('allow') ?? '').toLowerCase().split(', ');
       assert.deepEqual(allowed.filter((method) => method !== 'head').sort(), [...told].sort(), template);
@@ -118,7 +118,7 @@ onBothDrivers('The description of the API', (instance) => {
     const known = paths.filter((path) => path.startsWith('/api/v1/'));
     assert.equal(known.length, 2 * definitions.length);
     for (const path of paths) {
-      assert.ok(instance().app.hasRoute({ url: path, method: 'PATCH' }), `${path} is a route`);
+      assert.ok(instance().app.hasRoute({ url: path, method: 'PROPFIND' }), `${path} is a route`);
     }
   });
 
@@ -177,7 +177,11 @@ onBothDrivers('The description of the API', (instance) => {
       test('405 is in the shape of every error, with Allow', async () => {
         const isError = ajv.getSchema('api#/components/schemas/Error');
         assert.ok(isError);
-        for (const request of [`PATCH ${pathOf(definition)}`, `POST ${pathOf(definition, '1')}`]) {
+        for (const request of [
+          `PATCH ${pathOf(definition)}`,
+          `PROPFIND ${pathOf(definition, '1')}`,
+          `POST ${pathOf(definition, '1')}`,
+        ]) {
           const found = await instance().call(request, { key: organization.key });
           assert.deepEqual([found.status, isError(found.json)], [405, true]);
         }

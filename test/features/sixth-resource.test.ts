@@ -197,7 +197,7 @@ onBothDrivers(
         and: ({ json }: { json: Record<string, unknown> }) =>
           assert.match(String(json.error), message as RegExp),
       })),
-      { as: 'alpha', does: 'PATCH /api/v1/projects/{project}', with: {}, gets: 405 },
+      { as: 'alpha', does: 'PATCH /api/v1/projects', with: {}, gets: 405 },
       { as: 'alpha', does: 'GET /api/v1/projects/99999999999999999999', gets: 404 },
     ]);
 

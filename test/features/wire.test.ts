@@ -160,7 +160,7 @@ describe('The wire', { concurrency: 1 }, () => {
     ['GET * HTTP/1.1', 404],
     ['OPTIONS /api/v1/leads HTTP/1.1', 405],
     ['TRACE /api/v1/leads HTTP/1.1', 405],
-    ['PATCH /api/v1/leads/1 HTTP/1.1', 405],
+    ['PATCH /api/v1/leads HTTP/1.1', 405],
     ['DELETE /api/v1/leads HTTP/1.1', 405],
     ['POST /api/v1/leads/1 HTTP/1.1', 405],
     ['OPTIONS /nowhere HTTP/1.1', 404],

@@ -68,7 +68,14 @@ for (const [name, part] of parts) {
           try {
             const query = { [parameter]: value };
             const body = () => ({});
-            plan = list.plan({ caller: { principal, requestId: '' }, query, strict: false, body });
+            plan = list.plan({
+              caller: { principal, requestId: '' },
+              query,
+              headers: {},
+              strict: false,
+              body,
+              bytes: () => Buffer.alloc(0),
+            });
           } catch {
             // A value that the parameter does not take reaches no statement.
             continue;

@@ -29,6 +29,8 @@ type Input = Omit<OperationRequest, 'id' | 'body'>;
 const input = (query: Query = {}, strict = false): Input => ({
   caller: { principal, requestId: 'r' },
   query,
+  headers: {},
+  bytes: () => Buffer.alloc(0),
   strict,
 });
 const noBody = () => ({});
@@ -135,7 +137,9 @@ describe('page', () => {
         assert.equal(offset === undefined, expected > 10n ** 12n);
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
         assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
-        const { page, ...rest } = JSON.parse(list.respond(plan, []).replace(/"page":(\d+)/, '"page":"$1"'));
+        const { page, ...rest } = JSON.parse(
+          list.respond(plan, []).body.replace(/"page":(\d+)/, '"page":"$1"'),
+        );
         assert.deepEqual([page, rest], [String(expected), { data: [], per_page: 20 }]);
       }),
     );

@@ -17,12 +17,14 @@ export const operations = [
   { action: 'create', method: 'POST', one: false, success: 201 },
   { action: 'read', method: 'GET', one: true, success: 200 },
   { action: 'update', method: 'PUT', one: true, success: 200 },
+  { action: 'update', method: 'PATCH', one: true, success: 200 },
   { action: 'delete', method: 'DELETE', one: true, success: 200 },
 ] as const;
 export type Operation = (typeof operations)[number];
 
 /** Whether an operation reads a body. */
-export const hasBody = ({ method }: Operation): boolean => method === 'POST' || method === 'PUT';
+export const hasBody = ({ method }: Operation): boolean =>
+  method === 'POST' || method === 'PUT' || method === 'PATCH';
 
 /** Path of a resource, or of one record. */
 export const pathOf = ({ name }: Pick<ResourceDefinition, 'name'>, id?: string): string =>

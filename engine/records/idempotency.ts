@@ -1,0 +1,120 @@
+import { hash } from 'node:crypto';
+import type { Generated } from 'kysely';
+import { type Rows, sqlState, uniqueViolation } from '../database/index.ts';
+import { errors } from '../errors.ts';
+import { literal, type Placeholder } from '../sql/index.ts';
+import { bigint, now, table, text } from '../tables/index.ts';
+import { quotedTag } from './conditions.ts';
+import type { OperationContext, OperationRequest, OperationResponse, Plan } from './operation.ts';
+import { organizationOf } from './rows.ts';
+import { selectResult } from './statements.ts';
+
+declare module '../tables/index.ts' {
+  interface TableRows {
+    crm_idempotency: {
+      organization_id: string;
+      caller: string;
+      path: string;
+      key: string;
+      body_hash: string;
+      record: string;
+      record_id: string;
+      tag: string;
+      created_at: Generated<Date>;
+    };
+  }
+}
+
+const requests = table(
+  'crm_idempotency',
+  {
+    organization_id: { ...bigint, primary: true },
+    caller: { ...text, primary: true },
+    path: { ...text, primary: true },
+    key: { ...text, primary: true },
+    body_hash: text,
+    record: text,
+    record_id: bigint,
+    tag: text,
+    created_at: now,
+  },
+  { indexes: [{ name: 'crm_idempotency_created_at', properties: ['created_at'] }] },
+);
+
+/** The responses to requests that had an `Idempotency-Key`. */
+export const idempotencyTables = [requests];
+
+/** How long a response is kept, in hours. */
+export const keptHours = 24;
+
+/** The `Idempotency-Key` of a request, and the SHA-256 of its body, hexadecimal. */
+interface Idempotency {
+  readonly key: string;
+  readonly bodyHash: string;
+}
+
+/** A plan that is carried out once, however often it is sent; undefined: as often as it is sent. */
+export interface Idempotent extends Plan {
+  readonly idempotency: Idempotency | undefined;
+}
+
+/** Reads the `Idempotency-Key` of a request. @throws HttpError 400 if it is malformed */
+export function idempotencyOf({ headers, bytes }: OperationRequest): Idempotency | undefined {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw errors.malformedHeader('Idempotency-Key', 'must be 1 to 255 visible ASCII characters');
+  }
+  return { key, bodyHash: hash('sha256', bytes(), 'hex') };
+}
+
+const caller = ({ caller: { principal } }: Plan) => `${principal.kind}:${principal.actor}`;
+const key = ({ idempotency }: Idempotent) => idempotency?.key ?? null;
+const bodyHash = ({ idempotency }: Idempotent) => idempotency?.bodyHash ?? null;
+
+/**
+ * A statement that writes a record once for each key, and stores its response with it: both or neither, so that there
+ * is no moment at which a crash leaves one without the other. It returns the record, its id, its entity tag and, for a
+ * response that was stored before, the hash of its body; a row of nulls while the first request is still running.
+ * @param path what the key belongs to
+ * @param insert the INSERT, given the source of its rows: one row, or none
+ * @param effects further expressions that read what was written, each beginning with a comma
+ */
+export function onceStatement<P extends Idempotent>(
+  context: OperationContext,
+  path: string,
+  placeholder: Placeholder<P>,
+  insert: (source: string) => string,
+  effects: string,
+): string {
+  const organization = organizationOf(placeholder);
+  const scope = [`${placeholder(caller)}::text`, literal(path), `${placeholder(key)}::text`];
+  const lock = placeholder((plan) =>
+    JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]),
+  );
+  const [by, at, under] = scope;
+  const mark = literal(`-${context.projection.mark}`);
+  // Nobody waits for the lock: who does not get it is told so. It ends with the statement's transaction.
+  return `with _lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free"), _earlier as materialized (select k."record", k."record_id"::text, k."tag", k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and k."caller" = ${by} and k."path" = ${at} and k."key" = ${under}), _written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}, _result as (${selectResult(context, '_written', ['record', 'record_id', 'tag'])}), _stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, "tag" || ${mark} from _result) select "record", "record_id" as "id", "tag" || ${mark}, null from _result union all select * from _earlier union all select null, null, null, null from _lock where not "free" and not exists (select from _earlier)`;
+}
+
+/**
+ * The response to a plan that was carried out by {@link onceStatement}, now or earlier.
+ * @throws HttpError 409 while the first request is still running; 422 if its body was another one
+ */
+export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): OperationResponse {
+  const [record, , tag, storedHash] = row;
+  if (record === null || record === undefined) throw errors.stillRunning();
+  const headers = { etag: quotedTag(tag ?? '') };
+  if (storedHash === null) return { body: record, headers };
+  if (storedHash !== idempotency?.bodyHash) throw errors.keyReused();
+  return { body: record, headers: { ...headers, 'idempotency-replayed': 'true' } };
+}
+
+/**
+ * Whether a statement failed because another request with the same key ended after this one had begun. Nothing was
+ * written; the same statement now finds what is stored.
+ */
+export const overtaken = (cause: unknown): boolean =>
+  sqlState(cause) === uniqueViolation &&
+  (cause as { readonly constraint?: unknown }).constraint === 'crm_idempotency_pkey';

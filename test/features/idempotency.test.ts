@@ -1,0 +1,214 @@
+// Idempotency-Key: a create can be sent again and again, and the record is created once.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { build } from '../../app/build.ts';
+import { entitiesFor } from '../../app/instance.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { prune } from '../../plugins/idempotency/prune.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
+import { activityOf } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { definitions, fullBody, missing, oneOfEach, pathOf } from '../support/records.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const leads = '/api/v1/leads';
+
+onBothDrivers('Idempotency-Key', (instance) => {
+  let organization: Organization;
+  let key: string;
+  before(async () => {
+    organization = await instance().organization('alpha');
+    ({ key } = organization);
+  });
+  const post = (once: string, body: unknown, path = leads, as = key, url = instance().url) =>
+    send(url, `POST ${path}`, { key: as, body, headers: { 'idempotency-key': once } });
+  const countOf = async (company: string, as = key) => {
+    const { json } = await instance().call(`GET ${leads}?sort=company&dir=desc`, { key: as });
+    return (json.data as { company: string }[]).filter((lead) => lead.company === company).length;
+  };
+  const replayed = ({ headers }: Answer) => headers.get('idempotency-replayed');
+
+  for (const definition of definitions) {
+    test(`${definition.name}: sent again, the same response and nothing new, also after a change`, async () => {
+      const ids = await oneOfEach(instance(), key, `once ${definition.name}`);
+      const body = fullBody(definition, 'once', ids);
+      const first = await post('again', body, pathOf(definition));
+      assert.deepEqual([first.status, replayed(first)], [201, null], first.text);
+      const path = first.headers.get('location') ?? '';
+      assert.equal(first.text, (await instance().call(`GET ${path}`, { key })).text);
+      assert.equal(
+        first.headers.get('etag'),
+        (await instance().call(`GET ${path}`, { key })).headers.get('etag'),
+      );
+      const activity = (await activityOf(instance(), organization.id)).length;
+      for (const method of ['PUT', 'DELETE']) {
+        const again = await post('again', body, pathOf(definition));
+        assert.deepEqual([again.status, replayed(again), again.text], [201, 'true', first.text]);
+        for (const name of ['location', 'etag', 'content-type']) {
+          assert.equal(again.headers.get(name), first.headers.get(name), name);
+        }
+        await instance().call(`${method} ${path}`, { key, body: {} });
+      }
+      // Only the two writes in between.
+      assert.equal((await activityOf(instance(), organization.id)).length, activity + 2);
+    });
+  }
+
+  test('without the header, or with other keys, each is a record', async () => {
+    const body = { company: 'each' };
+    for (const once of ['each 1', 'each 2']) await post(once.replace(' ', '-'), body);
+    for (const _ of [1, 2]) await instance().call(`POST ${leads}`, { key, body });
+    assert.equal(await countOf('each'), 4);
+  });
+
+  test('another body, byte by byte: 422, and nothing is written', async () => {
+    assert.equal((await post('bytes', '{"company":"bytes"}')).status, 201);
+    for (const body of ['{"company": "bytes"}', '{"company":"others"}', '{}']) {
+      const answer = await post('bytes', body);
+      assert.equal(answer.status, 422, answer.text);
+      assertErrorShape(answer);
+    }
+    assert.deepEqual([await countOf('bytes'), await countOf('others')], [1, 0]);
+  });
+
+  test('a key belongs to its organization, its caller and its path', async () => {
+    const body = { description: 'scope' };
+    const beta = await instance().organization('beta');
+    const colleague = await organization.makeKey();
+    const first = await post('scope', body);
+    for (const other of [
+      await post('scope', body, leads, colleague.key),
+      await post('scope', body, leads, beta.key),
+      await post('scope', body, '/api/v1/accounts'),
+    ]) {
+      assert.deepEqual([other.status, replayed(other)], [201, null], other.text);
+      assert.notEqual(other.text, first.text);
+    }
+    assert.equal(replayed(await post('scope', body)), 'true');
+  });
+
+  test('401 and 403 come before a replay', async () => {
+    const body = { company: 'allowed' };
+    assert.equal((await post('allowed', body)).status, 201);
+    assert.equal((await post('allowed', body, leads, 'crm_wrong')).status, 401);
+    const viewer = await organization.keyWith([{ object: '*', actions: ['read', 'list'] }]);
+    assert.equal((await post('allowed', body, leads, viewer)).status, 403);
+  });
+
+  test('what was refused is not kept: the same key tries again', async () => {
+    for (const wrong of ['{"company":', '{"company":7}', `{"email":"x","company":[]}`]) {
+      assert.equal((await post('refused', wrong)).status, 400);
+    }
+    assert.equal((await post('refused', { account_id: Number(missing) }, '/api/v1/contacts')).status, 400);
+    const { status, headers } = await post('refused', { email: 'x' }, '/api/v1/contacts');
+    assert.deepEqual([status, headers.get('idempotency-replayed')], [201, null]);
+    assert.equal((await post('refused', { company: 'taken' })).status, 201);
+  });
+
+  for (const once of ['', ' ', 'two words', 'x'.repeat(256), 'caf\u00e9', 'a, b']) {
+    test(`"${once.slice(0, 20)}" is malformed`, async () => {
+      const answer = await post(once, { company: 'malformed' });
+      assert.equal(answer.status, 400);
+      assertErrorShape(answer);
+      assert.equal(await countOf('malformed'), 0);
+    });
+  }
+  for (const once of [
+    'x',
+    'x'.repeat(255),
+    '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+    "'; drop table leads; --'".replaceAll(' ', ''),
+  ]) {
+    test(`${once.slice(0, 40)} is a key`, async () => {
+      assert.equal((await post(once, {})).status, 201);
+      assert.equal(replayed(await post(once, {})), 'true');
+    });
+  }
+
+  test('kept for a day', async () => {
+    const tables = tablesOf(instance().database);
+    const age = (hours: number) =>
+      sql`update crm_idempotency set created_at = now() - ${hours}::int * interval '1 hour' where key = 'day'`.execute(
+        tables,
+      );
+    const body = { company: 'day' };
+    await post('day', body);
+    await age(23);
+    await prune(tables);
+    assert.equal(replayed(await post('day', body)), 'true');
+    await age(25);
+    assert.equal(await prune(tables), 1);
+    assert.equal(replayed(await post('day', body)), null);
+    assert.equal(await countOf('day'), 2);
+  });
+
+  describe('at the same time', () => {
+    let second: { url: string; close: () => Promise<void> };
+    before(async () => {
+      const { driver, config, resources, database } = instance();
+      const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
+      const app = await build({
+        config,
+        resources,
+        database: own ?? database,
+        secrets: instanceSecrets(config),
+      });
+      second = {
+        url: await app.listen({ host: '127.0.0.1', port: 0 }),
+        close: async () => {
+          await app.close();
+          await own?.close();
+        },
+      };
+    });
+    after(() => second.close());
+
+    test('on two nodes: one record, and everybody is told of it or to try again', async () => {
+      for (let round = 0; round < 10; round++) {
+        const company = `nodes ${round}`;
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, (_, index) =>
+            post(`nodes-${round}`, { company }, leads, key, index % 2 === 0 ? instance().url : second.url),
+          ),
+        );
+        const created = answers.filter((answer) => answer.status === 201);
+        assert.equal(created.filter((answer) => replayed(answer) === null).length, 1);
+        assert.equal(new Set(created.map(({ text }) => text)).size, 1);
+        for (const answer of answers.filter(({ status }) => status !== 201)) {
+          assert.deepEqual([answer.status, answer.headers.get('retry-after')], [409, '1'], answer.text);
+          assertErrorShape(answer);
+        }
+        assert.equal(await countOf(company), 1);
+      }
+    });
+
+    test('while the first is still running: 409; then its response', async (context) => {
+      const { driver, database, url } = instance();
+      if (driver === 'embedded') return context.skip('its statements run one after another');
+      const account = await instance().call('POST /api/v1/accounts', { key, body: {} });
+      const body = { account_id: account.json.id };
+      const contact = (node: string) => post('running', body, '/api/v1/contacts', key, node);
+      let first: Promise<Answer> | undefined;
+      await transaction(database, async (tables) => {
+        await sql`select from accounts where id = ${account.json.id}::bigint for update`.execute(tables);
+        first = contact(url);
+        // It waits for the account that it refers to.
+        await until(async () => {
+          const { rows } =
+            await sql`select from pg_locks where locktype = 'advisory' and granted and objid <> 0 and database = (select oid from pg_database where datname = current_database()) and pid in (select pid from pg_stat_activity where wait_event_type = 'Lock')`.execute(
+              tables,
+            );
+          return rows.length > 0;
+        }, 'wait for the account');
+        for (const node of [url, second.url]) assert.equal((await contact(node)).status, 409);
+      });
+      const made = await first;
+      assert.equal(made?.status, 201);
+      const again = await contact(second.url);
+      assert.deepEqual([again.status, replayed(again), again.text], [201, 'true', made?.text]);
+    });
+  });
+});

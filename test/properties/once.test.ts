@@ -1,0 +1,135 @@
+// A client that sends each create again until there is an answer makes each record exactly once, whatever gets lost.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import fc from 'fast-check';
+import { type Call, drivers, onBothDrivers, send } from '../support/instance.ts';
+import { emptyStorage, type Service, type Storage, serve } from '../support/process.ts';
+import { walk } from '../support/reading.ts';
+
+const leads = '/api/v1/leads';
+const creation = (key: string, name: string): Call => ({
+  key,
+  body: { company: name },
+  headers: { 'idempotency-key': name },
+});
+
+/** Numbers from 0 to 1 that follow from a seed. */
+function diceOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** The companies of all leads that begin with a mark, one for each lead. */
+async function companies(url: string, key: string, mark: string): Promise<string[]> {
+  const pages = await walk(
+    { call: (request, call) => send(url, request, call) },
+    leads,
+    'sort=id&dir=asc',
+    key,
+  );
+  return pages.flat().flatMap(({ company }) => (String(company).startsWith(mark) ? [String(company)] : []));
+}
+
+onBothDrivers('Creates through a lossy network', (instance) => {
+  let key: string;
+  before(async () => {
+    ({ key } = await instance().organization('alpha'));
+  });
+
+  /** Sends one request; its response is lost in three of ten: unread, or the connection is cut in the middle. */
+  async function lossy(name: string, dice: () => number): Promise<string | undefined> {
+    const { body, headers } = creation(key, name);
+    const lost = dice() < 0.3;
+    const cut = new AbortController();
+    if (lost && dice() < 0.7) void pause(dice() * 12).then(() => cut.abort());
+    try {
+      const response = await fetch(instance().url + leads, {
+        method: 'POST',
+        headers: { ...headers, authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+        signal: cut.signal,
+      });
+      const text = await response.text();
+      if (lost || response.status === 409) return undefined;
+      assert.equal(response.status, 201, text);
+      return text;
+    } catch (cause) {
+      // Cut, or sent on a connection that was.
+      assert.ok(cause instanceof TypeError || cut.signal.aborted, String(cause));
+      return undefined;
+    }
+  }
+
+  test('each record is there once, and every response told of it alike', async () => {
+    let run = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 30 }), fc.integer(), async (records, seed) => {
+        const mark = `lossy${run++}-`;
+        const dice = diceOf(seed);
+        const names = Array.from({ length: records }, (_, index) => `${mark}${index}`);
+        await Promise.all(
+          names.map(async (name) => {
+            const told = new Set<string>();
+            // Once more than needed: a client may not know that it was told.
+            for (let answers = 0; answers < 2; ) {
+              const text = await lossy(name, dice);
+              if (text === undefined) continue;
+              answers++;
+              told.add(text);
+            }
+            assert.equal(told.size, 1);
+          }),
+        );
+        assert.deepEqual((await companies(instance().url, key, mark)).sort(), names.sort());
+      }),
+      { numRuns: 8, endOnFailure: true },
+    );
+  });
+});
+
+for (const driver of drivers) {
+  describe(`Creates while the process is killed (${driver})`, () => {
+    let storage: Storage;
+    let service: Service;
+    before(async () => {
+      storage = await emptyStorage(driver);
+    });
+    after(async () => {
+      await service?.kill();
+      await storage.remove();
+    });
+
+    test('sent again to the next process, each record is there once', async () => {
+      const environment = { ...storage.environment, MIGRATE_ON_START: 'true' };
+      service = await serve(environment);
+      const key = String(service.printed.key);
+      for (const killAfter of [5, 25]) {
+        const mark = `killed${killAfter}-`;
+        const names = Array.from({ length: 60 }, (_, index) => `${mark}${index}`);
+        let told = 0;
+        let killed: Promise<unknown> | undefined;
+        await Promise.all(
+          names.map(async (name) => {
+            const answer = await service.call(`POST ${leads}`, creation(key, name)).catch(() => undefined);
+            if (answer?.status === 201 && ++told === killAfter) killed = service.kill();
+          }),
+        );
+        assert.ok(killed, 'it was killed while requests were under way');
+        await killed;
+        service = await serve(environment);
+        let replayed = 0;
+        for (const name of names) {
+          const { status, text, headers } = await service.call(`POST ${leads}`, creation(key, name));
+          assert.equal(status, 201, text);
+          if (headers.get('idempotency-replayed') === 'true') replayed++;
+        }
+        assert.ok(replayed >= told, `${replayed} of at least ${told}`);
+        assert.deepEqual((await companies(service.url, key, mark)).sort(), names.sort());
+      }
+    });
+  });
+}

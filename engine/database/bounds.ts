@@ -39,6 +39,7 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
       read: [record],
       write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
       list: [list],
+      deep: [list],
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
     },
     queue,
@@ -54,7 +55,7 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
 export function embeddedBounds(config: DatabaseConfig): Bounds {
   const single = [{ each: 1, total: 1 }];
   return {
-    lanes: { read: single, write: single, list: single, scan: single },
+    lanes: { read: single, write: single, list: single, deep: single, scan: single },
     queue,
     bytes: bytes(config),
     waitMs: config.connectTimeoutMs,

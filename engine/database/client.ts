@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { SessionTarget } from './address.ts';
+import { FramedConnection } from './connection.ts';
 import { type Route, unfit, unfitError } from './route.ts';
 import { cancel, cut, wire } from './wire.ts';
 
@@ -45,6 +46,8 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
 
     constructor(options?: pg.ClientConfig) {
       super(options);
+      const { keepAlive = false, keepAliveInitialDelayMillis = 0 } = options ?? {};
+      Object.assign(this, { connection: new FramedConnection({ keepAlive, keepAliveInitialDelayMillis }) });
       // Callers that wait for the connection get the error too; without a listener it would end the process.
       this.on('error', route.forget);
     }

@@ -3,8 +3,11 @@ import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/postgresql'
 import type { Lane, Statement } from '../sql/index.ts';
 import type { Admission } from './admission.ts';
 
-/** Rows as arrays of text; every column that the compiler selects is text. */
-export type Rows = readonly (readonly (string | null)[])[];
+/**
+ * Rows as arrays of text. For a statement whose rows are records, one row: their JSON, with commas between, then the
+ * further columns of the last one; no row if there is no record.
+ */
+export type Rows = readonly (readonly (string | Buffer | null)[])[];
 
 /** MikroORM on either driver. */
 export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;

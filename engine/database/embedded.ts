@@ -33,8 +33,11 @@ export async function openEmbedded(
     const watch = watchFolder(config.dataFolder);
     guard(client, watch);
     tighten(config.dataFolder);
-    const run: Database['run'] = async ({ text, values }) =>
-      (await client.query<(string | null)[]>(text, [...values], { rowMode: 'array' })).rows;
+    const run: Database['run'] = async ({ text, values, records }) => {
+      const given = records?.asJson ?? text;
+      const { rows } = await client.query<(string | null)[]>(given, [...values], { rowMode: 'array' });
+      return records !== undefined && rows[0]?.[0] === null ? [] : rows;
+    };
     // Analyzing a table stops everything else meanwhile, so the samples are small.
     await client.exec('set default_statistics_target = 10');
     const stopStatistics = keepStatistics((text) => run({ name: '', text, values: [] }));

@@ -47,7 +47,8 @@ export async function crud(
       handler: async (request, reply) => {
         const plan = compiled.plan(operationRequest(request, reply));
         const rows = await execute(database, compiled, plan);
-        const body = compiled.respond(plan, rows);
+        const { body, headers } = compiled.respond(plan, rows);
+        if (headers !== undefined) reply.headers(headers);
         if (operation.status !== 200) reply.code(operation.status);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
         return body;

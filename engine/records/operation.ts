@@ -76,6 +76,12 @@ export interface DescribedResource {
   readonly pluralName: string;
 }
 
+/** What is sent, besides the status. */
+export interface OperationResponse {
+  readonly body: string | Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 /**
  * What a route does with records. Everything that depends on the definition alone is computed by `compile`, once;
  * a request then walks plan → statement → execute → respond.
@@ -108,8 +114,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly plan: (request: OperationRequest) => P;
   /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** The body of the response. @throws HttpError 404 if there is no such record */
-  readonly respond: (plan: P, rows: Rows) => string;
+  /** The response. @throws HttpError 404 if there is no such record */
+  readonly respond: (plan: P, rows: Rows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
   /** Explains a refused foreign key: finds the references that point to no record. */

@@ -17,8 +17,8 @@ export const read: Operation<ReadPlan> = {
     const { bind } = prepare<ReadPlan>(
       `${context.definition.name}_read`,
       'read',
-      ($) =>
-        `select row_to_json(_r)::text from (${selectRecord(context, tableOf(context))} where ${identified($)}) _r`,
+      ($) => `${selectRecord(context, tableOf(context))} where ${identified($)}`,
+      context.definition,
     );
     return {
       plan: (request) => {

@@ -54,7 +54,8 @@ describe('slow readers', () => {
 
   before(async () => {
     const each = { each: 100, total: 100 };
-    const lanes: Bounds['lanes'] = { read: [each], write: [each], list: [each], scan: [each] };
+    const all = [each];
+    const lanes: Bounds['lanes'] = { read: all, write: all, list: all, deep: all, scan: all };
     const counted = admission({ lanes, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);

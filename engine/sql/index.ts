@@ -4,4 +4,11 @@
 export { identifier, literal, quote } from './names.ts';
 export { column, indexKey, record } from './record.ts';
 export { Output, type Records } from './records.ts';
-export { type Lane, type Placeholder, type Prepared, prepare, type Statement } from './statement.ts';
+export {
+  type Lane,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  type Statement,
+  type Value,
+} from './statement.ts';

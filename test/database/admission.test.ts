@@ -9,7 +9,9 @@ import { until } from '../support/process.ts';
 const records = { each: 2, total: 3 };
 const scans = { each: 1, total: 2 };
 const bounds: Bounds = {
-  lanes: {
+  turns: {
+    'short read': [records],
+    'short list': [scans],
     read: [records],
     write: [records, { each: 1, total: 2 }],
     list: [scans],

@@ -12,10 +12,18 @@ import { type Dialect, median, operations, type Round, round } from './load.ts';
 import { organizations, rows, seed } from './seed.ts';
 
 const { values: options } = parseArgs({
-  options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } },
+  options: {
+    json: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    /** A part of the operations, by their names with a comma between. */
+    only: { type: 'string', default: Object.keys(operations).join() },
+    connections: { type: 'string', default: '16' },
+  },
 });
 const rounds = options.quick ? 1 : 7;
 const seconds = options.quick ? 0.3 : 3;
+const connections = Number(options.connections);
+const chosen = Object.keys(operations).filter((name) => options.only.split(',').includes(name));
 
 interface Target {
   readonly name: string;
@@ -117,54 +125,79 @@ interface Figure {
   readonly rate: number;
   readonly p50: number;
   readonly p99: number;
+  /** Microseconds of CPU time of a request. */
+  readonly server: number;
+  readonly database: number;
 }
 
 async function measure(all: readonly Running[]): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const operation of Object.keys(operations)) {
+  for (const operation of chosen) {
     const taking = all.filter((target) => target.operations.includes(operation));
     const results = new Map<string, Round[]>(taking.map((target) => [target.name, []]));
     // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
     for (let number = 0; number <= rounds; number++) {
       for (const target of taking) {
-        const result = await round(target.url, target.spoken, operation, seconds);
+        const result = await round(target.url, target.spoken, operation, seconds, connections, {
+          server: () => [target.process.pid ?? 0],
+          database: server.processes,
+        });
         if (number > 0) results.get(target.name)?.push(result);
       }
     }
     for (const [target, done] of results) {
       const of = (key: keyof Round) => median(done.map((each) => each[key]));
-      figures.push({ target, operation, rate: of('rate'), p50: of('p50'), p99: of('p99') });
+      figures.push({
+        target,
+        operation,
+        rate: of('rate'),
+        p50: of('p50'),
+        p99: of('p99'),
+        server: of('server'),
+        database: of('database'),
+      });
     }
   }
   return figures;
 }
 
 function report(figures: readonly Figure[]): string {
-  const rate = (target: string, operation: string) =>
-    figures.find((figure) => figure.target === target && figure.operation === operation)?.rate;
-  const ratio = (operation: string, target: string) => {
-    const ours = rate('engine', operation);
-    const theirs = rate(target, operation);
-    return ours === undefined || theirs === undefined ? '' : `${(ours / theirs).toFixed(2)}×`;
+  const figure = (target: string, operation: string) =>
+    figures.find((each) => each.target === target && each.operation === operation);
+  /** How many times better the engine is; more is better for rates, less for CPU time. */
+  const ratios = (operation: string, target: string) => {
+    const [ours, theirs] = [figure('engine', operation), figure(target, operation)];
+    if (ours === undefined || theirs === undefined) return ['', ''];
+    const cpu = (theirs.server + theirs.database) / (ours.server + ours.database);
+    return [`${(ours.rate / theirs.rate).toFixed(2)}×`, `${cpu.toFixed(2)}×`];
   };
-  const lines = figures.map((figure) => [
-    figure.operation,
-    figure.target,
-    figure.rate.toFixed(0),
-    figure.p50.toFixed(1),
-    figure.p99.toFixed(1),
+  const lines = figures.map((each) => [
+    each.operation,
+    each.target,
+    each.rate.toFixed(0),
+    each.p50.toFixed(1),
+    each.p99.toFixed(1),
+    each.server.toFixed(0),
+    each.database.toFixed(0),
   ]);
-  const ratios = Object.keys(operations)
-    .filter((operation) => rate('hand-written', operation) !== undefined)
-    .map((operation) => [
-      operation,
-      ratio(operation, 'hand-written'),
-      ratio(operation, 'em.find'),
-      ratio(operation, 'engine, no activity'),
-    ]);
-  return `${table(['operation', 'target', 'requests/s', 'p50 ms', 'p99 ms'], lines)}\n\n${table(
-    ['engine against', 'hand-written', 'em.find', 'itself without activity'],
-    ratios,
+  const others = ['hand-written', 'em.find', 'engine, no activity'];
+  const compared = chosen
+    .filter((operation) => figure('hand-written', operation) !== undefined)
+    .map((operation) => [operation, ...others.flatMap((target) => ratios(operation, target))]);
+  return `${table(
+    ['operation', 'target', 'requests/s', 'p50 ms', 'p99 ms', 'CPU µs, server', 'CPU µs, PostgreSQL'],
+    lines,
+  )}\n\n${table(
+    [
+      'engine against',
+      'hand-written, requests/s',
+      'CPU',
+      'em.find, requests/s',
+      'CPU',
+      'without activity, requests/s',
+      'CPU',
+    ],
+    compared,
   )}`;
 }
 
@@ -174,7 +207,7 @@ const machine = {
   node: process.version,
   rows,
   organizations,
-  connections: 16,
+  connections,
   rounds,
   seconds,
   date: new Date().toISOString(),

@@ -1,4 +1,5 @@
 import autocannon from 'autocannon';
+import { cpuOf } from './cpu.ts';
 import { filter, organizations, rows } from './seed.ts';
 
 /** How a target is spoken to. */
@@ -58,6 +59,15 @@ export interface Round {
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
+  /** CPU time of a request in microseconds: of the server process, and of PostgreSQL. */
+  readonly server: number;
+  readonly database: number;
+}
+
+/** Processes whose CPU time is measured. */
+export interface Measured {
+  readonly server: () => readonly number[];
+  readonly database: () => readonly number[];
 }
 
 /** Requests prepared for a target, spread over organizations and records. */
@@ -78,14 +88,17 @@ export async function round(
   dialect: Dialect,
   operation: string,
   seconds: number,
+  connections: number,
+  measured: Measured,
 ): Promise<Round> {
   const make = operations[operation];
   if (make === undefined) throw new Error(`no operation ${operation}`);
   const began = performance.now();
+  const before = { server: cpuOf(measured.server()), database: cpuOf(measured.database()) };
   const result = await new Promise<autocannon.Result>((resolve, reject) => {
     const options = {
       url,
-      connections: 16,
+      connections,
       // Ended by the timer below: autocannon itself counts in whole seconds.
       duration: seconds + 60,
       requests: requests(make, dialect),
@@ -97,7 +110,14 @@ export async function round(
   if (result.non2xx + result.errors + result.timeouts > 0) {
     throw new Error(`${operation} at ${url}: ${result.non2xx} refusals, ${result.errors} errors`);
   }
-  return { rate: result.requests.total / elapsed, p50: result.latency.p50, p99: result.latency.p99 };
+  const { total } = result.requests;
+  return {
+    rate: total / elapsed,
+    p50: result.latency.p50,
+    p99: result.latency.p99,
+    server: (cpuOf(measured.server()) - before.server) / total,
+    database: (cpuOf(measured.database()) - before.database) / total,
+  };
 }
 
 export const median = (values: readonly number[]): number =>

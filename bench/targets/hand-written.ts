@@ -1,4 +1,4 @@
-// What a good engineer writes by hand: Fastify, a pg pool, parameters, a body schema, rows through a response schema.
+// What a good engineer writes by hand: Fastify, a pg pool, named statements, a body schema, rows through a response schema.
 import fastify from 'fastify';
 import pg from 'pg';
 import { listening } from './listening.ts';
@@ -63,37 +63,41 @@ const values = (given: Request['Body']) =>
   writable.map((name) => given[name] ?? (name === 'lead_score' ? 0 : ''));
 
 app.get<Request>('/leads/:id', { schema: { response: { 200: record } } }, async (request, reply) => {
-  const { rows } = await pool.query(`select ${selected} from leads where organization_id = $1 and id = $2`, [
-    request.query.organization,
-    request.params.id,
-  ]);
+  const { rows } = await pool.query({
+    name: 'read',
+    text: `select ${selected} from leads where organization_id = $1 and id = $2`,
+    values: [request.query.organization, request.params.id],
+  });
   return rows[0] ?? reply.code(404).send({ error: 'not found' });
 });
 
 app.get<Request>('/leads', { schema: { response: { 200: list } } }, async ({ query }) => {
   const filter = query.status === undefined ? '' : 'and left(status, 100) = left($2, 100) and status = $2';
-  const { rows } = await pool.query(
-    `select ${selected} from leads where organization_id = $1 ${filter} order by created_at desc, id desc limit 20`,
-    query.status === undefined ? [query.organization] : [query.organization, query.status],
-  );
+  const { rows } = await pool.query({
+    name: query.status === undefined ? 'list' : 'list by status',
+    text: `select ${selected} from leads where organization_id = $1 ${filter} order by created_at desc, id desc limit 20`,
+    values: query.status === undefined ? [query.organization] : [query.organization, query.status],
+  });
   return { data: rows, page: 1, per_page: 20 };
 });
 
 app.post<Request>('/leads', { schema: { body, response: { 201: record } } }, async (request, reply) => {
-  const { rows } = await pool.query(
-    `insert into leads (organization_id, created_at, updated_at, ${writable.join(', ')})
+  const { rows } = await pool.query({
+    name: 'create',
+    text: `insert into leads (organization_id, created_at, updated_at, ${writable.join(', ')})
      values ($1, now(), now(), ${writable.map((_, index) => `$${index + 2}`).join(', ')}) returning ${selected}`,
-    [request.query.organization, ...values(request.body)],
-  );
+    values: [request.query.organization, ...values(request.body)],
+  });
   return reply.code(201).send(rows[0]);
 });
 
 app.put<Request>('/leads/:id', { schema: { body, response: { 200: record } } }, async (request, reply) => {
-  const { rows } = await pool.query(
-    `update leads set updated_at = now(), ${writable.map((name, index) => `${name} = $${index + 3}`).join(', ')}
+  const { rows } = await pool.query({
+    name: 'replace',
+    text: `update leads set updated_at = now(), ${writable.map((name, index) => `${name} = $${index + 3}`).join(', ')}
      where organization_id = $1 and id = $2 returning ${selected}`,
-    [request.query.organization, request.params.id, ...values(request.body)],
-  );
+    values: [request.query.organization, request.params.id, ...values(request.body)],
+  });
   return rows[0] ?? reply.code(404).send({ error: 'not found' });
 });
 

@@ -7,11 +7,14 @@ export interface Bound {
   readonly total: number;
 }
 
+/** What a statement waits for: its lane's connections, or the connections that short statements share. */
+export type Turn = Lane | 'short read' | 'short list';
+
 /** The bounds of an {@link Admission}. */
 export interface Bounds {
-  /** Statements that run at the same time; a lane's must fit all its bounds. Several lanes may share a bound. */
-  readonly lanes: Readonly<Record<Lane, readonly Bound[]>>;
-  /** Statements that wait in one lane. */
+  /** Statements that run at the same time; one must fit all bounds of its turn. Several turns may share a bound. */
+  readonly turns: Readonly<Record<Turn, readonly Bound[]>>;
+  /** Statements that wait for one kind of turn. */
   readonly queue: Bound;
   /** Bytes of responses that their readers have not taken yet. */
   readonly bytes: Bound;
@@ -22,10 +25,10 @@ export interface Bounds {
 /** Decides when statements run, so that no organization uses up what others need. */
 export interface Admission {
   /**
-   * Runs work in a lane when it is the organization's turn. Waiting organizations take turns.
+   * Runs work when it is the organization's turn. Waiting organizations take turns.
    * @throws HttpError 503 `overloaded` when too many wait already, or the turn does not come in time
    */
-  readonly run: <T>(lane: Lane, organization: string, work: () => Promise<T>) => Promise<T>;
+  readonly run: <T>(turn: Turn, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
    * Counts bytes held in memory for an organization; while it, or all together, hold too many, none of its
    * statements starts. An organization that holds nothing is never kept waiting for others' readers.
@@ -39,43 +42,43 @@ interface Waiting {
 }
 
 /** Makes an admission. It belongs to one process; nodes count for themselves. */
-export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
+export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
   const gates = new Map(
-    [...new Set(Object.values(lanes).flat())].map((bound) => [bound, counter()] as const),
+    [...new Set(Object.values(turns).flat())].map((bound) => [bound, counter()] as const),
   );
   const held = counter();
-  const queues = (Object.keys(lanes) as Lane[]).map((lane) => ({
-    lane,
+  const queues = (Object.keys(turns) as Turn[]).map((turn) => ({
+    turn,
     size: 0,
     // In the order of their turns: an organization that was served goes to the end.
     byOrganization: new Map<string, Waiting[]>(),
   }));
-  const queueOf = Object.fromEntries(queues.map((each) => [each.lane, each])) as Record<
-    Lane,
+  const queueOf = Object.fromEntries(queues.map((each) => [each.turn, each])) as Record<
+    Turn,
     (typeof queues)[number]
   >;
   let waiting = 0;
 
-  const fits = (lane: Lane, organization: string): boolean => {
+  const fits = (turn: Turn, organization: string): boolean => {
     const heldBytes = held.of(organization);
     if (heldBytes > 0 && (heldBytes >= bytes.each || held.total() >= bytes.total)) return false;
-    return lanes[lane].every((bound) => {
+    return turns[turn].every((bound) => {
       const running = gates.get(bound);
       return running !== undefined && running.of(organization) < bound.each && running.total() < bound.total;
     });
   };
-  const count = (lane: Lane, organization: string, change: 1 | -1): void => {
-    for (const bound of lanes[lane]) gates.get(bound)?.add(organization, change);
+  const count = (turn: Turn, organization: string, change: 1 | -1): void => {
+    for (const bound of turns[turn]) gates.get(bound)?.add(organization, change);
   };
 
-  /** Starts the first in a lane whose organization has room. @returns whether there was one */
-  const startNext = ({ lane, byOrganization }: (typeof queues)[number]): boolean => {
+  /** Starts the first of a queue whose organization has room. @returns whether there was one */
+  const startNext = ({ turn, byOrganization }: (typeof queues)[number]): boolean => {
     for (const [organization, [first]] of byOrganization) {
-      if (first === undefined || !fits(lane, organization)) continue;
-      const remaining = leaveQueue(lane, organization, first);
+      if (first === undefined || !fits(turn, organization)) continue;
+      const remaining = leaveQueue(turn, organization, first);
       byOrganization.delete(organization);
       if (remaining.length > 0) byOrganization.set(organization, remaining);
-      count(lane, organization, 1);
+      count(turn, organization, 1);
       first.start();
       return true;
     }
@@ -83,7 +86,7 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
   };
   const startAll = (): void => {
     while (waiting > 0) {
-      // Lanes may share a bound, so they take turns too.
+      // Queues may share a bound, so they take turns too.
       const index = queues.findIndex((each) => each.size > 0 && startNext(each));
       if (index < 0) return;
       queues.push(...queues.splice(index, 1));
@@ -91,18 +94,18 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
   };
 
   /** Removes an entry from its queue. @returns the entries of its organization that still wait */
-  const leaveQueue = (lane: Lane, organization: string, entry: Waiting): Waiting[] => {
-    const { byOrganization } = queueOf[lane];
+  const leaveQueue = (turn: Turn, organization: string, entry: Waiting): Waiting[] => {
+    const { byOrganization } = queueOf[turn];
     const queued = byOrganization.get(organization) ?? [];
     queued.splice(queued.indexOf(entry), 1);
     if (queued.length === 0) byOrganization.delete(organization);
-    queueOf[lane].size--;
+    queueOf[turn].size--;
     waiting--;
     return queued;
   };
-  const waitInQueue = (lane: Lane, organization: string): Promise<void> => {
-    const queued = queueOf[lane].byOrganization.get(organization) ?? [];
-    if (queued.length >= queue.each || queueOf[lane].size >= queue.total) throw errors.overloaded();
+  const waitInQueue = (turn: Turn, organization: string): Promise<void> => {
+    const queued = queueOf[turn].byOrganization.get(organization) ?? [];
+    if (queued.length >= queue.each || queueOf[turn].size >= queue.total) throw errors.overloaded();
     return new Promise((resolve, reject) => {
       const entry: Waiting = {
         start: () => {
@@ -111,24 +114,24 @@ export function admission({ lanes, queue, bytes, waitMs }: Bounds): Admission {
         },
       };
       const late = setTimeout(() => {
-        leaveQueue(lane, organization, entry);
+        leaveQueue(turn, organization, entry);
         reject(errors.overloaded());
       }, waitMs).unref();
       queued.push(entry);
-      queueOf[lane].byOrganization.set(organization, queued);
-      queueOf[lane].size++;
+      queueOf[turn].byOrganization.set(organization, queued);
+      queueOf[turn].size++;
       waiting++;
     });
   };
 
   return {
-    run: async (lane, organization, work) => {
-      if (fits(lane, organization)) count(lane, organization, 1);
-      else await waitInQueue(lane, organization);
+    run: async (turn, organization, work) => {
+      if (fits(turn, organization)) count(turn, organization, 1);
+      else await waitInQueue(turn, organization);
       try {
         return await work();
       } finally {
-        count(lane, organization, -1);
+        count(turn, organization, -1);
         startAll();
       }
     },

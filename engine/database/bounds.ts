@@ -35,10 +35,14 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
   // Scans cost processor time, and more connections do not add any.
   const scans = Math.min(4, atLeastOne(lists / 2));
   return {
-    lanes: {
+    turns: {
+      // They do not occupy a connection. A list may be some hundred times as long as a record.
+      'short read': [{ each: 64, total: 256 }],
+      'short list': [{ each: 16, total: 64 }],
       read: [record],
       write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
       list: [list],
+      deep: [list],
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
     },
     queue,
@@ -54,7 +58,15 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
 export function embeddedBounds(config: DatabaseConfig): Bounds {
   const single = [{ each: 1, total: 1 }];
   return {
-    lanes: { read: single, write: single, list: single, scan: single },
+    turns: {
+      'short read': single,
+      'short list': single,
+      read: single,
+      write: single,
+      list: single,
+      deep: single,
+      scan: single,
+    },
     queue,
     bytes: bytes(config),
     waitMs: config.connectTimeoutMs,

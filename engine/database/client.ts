@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { SessionTarget } from './address.ts';
+import { FramedConnection } from './connection.ts';
 import { type Route, unfit, unfitError } from './route.ts';
 import { cancel, cut, wire } from './wire.ts';
 
@@ -11,6 +12,8 @@ export interface Guard {
   readonly statementTimeoutMs: number;
   /** Whether the server does not enforce that limit, so that the client has to cancel statements. */
   readonly cancels: boolean;
+  /** Called when the server turns out to have become read-only. */
+  readonly becameReadOnly: () => void;
 }
 
 /** How long a server may take to end a statement after its time limit, and to close a connection. */
@@ -35,7 +38,13 @@ export interface Clients {
  * Connections with a limit on every wait: to connect, for a statement, and to close. The server's own limits do not
  * help if the server, or the network to it, stops responding.
  */
-export function guardedClients({ route, target, statementTimeoutMs, cancels }: Guard): Clients {
+export function guardedClients({
+  route,
+  target,
+  statementTimeoutMs,
+  cancels,
+  becameReadOnly,
+}: Guard): Clients {
   const all = new Set<GuardedClient>();
 
   class GuardedClient extends pg.Client {
@@ -45,6 +54,8 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
 
     constructor(options?: pg.ClientConfig) {
       super(options);
+      const { keepAlive = false, keepAliveInitialDelayMillis = 0 } = options ?? {};
+      Object.assign(this, { connection: new FramedConnection({ keepAlive, keepAliveInitialDelayMillis }) });
       // Callers that wait for the connection get the error too; without a listener it would end the process.
       this.on('error', route.forget);
     }
@@ -97,7 +108,11 @@ export function guardedClients({ route, target, statementTimeoutMs, cancels }: G
       });
       connection.on('errorMessage', ({ code }: { code?: string }) => {
         // After the statement has its error.
-        if (code === readOnly) setImmediate(() => this.#cut('the server is read-only'));
+        if (code !== readOnly) return;
+        setImmediate(() => {
+          this.#cut('the server is read-only');
+          becameReadOnly();
+        });
       });
       const { query } = this;
       this.query = ((...given: unknown[]) => {

@@ -1,16 +1,31 @@
 import type { MikroORM } from '@mikro-orm/core';
 import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/postgresql';
 import type { Lane, Statement } from '../sql/index.ts';
-import type { Admission } from './admission.ts';
+import type { Admission, Turn } from './admission.ts';
 
-/** Rows as arrays of text; every column that the compiler selects is text. */
-export type Rows = readonly (readonly (string | null)[])[];
+/**
+ * Rows as arrays of text. For a statement whose rows are records, one row: their JSON, with commas between, then the
+ * further columns of the last one; no row if there is no record.
+ */
+export type Rows = readonly (readonly (string | Buffer | null)[])[];
 
 /** MikroORM on either driver. */
 export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
 
 /** A statement to run; without a lane it counts as one that touches one record. */
 export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
+
+/** Connections for statements that are known to be short; everything that they do not take, or do not finish, runs in a pool. */
+export interface Pipelines {
+  /** The turn that a statement needs here; undefined if it is not taken at the moment. */
+  readonly turn: (statement: Runnable, organization: string) => Turn | undefined;
+  /** Runs a statement; undefined if it has no result: it failed, was late or lost its connection. Never rejects. */
+  readonly run: (statement: Runnable, organization: string) => Promise<Rows | undefined>;
+  /** Gives all connections up; the next statements open new ones. */
+  readonly renew: () => void;
+  /** Gives all connections up for good. */
+  readonly close: () => void;
+}
 
 /** An open database. */
 export interface Database {
@@ -21,6 +36,8 @@ export interface Database {
   readonly admission: Admission;
   /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<Rows>;
+  /** Connections that short statements share; undefined if there are none. */
+  readonly pipelines?: Pipelines | undefined;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /** Closes every connection and releases the data folder. */

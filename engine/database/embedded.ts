@@ -9,6 +9,7 @@ import type { Database } from './database.ts';
 import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
 import { lockFolder } from './lock.ts';
 import { ormOptions } from './orm.ts';
+import { runPrepared } from './prepared.ts';
 import { keepStatistics } from './statistics.ts';
 import { parsers } from './types.ts';
 import type { DatabaseConfig } from './variables.ts';
@@ -33,8 +34,7 @@ export async function openEmbedded(
     const watch = watchFolder(config.dataFolder);
     guard(client, watch);
     tighten(config.dataFolder);
-    const run: Database['run'] = async ({ text, values }) =>
-      (await client.query<(string | null)[]>(text, [...values], { rowMode: 'array' })).rows;
+    const run = checked(watch, runPrepared(client));
     // Analyzing a table stops everything else meanwhile, so the samples are small.
     await client.exec('set default_statistics_target = 10');
     const stopStatistics = keepStatistics((text) => run({ name: '', text, values: [] }));
@@ -64,19 +64,26 @@ export async function openEmbedded(
   }
 }
 
-/** Statements and MikroORM must not acknowledge writes into a folder that is gone. */
-function guard(client: PGlite, { assertPresent }: FolderWatch): void {
-  const checked =
-    <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
-    async (...given: Given): Promise<Result> => {
-      try {
-        return await work.apply(client, given);
-      } finally {
-        assertPresent();
-      }
-    };
-  Object.assign(client, { query: checked(client.query), transaction: checked(client.transaction) });
+/** MikroORM must not acknowledge writes into a folder that is gone. */
+function guard(client: PGlite, watch: FolderWatch): void {
+  const query = checked(watch, client.query.bind(client) as PGlite['query']);
+  const transaction = checked(watch, client.transaction.bind(client) as PGlite['transaction']);
+  Object.assign(client, { query, transaction });
 }
+
+/** Work that does not succeed if the folder is gone when it is done. */
+const checked =
+  <Given extends unknown[], Result>(
+    { assertPresent }: FolderWatch,
+    work: (...given: Given) => Promise<Result>,
+  ) =>
+  async (...given: Given): Promise<Result> => {
+    try {
+      return await work(...given);
+    } finally {
+      assertPresent();
+    }
+  };
 
 /** Creates an empty cluster in a folder of the given name. */
 async function initialise(cluster: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Pool, PoolClient } from 'pg';
+import { queryRecords } from './connection.ts';
 import type { Rows, Runnable } from './database.ts';
 import { sqlState } from './failures.ts';
 
@@ -18,16 +19,15 @@ const names = new WeakMap<PoolClient, LRUCache<string, true>>();
 const spoils = /^(?:08|57P|25006|XX)/;
 
 /** Runs a statement on a connection of a pool, prepared there under its name; without a name it is not kept. */
-export async function runNamed(pool: Pool, { name, text, values }: Runnable): Promise<Rows> {
+export async function runNamed(pool: Pool, { name, text, values, records }: Runnable): Promise<Rows> {
   const client = await pool.connect();
   try {
     if (name !== '') keep(client, name);
-    const { rows } = await client.query<(string | null)[]>({
-      name,
-      text,
-      values: [...values],
-      rowMode: 'array',
-    });
+    const query = { name, text, values: [...values] };
+    const rows =
+      records === undefined
+        ? (await client.query<(string | null)[]>({ ...query, rowMode: 'array' })).rows
+        : await queryRecords(client, query, records);
     client.release();
     return rows;
   } catch (cause) {

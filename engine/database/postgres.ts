@@ -1,6 +1,7 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
 import pg, { type Pool, type TypeOverrides } from 'pg';
+import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
 import { admission } from './admission.ts';
 import { connections, postgresBounds } from './bounds.ts';
@@ -8,6 +9,7 @@ import { guardedClients } from './client.ts';
 import type { Database } from './database.ts';
 import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
+import { pipelines } from './pipelines.ts';
 import { findServer } from './server.ts';
 import { keepStatistics } from './statistics.ts';
 import { parsers } from './types.ts';
@@ -16,8 +18,17 @@ import type { DatabaseConfig } from './variables.ts';
 /** How long connections in use may take at shutdown, and again how long closing them may take, in milliseconds. */
 const closeMs = 1000;
 
+/** The lanes of the pool for lists. */
+const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
+
+/** The time limits of a statement that shares its connection, and of its waits for locks, in milliseconds. */
+const [shortMs, shortLockMs] = [250, 50];
+/** How long the server may take, beyond that limit, to say that it has ended a statement, in milliseconds. */
+const graceMs = 500;
+
 /**
  * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for the rest.
+ * Two further connections are shared by statements that are known to be short.
  * @throws UserError in one line when it does not respond
  */
 export async function openPostgres(
@@ -33,8 +44,10 @@ export async function openPostgres(
     address,
     address.connectTimeoutMs ?? config.connectTimeoutMs,
   );
+  // Found out by a write; the connections that only read must go to the new server too.
+  const becameReadOnly = () => short?.renew();
   const clients = (limitMs: number) =>
-    guardedClients({ route, target, statementTimeoutMs: limitMs, cancels: pooled });
+    guardedClients({ route, target, statementTimeoutMs: limitMs, cancels: pooled, becameReadOnly });
   const recordClients = clients(statementTimeoutMs);
   const orm = await PostgresOrm.init<PostgreSqlDriver, SqlEntityManager<PostgreSqlDriver>>({
     ...ormOptions(entities, config),
@@ -58,6 +71,16 @@ export async function openPostgres(
   });
   // A connection that breaks while idle is replaced when it is next needed.
   lists.on('error', () => {});
+  // A statement that takes longer goes on in a pool, where others do not wait for it.
+  const shortLimitMs = Math.min(shortMs, listLimitMs);
+  const shortClients = clients(shortLimitMs);
+  const openShort = async () => {
+    const client = new shortClients.Client({ ...records.options, ...login(shortLimitMs, shortLockMs) });
+    await client.connect();
+    return client;
+  };
+  // A pooler runs each statement on any of its connections, so none can be kept under a name there.
+  const short = pooled ? undefined : pipelines(openShort, shortLimitMs + graceMs);
   const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
   return {
     kind: 'postgresql',
@@ -65,15 +88,18 @@ export async function openPostgres(
     admission: admission(postgresBounds(config)),
     run: (statement) =>
       runNamed(
-        statement.lane === 'list' || statement.lane === 'scan' ? lists : records,
+        statement.lane !== undefined && listLanes.includes(statement.lane) ? lists : records,
         // A pooler runs each statement on any of its connections, so none has a name there.
         pooled ? { ...statement, name: '' } : statement,
       ),
+    pipelines: short,
     close: async () => {
+      short?.close();
       const closed = Promise.all([stopStatistics(), lists.end(), orm.close(true)]);
       if (await within(closeMs, closed)) return;
       recordClients.cutAll();
       listClients.cutAll();
+      shortClients.cutAll();
       await within(closeMs, closed);
     },
   };

@@ -9,8 +9,12 @@ export interface FoundServer {
   readonly route: Route;
   /** Whether a pooler in between runs each transaction on any of its connections. */
   readonly pooled: boolean;
-  /** Connection options other than host and TLS. @param statementTimeoutMs limit of its statements; 0: no limit */
-  readonly login: (statementTimeoutMs: number) => ClientConfig;
+  /**
+   * Connection options other than host and TLS.
+   * @param statementTimeoutMs limit of its statements; 0: no limit
+   * @param lockTimeoutMs limit of its waits for locks; absent: as configured
+   */
+  readonly login: (statementTimeoutMs: number, lockTimeoutMs?: number) => ClientConfig;
 }
 
 /**
@@ -35,10 +39,9 @@ export async function findServer(
     keepAliveInitialDelayMillis: 10_000,
   };
   const server = (pooled: boolean): FoundServer => {
-    const login: FoundServer['login'] = (statementTimeoutMs) => {
-      const given = [...(pooled ? [] : sessionParameters(config, statementTimeoutMs)), options ?? '']
-        .join(' ')
-        .trim();
+    const login: FoundServer['login'] = (statementTimeoutMs, lockTimeoutMs = config.lockTimeoutMs) => {
+      const parameters = pooled ? [] : sessionParameters(statementTimeoutMs, lockTimeoutMs);
+      const given = [...parameters, options ?? ''].join(' ').trim();
       return given === '' ? common : { ...common, options: given };
     };
     return {
@@ -74,10 +77,7 @@ function refusesSettings(cause: unknown): true {
 }
 
 /** Session parameters of a connection, as command-line options of its server process. */
-const sessionParameters = (
-  { lockTimeoutMs }: DatabaseConfig,
-  statementTimeoutMs: number,
-): readonly string[] =>
+const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): readonly string[] =>
   [
     `statement_timeout=${statementTimeoutMs}`,
     `lock_timeout=${lockTimeoutMs}`,

@@ -33,7 +33,7 @@ export function keepStatistics(run: (text: string) => Promise<Rows>): () => Prom
 
   async function look(): Promise<void> {
     for (const [table, many] of await run(stale)) {
-      if (table == null || (many !== 'true' && tried.has(table))) continue;
+      if (typeof table !== 'string' || (many !== 'true' && tried.has(table))) continue;
       tried.add(table);
       // Another node may be analyzing.
       await run(`analyze (skip_locked) ${table}`);

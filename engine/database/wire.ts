@@ -1,6 +1,6 @@
-import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
+import type { PgConnection } from './connection.ts';
 
 /** Internals of pg that its types lack. The version of pg is pinned, and the fault tests cover all of them. */
 export interface Wire {
@@ -9,7 +9,7 @@ export interface Wire {
   ssl: ConnectionOptions | false;
   readonly processID: number | null;
   readonly secretKey: number | null;
-  readonly connection: pg.Connection & { readonly stream: Socket; ssl: ConnectionOptions | false };
+  readonly connection: PgConnection;
 }
 
 /** The internals of a client that this folder controls. */

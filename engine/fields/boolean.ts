@@ -1,3 +1,4 @@
+import { trueOrFalse } from './encode.ts';
 import type { FieldType } from './type.ts';
 
 /** true or false. */
@@ -7,6 +8,7 @@ export const boolean: FieldType = {
   columns: () => [{ suffix: '', type: 'boolean' }],
   empty: false,
   write: (value) => [String(value)],
+  encode: trueOrFalse,
   order: (column) => [column],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::boolean`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::boolean[])`,

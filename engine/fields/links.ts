@@ -1,3 +1,4 @@
+import { asItIs, quoted } from './encode.ts';
 import { bigint } from './numbers.ts';
 import type { FieldType } from './type.ts';
 
@@ -8,6 +9,7 @@ export const reference: FieldType = {
   body: () => ({ exact: 'int64' }),
   columns: () => [{ suffix: '', type: 'bigint' }],
   write: (value) => bigint.write?.(value) ?? [],
+  encode: asItIs,
   order: (column) => [column],
   equals: (column, placeholder) => `${column} = ${placeholder}::bigint`,
   among: (column, placeholder) => `${column} = any(${placeholder}::bigint[])`,
@@ -20,6 +22,7 @@ export const reference: FieldType = {
 export const joined: FieldType = {
   expected: 'a string',
   json: { type: 'string' },
+  encode: quoted,
   joins: true,
   examples: [''],
 };

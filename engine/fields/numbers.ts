@@ -1,3 +1,4 @@
+import { asItIs } from './encode.ts';
 import { decimalText, int64, integerText } from './exact.ts';
 import type { FieldType } from './type.ts';
 
@@ -5,6 +6,7 @@ const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
 const comparable = (type: string) =>
   ({
+    encode: asItIs,
     order: byColumn,
     equals: (column: string, placeholder: string) => `${column} = ${placeholder}::${type}`,
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,

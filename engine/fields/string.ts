@@ -1,3 +1,4 @@
+import { quoted } from './encode.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
@@ -33,6 +34,7 @@ export const string: FieldType = {
   columns: () => [{ suffix: '', type: 'text', collation: 'C' }],
   empty: '',
   write: (value) => [value as string],
+  encode: quoted,
   order: (column) => [head(column), column],
   equals: (column, placeholder) =>
     `(${head(column)} = left(${placeholder}::text, ${indexed}) and ${column} = ${placeholder}::text)`,

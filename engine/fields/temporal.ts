@@ -1,3 +1,4 @@
+import { quoted } from './encode.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** SQL of RFC 3339 text without an offset, from SQL of a timestamp without time zone; PostgreSQL trims the fraction. */
@@ -72,6 +73,7 @@ export const timestamp: FieldType = {
     if (offset === undefined) return `${local(utc)} || 'Z'`;
     return `${local(`${utc} + ${interval(offset)}`)} || ${offset}`;
   },
+  encode: quoted,
   order: (column) => [column],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
@@ -96,6 +98,7 @@ export const date: FieldType = {
   body: () => ({ type: 'string', format: 'calendarDate' }),
   columns: () => [{ suffix: '', type: 'date' }],
   write: (value) => [value as string],
+  encode: quoted,
   order: (column) => [column],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::date[])`,

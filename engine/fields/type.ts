@@ -1,4 +1,5 @@
 // The shape of a field type: one object per type holds everything that the engine knows of its values.
+import type { Encoder } from './encode.ts';
 
 /** A value that goes to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */
 export type Parameter = string | null;
@@ -40,6 +41,8 @@ export interface FieldType {
   readonly assign?: (placeholders: readonly string[]) => readonly string[];
   /** SQL of the value in the response, from SQL of each column; absent: the first column. */
   readonly read?: (columns: readonly string[]) => string;
+  /** Writes a value that is not null, as `read` selects it, as JSON. */
+  readonly encode: Encoder;
   /** ORDER BY keys; absent: not sortable. The first is the index key, so it must be of bounded size. */
   readonly order?: (column: string) => readonly string[];
   /** WHERE condition "column equals placeholder"; absent: not filterable. */

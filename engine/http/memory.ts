@@ -44,8 +44,9 @@ export const memory = fastifyPlugin(
       const bytes = isText ? Buffer.from(payload) : payload;
       const transfer = { socket: request.raw.socket, written: 0, since: performance.now(), taken: 0 };
       transfers.add(transfer);
-      // A string was made for this request; a buffer is shared by all.
-      const release = isText ? admission.hold(ownerOf(request), bytes.length) : () => {};
+      // Made for this request; a buffer that strangers get is shared by all.
+      const release =
+        isText || request.principal !== null ? admission.hold(ownerOf(request), bytes.length) : () => {};
       afterwards(request, reply, () => {
         transfers.delete(transfer);
         release();

@@ -42,7 +42,7 @@ export const create: Operation<CreatePlan> = {
       statement: (plan) => (plan.idempotency === undefined ? plain : once).bind(plan),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
-      createdId: (rows) => String(rows[0]?.[1]),
+      createdId: (rows) => String(rows[0]?.[2]),
       mendable: overtaken,
       ...missingReferences(context),
     };

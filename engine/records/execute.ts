@@ -38,5 +38,13 @@ export async function execute<P extends Plan>(
   }
 }
 
-const inTurn = (database: Database, { organization }: Plan, statement: Statement): Promise<Rows> =>
-  database.admission.run(statement.lane, organization, () => database.run(statement));
+/** Short statements share connections; what has no result there, or is not taken, runs on a connection of its own. */
+async function inTurn(database: Database, { organization }: Plan, statement: Statement): Promise<Rows> {
+  const { admission, pipelines } = database;
+  const turn = pipelines?.turn(statement, organization);
+  if (pipelines !== undefined && turn !== undefined) {
+    const rows = await admission.run(turn, organization, () => pipelines.run(statement, organization));
+    if (rows !== undefined) return rows;
+  }
+  return admission.run(statement.lane, organization, () => database.run(statement));
+}

@@ -74,7 +74,7 @@ const bodyHash = ({ idempotency }: Idempotent) => idempotency?.bodyHash ?? null;
 
 /**
  * A statement that writes a record once for each key, and stores its response with it: both or neither, so that there
- * is no moment at which a crash leaves one without the other. It returns the record, its id, its entity tag and, for a
+ * is no moment at which a crash leaves one without the other. It returns the record, its entity tag, its id and, for a
  * response that was stored before, the hash of its body; a row of nulls while the first request is still running.
  * @param path what the key belongs to
  * @param insert the INSERT, given the source of its rows: one row, or none
@@ -95,7 +95,7 @@ export function onceStatement<P extends Idempotent>(
   const [by, at, under] = scope;
   const mark = literal(`-${context.projection.mark}`);
   // Nobody waits for the lock: who does not get it is told so. It ends with the statement's transaction.
-  return `with _lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free"), _earlier as materialized (select k."record", k."record_id"::text, k."tag", k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and k."caller" = ${by} and k."path" = ${at} and k."key" = ${under}), _written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}, _result as (${selectResult(context, '_written', ['record', 'record_id', 'tag'])}), _stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, "tag" || ${mark} from _result) select "record", "record_id" as "id", "tag" || ${mark}, null from _result union all select * from _earlier union all select null, null, null, null from _lock where not "free" and not exists (select from _earlier)`;
+  return `with _lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free"), _earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and k."caller" = ${by} and k."path" = ${at} and k."key" = ${under}), _written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}, _result as (${selectResult(context, '_written', ['record', 'tag', 'record_id'])}), _stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, "tag" || ${mark} from _result) select "record", "tag" || ${mark}, "record_id", null from _result union all select * from _earlier union all select null, null, null, null from _lock where not "free" and not exists (select from _earlier)`;
 }
 
 /**
@@ -103,9 +103,9 @@ export function onceStatement<P extends Idempotent>(
  * @throws HttpError 409 while the first request is still running; 422 if its body was another one
  */
 export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): OperationResponse {
-  const [record, , tag, storedHash] = row;
+  const [record, tag, , storedHash] = row;
   if (record === null || record === undefined) throw errors.stillRunning();
-  const headers = { etag: quotedTag(tag ?? '') };
+  const headers = { etag: quotedTag(String(tag)) };
   if (storedHash === null) return { body: record, headers };
   if (storedHash !== idempotency?.bodyHash) throw errors.keyReused();
   return { body: record, headers: { ...headers, 'idempotency-replayed': 'true' } };

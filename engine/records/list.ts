@@ -15,6 +15,7 @@ import { identifier, type Prepared, prepare, record } from '../sql/index.ts';
 import { isIndexed } from './indexes.ts';
 import type { Operation, OperationContext, Plan } from './operation.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
+import { around } from './responses.ts';
 import { visible } from './rows.ts';
 import { selectRecord, tableOf } from './statements.ts';
 
@@ -48,7 +49,7 @@ export const list: Operation<ListPlan> = {
       statement: (plan) =>
         plan.asked.page.offset === undefined ? undefined : prepared(plan.asked).bind(plan),
       respond: ({ asked }, rows) => ({
-        body: `{"data":[${rows[0]?.[0] ?? ''}],"page":${asked.page.page},"per_page":${pageSize}}`,
+        body: around('{"data":[', rows[0]?.[0] ?? '', `],"page":${asked.page.page},"per_page":${pageSize}}`),
       }),
     };
   },
@@ -75,24 +76,29 @@ function listStatements(context: OperationContext): (asked: Asked) => Prepared<L
   };
 }
 
-/** The statement of a list: records as JSON, a comma between. */
+/** The statement of a list. */
 const listStatement = (context: OperationContext, asked: Asked, name: string): Prepared<ListPlan> =>
-  prepare<ListPlan>(name, laneOf(context, asked), ($) => {
-    const { definition, projection } = context;
-    const table = tableOf(context);
-    const rows = visible($);
-    const { where = [], order = [], limit, offset, keysFirst } = queryClauses(definition, asked, $);
-    const conditions = `where ${[rows, ...where].join(' and ')}`;
-    const ordered = `order by ${order.join(', ')}`;
-    const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
-    const page = keysFirst
-      ? `select ${projection.columns} from (select ${record}."id" from ${table} ${record} ${conditions} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
-      : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
-    return `select string_agg(row_to_json(_r)::text, ',') from (${page}) _r`;
-  });
+  prepare<ListPlan>(
+    name,
+    laneOf(context, asked),
+    ($) => {
+      const { definition, projection } = context;
+      const table = tableOf(context);
+      const rows = visible($);
+      const { where = [], order = [], limit, offset, keysFirst } = queryClauses(definition, asked, $);
+      const conditions = `where ${[rows, ...where].join(' and ')}`;
+      const ordered = `order by ${order.join(', ')}`;
+      const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
+      return keysFirst
+        ? `select ${projection.columns} from (select ${record}."id" from ${table} ${record} ${conditions} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
+        : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
+    },
+    context.definition,
+  );
 
-/** Whether an index gives the page without reading the organization's other records. */
-function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'scan' {
+/** Whether an index gives the page without reading the organization's other records, and how much of the index. */
+function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'deep' | 'scan' {
   const { equal, sort, scan } = queryCost(asked);
-  return !scan && isIndexed(definition, equal, sort) ? 'list' : 'scan';
+  if (scan || !isIndexed(definition, equal, sort)) return 'scan';
+  return asked.page.depth === 'deep' ? 'deep' : 'list';
 }

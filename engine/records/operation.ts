@@ -110,8 +110,8 @@ export interface Operation<P extends Plan = Plan> {
 
 /** What an operation responds. */
 export interface OperationResponse {
-  /** JSON text. */
-  readonly body: string;
+  /** JSON text, or its bytes. */
+  readonly body: string | Buffer;
   /** Headers besides those that every response has; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Instead of the status of the operation's success; a 304 has no body. */

@@ -4,7 +4,7 @@ import { type Conditional, conditionsOf, unmet } from './conditions.ts';
 import type { Operation, Plan } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
 import { foundRow, recordResponse } from './responses.ts';
-import { type ById, identified, selectResult, tableOf } from './statements.ts';
+import { type ById, identified, selectRead } from './statements.ts';
 
 /** GET of one record. */
 export interface ReadPlan extends Plan, ById, Conditional {}
@@ -19,7 +19,8 @@ export const read: Operation<ReadPlan> = {
     const { bind } = prepare<ReadPlan>(
       `${context.definition.name}_read`,
       'read',
-      ($) => `${selectResult(context, tableOf(context))} where ${identified($)}`,
+      ($) => `${selectRead(context)} where ${identified($)}`,
+      { fields: context.definition.fields, beside: ['_versions'] },
     );
     return {
       plan: (request) => {
@@ -30,7 +31,7 @@ export const read: Operation<ReadPlan> = {
       statement: bind,
       respond: ({ conditions }, rows) => {
         const response = recordResponse(context, rows);
-        const failed = conditions && unmet(conditions, foundRow(rows)[2] ?? '');
+        const failed = conditions && unmet(conditions, foundRow(rows)[1]);
         if (failed === 'match') throw errors.preconditionFailed();
         return failed === undefined ? response : { ...response, body: '', status: 304 };
       },

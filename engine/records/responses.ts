@@ -3,19 +3,28 @@ import { errors } from '../errors.ts';
 import { entityTag } from './conditions.ts';
 import type { OperationContext, OperationResponse } from './operation.ts';
 
+/** The row of a statement about one record: the record as JSON, its versions, and what else the statement selects. */
+type Found = readonly [record: string | Buffer, versions: string, ...more: readonly (string | null)[]];
+
 /**
- * One record: the JSON that PostgreSQL built, unchanged, and its entity tag.
+ * One record: its JSON, unchanged, and its entity tag.
  * @throws HttpError 404 if there is no row; 412 if the record was not written because of the request's conditions
  */
 export function recordResponse(context: OperationContext, rows: Rows): OperationResponse {
-  const [record, , versions] = foundRow(rows);
-  return { body: record ?? '', headers: { etag: entityTag(context, versions ?? '') } };
+  const [body, versions] = foundRow(rows);
+  return { body, headers: { etag: entityTag(context, versions) } };
 }
 
 /** The row of a statement about one record. @throws HttpError as {@link recordResponse} */
-export function foundRow([row]: Rows): Rows[number] {
+export function foundRow([row]: Rows): Found {
   if (row === undefined) throw errors.notFound();
   // A record that is there but did not meet the conditions, see `prepareById`.
   if (row[0] === null) throw errors.preconditionFailed();
-  return row;
+  return row as unknown as Found;
 }
+
+/** A body from its parts, in the encoding of the middle one. */
+export const around = (before: string, body: string | Buffer, after: string): string | Buffer =>
+  typeof body === 'string'
+    ? before + body + after
+    : Buffer.concat([Buffer.from(before), body, Buffer.from(after)]);

@@ -20,7 +20,7 @@ export const identified = (placeholder: Placeholder<ById>): string =>
 export const selectRecord = ({ projection }: OperationContext, source: string): string =>
   `select ${projection.columns} from ${source} ${record}${projection.joins}`;
 
-/** Wraps a write and its effects in a statement that returns the record as JSON, its id and its versions. */
+/** Wraps a write and its effects in a statement that returns the record as JSON, its versions and its id. */
 export function writeStatement(
   context: OperationContext,
   action: WriteAction,
@@ -30,16 +30,20 @@ export function writeStatement(
   return `with _written as (${write} returning *)${effectsOf(context, action, placeholder)} ${selectResult(context, '_written')}`;
 }
 
+/** The part of a statement that returns a record's columns, and its versions as "_versions". */
+export const selectRead = (context: OperationContext): string =>
+  `select ${context.projection.columns}, ${context.projection.versions} as "_versions" from ${tableOf(context)} ${record}${context.projection.joins}`;
+
 /**
- * The part of a statement that returns one record as JSON, its id and its versions, each as text.
+ * The part of a statement that returns one record as JSON, its versions and its id, each as text.
  * @param names of the three columns
  */
 export const selectResult = (
   { projection }: OperationContext,
   source: string,
-  [json, id, versions]: readonly [string, string, string] = ['record', 'id', 'versions'],
+  [json, versions, id]: readonly [string, string, string] = ['record', 'versions', 'id'],
 ): string =>
-  `select row_to_json(_r)::text as ${quote(json)}, ${record}."id"::text as ${quote(id)}, ${projection.versions} as ${quote(versions)} from ${source} ${record}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+  `select row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
 
 /** A plan that writes one record, under the conditions of its request. */
 export interface WriteById extends Plan, ById, Conditional {}

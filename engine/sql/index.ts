@@ -1,14 +1,14 @@
-// Sql: statements whose text and parameters are made together; names and literals.
+// Sql: statements whose text and parameters are made together; names and literals; rows of records as JSON.
 // May import fields.
 
+export { identifier, literal, quote } from './names.ts';
 export { column, indexKey, record, versionColumn } from './record.ts';
+export { Output, type Records } from './records.ts';
 export {
-  identifier,
   type Lane,
-  literal,
   type Placeholder,
   type Prepared,
   prepare,
-  quote,
   type Statement,
+  type Value,
 } from './statement.ts';

@@ -1,5 +1,5 @@
 import type { Field } from '../fields/index.ts';
-import { quote } from './statement.ts';
+import { quote } from './names.ts';
 
 // Names in YAML begin with a letter; generated names that could collide with them do not.
 /** The alias of the record in every statement for records. */

@@ -205,7 +205,7 @@ for (const resource of resources) {
         ...tables,
         ...auditColumns,
         ...stored.flatMap(({ properties }) => Object.keys(properties)),
-        ...['record', 'record_id', 'tag', 'versions', 'id', 'free'],
+        ...['record', 'record_id', 'tag', 'versions', '_versions', 'id', 'free'],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),

@@ -9,7 +9,15 @@ import { until } from '../support/process.ts';
 const records = { each: 2, total: 3 };
 const scans = { each: 1, total: 2 };
 const bounds: Bounds = {
-  lanes: { read: [records], write: [records, { each: 1, total: 2 }], list: [scans], scan: [scans] },
+  turns: {
+    'short read': [records],
+    'short list': [scans],
+    read: [records],
+    write: [records, { each: 1, total: 2 }],
+    list: [scans],
+    deep: [scans],
+    scan: [scans],
+  },
   queue: { each: 4, total: 6 },
   bytes: { each: 100, total: 150 },
   waitMs: 60_000,

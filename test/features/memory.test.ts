@@ -54,8 +54,10 @@ describe('slow readers', () => {
 
   before(async () => {
     const each = { each: 100, total: 100 };
-    const lanes: Bounds['lanes'] = { read: [each], write: [each], list: [each], scan: [each] };
-    const counted = admission({ lanes, queue: each, bytes: each, waitMs: 1000 });
+    const all = [each];
+    const short = { 'short read': all, 'short list': all };
+    const turns: Bounds['turns'] = { ...short, read: all, write: all, list: all, deep: all, scan: all };
+    const counted = admission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);
     await app.register(errorHandling);

@@ -138,7 +138,7 @@ describe('page', () => {
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
         assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
         const { page, ...rest } = JSON.parse(
-          list.respond(plan, []).body.replace(/"page":(\d+)/, '"page":"$1"'),
+          String(list.respond(plan, []).body).replace(/"page":(\d+)/, '"page":"$1"'),
         );
         assert.deepEqual([page, rest], [String(expected), { data: [], per_page: 20 }]);
       }),

@@ -222,7 +222,7 @@ after(async () => {
 /** Runs a suite against a service on each driver. The instance is there once the tests run. */
 export function onBothDrivers(
   name: string,
-  suite: (instance: () => Instance) => void,
+  suite: (instance: () => Instance, driver: Driver) => void,
   options: Parameters<typeof startInstance>[1] = {},
 ): void {
   for (const driver of drivers) {
@@ -232,7 +232,7 @@ export function onBothDrivers(
         instance = await startInstance(driver, options);
       });
       after(() => instance.close());
-      suite(() => instance);
+      suite(() => instance, driver);
     });
   }
 }

@@ -30,6 +30,8 @@ export interface Server {
   readonly freeze: () => void;
   /** Lets them go on. */
   readonly thaw: () => void;
+  /** Ids of all its processes, its own first. */
+  readonly processes: () => readonly number[];
   /** Starts a hot standby of it; stops and starts it meanwhile. */
   readonly standby: () => Promise<Server>;
   readonly stop: () => Promise<void>;
@@ -76,6 +78,7 @@ async function startCluster(
     resume: () => server.start(),
     freeze: () => signalAll(cluster, 'SIGSTOP'),
     thaw: () => signalAll(cluster, 'SIGCONT'),
+    processes: () => processesOf(cluster),
     standby: () =>
       startCluster(settings, password, async (copy) => {
         await server.stop();
@@ -104,13 +107,21 @@ export async function responding(url: string): Promise<void> {
   }
 }
 
-/** Signals a server and its children, the server first: it makes no new ones then. */
-function signalAll(cluster: string, signal: NodeJS.Signals): void {
+/** A server and its children, the server first. */
+function processesOf(cluster: string): number[] {
   const [pid = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
-  process.kill(+pid, signal);
-  for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')) {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  return [pid, ...children].map(Number);
+}
+
+/** Signals a server and its children. */
+function signalAll(cluster: string, signal: NodeJS.Signals): void {
+  const [server = 0] = processesOf(cluster);
+  // It makes no new ones then.
+  process.kill(server, signal);
+  for (const child of processesOf(cluster).slice(1)) {
     try {
-      process.kill(+child, signal);
+      process.kill(child, signal);
     } catch (cause) {
       // An autovacuum worker, say, that has just ended.
       if ((cause as NodeJS.ErrnoException).code !== 'ESRCH') throw cause;

@@ -113,7 +113,7 @@ export async function rowHashes(
   for (const { name } of resources) {
     const text = `select count(*) || ' ' || coalesce(md5(string_agg(t::text, '|' order by id)), '') from "${name}" t where organization_id = $1::bigint`;
     const rows = await database.run({ name: `hash ${name}`, text, values: [organization] });
-    hashes[name] = rows[0]?.[0] ?? '';
+    hashes[name] = String(rows[0]?.[0] ?? '');
   }
   return hashes;
 }

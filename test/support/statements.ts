@@ -24,11 +24,11 @@ export async function replacingRun(
   replace: (run: Database['run']) => Database['run'],
   work: () => Promise<unknown>,
 ): Promise<void> {
-  const { run } = database;
-  Object.assign(database, { run: replace(run) });
+  const { run, pipelines } = database;
+  Object.assign(database, { run: replace(run), pipelines: undefined });
   try {
     await work();
   } finally {
-    Object.assign(database, { run });
+    Object.assign(database, { run, pipelines });
   }
 }

@@ -1,0 +1,94 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+import pg from 'pg';
+import { Output, type Records } from '../sql/index.ts';
+import type { Rows } from './database.ts';
+import { codes, columns, firstColumn, frames, headLength, type Take } from './frames.ts';
+import { RecordsReader } from './records-reader.ts';
+
+/** Internals of pg's connection that its types lack. */
+export type PgConnection = pg.Connection & {
+  readonly stream: Socket;
+  ssl: ConnectionOptions | false;
+  attachListeners(stream: EventEmitter): void;
+};
+
+const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfig) => PgConnection;
+
+/** A connection that keeps rows as bytes until somebody wants them as text. */
+export class FramedConnection extends PgConnection {
+  /** Takes every message in place of pg. */
+  take: Take | undefined;
+  /** What the rows of the current statement are written to. */
+  readonly output = new Output();
+
+  override attachListeners(stream: EventEmitter): void {
+    const others = new EventEmitter();
+    super.attachListeners(others);
+    const next = frames((code, bytes, start, end) => {
+      if (this.take !== undefined) this.take(code, bytes, start, end);
+      else if (code === codes.dataRow) this.emit('dataRow', new DataRow(bytes, start, end));
+      else others.emit('data', bytes.subarray(start - headLength, end));
+    });
+    stream.on('data', next);
+  }
+}
+
+/** A row as pg's queries get it. */
+class DataRow {
+  readonly name = 'dataRow';
+  readonly bytes: Buffer;
+  readonly start: number;
+  readonly end: number;
+
+  constructor(bytes: Buffer, start: number, end: number) {
+    this.bytes = bytes;
+    this.start = start;
+    this.end = end;
+  }
+
+  get fields(): (string | null)[] {
+    return columns(this.bytes, this.start + firstColumn, this.end);
+  }
+}
+
+/** The parts of pg's queries that its types lack. */
+interface PgQuery extends pg.Submittable {
+  _canceledDueToError: unknown;
+  handleDataRow(row: DataRow): void;
+}
+
+const PgQuery = pg.Query as unknown as new (
+  config: pg.QueryConfig,
+  done: (error: Error | undefined) => void,
+) => PgQuery;
+
+/** A query of a {@link FramedConnection} whose rows are records. */
+class RecordsQuery extends PgQuery {
+  readonly #reader: RecordsReader;
+
+  constructor(config: pg.QueryConfig, reader: RecordsReader, done: (error: Error | undefined) => void) {
+    super(config, done);
+    this.#reader = reader;
+  }
+
+  override handleDataRow({ bytes, start, end }: DataRow): void {
+    try {
+      this.#reader.add(bytes, start, end);
+    } catch (cause) {
+      this._canceledDueToError = cause;
+    }
+  }
+}
+
+/** Runs a statement whose rows are records. @param client made with a {@link FramedConnection} */
+export function queryRecords(client: pg.Client, config: pg.QueryConfig, records: Records): Promise<Rows> {
+  const { output } = client.connection as FramedConnection;
+  output.clear();
+  const reader = new RecordsReader(records, output);
+  return new Promise((resolve, reject) => {
+    const done = (error: Error | undefined) => (error ? reject(error) : resolve(reader.take()));
+    client.query(new RecordsQuery(config, reader, done));
+  });
+}

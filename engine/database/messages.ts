@@ -1,0 +1,120 @@
+import type { Value } from '../sql/index.ts';
+
+const ascii = (text: string): number => text.charCodeAt(0);
+const [parse, bind, execute, close, sync] = ['P', 'B', 'E', 'C', 'S'].map(ascii) as [
+  number,
+  number,
+  number,
+  number,
+  number,
+];
+const statement = ascii('S');
+
+/** UTF-8 bytes of one UTF-16 code unit, at most. */
+const widest = 3;
+const usualSize = 16 * 1024;
+
+/** An array as PostgreSQL reads it. */
+const arrayOf = (values: readonly (string | null)[]): string =>
+  `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
+
+/** Messages to PostgreSQL, one after the other, until they are sent together. */
+export class Messages {
+  #bytes: Buffer = Buffer.allocUnsafe(usualSize);
+  #length = 0;
+
+  /** Prepares a statement under a name; parameters have the types of their casts. */
+  parse(name: string, text: string): void {
+    const start = this.#begin(parse, (name.length + text.length) * widest + 4);
+    this.#text(name);
+    this.#text(text);
+    this.#int16(0);
+    this.#end(start);
+  }
+
+  /** Binds a prepared statement to values as text, for results as text. */
+  bind(name: string, given: readonly Value[]): void {
+    const values = given.map((value) =>
+      value === null || typeof value === 'string' ? value : arrayOf(value),
+    );
+    let size = name.length * widest + 10;
+    for (const value of values) size += 4 + (value === null ? 0 : value.length * widest);
+    const start = this.#begin(bind, size);
+    this.#text('');
+    this.#text(name);
+    this.#int16(0);
+    this.#int16(values.length);
+    for (const value of values) this.#value(value);
+    this.#int16(0);
+    this.#end(start);
+  }
+
+  /** Runs what was bound, to its end. */
+  execute(): void {
+    const start = this.#begin(execute, 5);
+    this.#text('');
+    this.#int32(0);
+    this.#end(start);
+  }
+
+  /** Forgets a prepared statement. */
+  close(name: string): void {
+    const start = this.#begin(close, name.length * widest + 2);
+    this.#bytes[this.#length++] = statement;
+    this.#text(name);
+    this.#end(start);
+  }
+
+  /** Ends a transaction of its own; what comes after it is not affected by an error before it. */
+  sync(): void {
+    this.#end(this.#begin(sync, 0));
+  }
+
+  /** Takes all messages; the next ones begin again. */
+  take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.#length);
+    this.#bytes = Buffer.allocUnsafe(usualSize);
+    this.#length = 0;
+    return taken;
+  }
+
+  /** @returns where the length of the message stands */
+  #begin(code: number, size: number): number {
+    const needed = this.#length + size + 5;
+    if (needed > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length));
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    this.#bytes[this.#length] = code;
+    this.#length += 5;
+    return this.#length - 4;
+  }
+
+  #end(start: number): void {
+    this.#bytes.writeInt32BE(this.#length - start, start);
+  }
+
+  #int16(value: number): void {
+    this.#length = this.#bytes.writeInt16BE(value, this.#length);
+  }
+
+  #int32(value: number): void {
+    this.#length = this.#bytes.writeInt32BE(value, this.#length);
+  }
+
+  #text(text: string): void {
+    if (text !== '') this.#length += this.#bytes.write(text, this.#length);
+    this.#bytes[this.#length++] = 0;
+  }
+
+  #value(value: string | null): void {
+    if (value === null) {
+      this.#int32(-1);
+      return;
+    }
+    const size = this.#bytes.write(value, this.#length + 4);
+    this.#int32(size);
+    this.#length += size;
+  }
+}

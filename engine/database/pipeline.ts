@@ -1,0 +1,174 @@
+import { LRUCache } from 'lru-cache';
+import type pg from 'pg';
+import type { FramedConnection } from './connection.ts';
+import type { Rows, Runnable } from './database.ts';
+import { errorOf } from './error-response.ts';
+import { codes, columns, firstColumn } from './frames.ts';
+import { Messages } from './messages.ts';
+import { namesPerConnection } from './named.ts';
+import { RecordsReader } from './records-reader.ts';
+import { cancel, cut } from './wire.ts';
+
+/** A statement that was sent. */
+interface Sent {
+  readonly name: string;
+  readonly reader: RecordsReader | undefined;
+  /** Rows that are no records. */
+  readonly rows: (string | null)[][];
+  /** SQLSTATE of its error. */
+  failed: string | undefined;
+  readonly done: (outcome: Outcome) => void;
+}
+
+/** The rows of a statement; `late` if it was ended because of a time limit, `lost` if it has no result for any other reason. */
+export type Outcome = Rows | 'late' | 'lost';
+
+/** SQLSTATE of a statement that was ended by its time limit or cancelled, and of one that waited too long for a lock. */
+const timeouts = ['57014', '55P03'];
+/** How often to look whether the server still responds, in milliseconds. */
+const lookMs = 100;
+
+/**
+ * A connection on which statements are sent without waiting for the results of those before. What is sent in one turn
+ * of the event loop leaves in one write. Each statement is a transaction of its own: one that fails affects no other.
+ */
+export class Pipeline {
+  readonly #client: pg.Client;
+  readonly #connection: FramedConnection;
+  readonly #limitMs: number;
+  readonly #messages = new Messages();
+  readonly #names = new LRUCache<string, true>({
+    max: namesPerConnection,
+    // Sent ahead of the statement that takes its place.
+    dispose: (_, name, reason) => reason === 'evict' && this.#messages.close(name),
+  });
+  /** Statements without a result; those before `#first` have theirs. */
+  #sent: Sent[] = [];
+  #first = 0;
+  #flushing = false;
+  #isOpen = true;
+  #watch: NodeJS.Timeout | undefined;
+  /** Whether the server has sent anything since the last look, and for how many looks it has not. */
+  #responded = false;
+  #silentLooks = 0;
+
+  /**
+   * @param client connected, with a {@link FramedConnection}; nobody else uses it
+   * @param limitMs how long the server may take for one statement before the connection is given up
+   */
+  constructor(client: pg.Client, limitMs: number) {
+    this.#client = client;
+    this.#connection = client.connection as FramedConnection;
+    this.#limitMs = limitMs;
+    this.#connection.take = (code, bytes, start, end) => this.#take(code, bytes, start, end);
+    client.once('end', () => this.#lose());
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Statements without a result. */
+  get pending(): number {
+    return this.#sent.length - this.#first;
+  }
+
+  /** Sends a named statement. Never rejects. */
+  run({ name, text, values, records }: Runnable): Promise<Outcome> {
+    return new Promise((done) => {
+      const messages = this.#messages;
+      if (this.#names.get(name) === undefined) {
+        this.#names.set(name, true);
+        messages.parse(name, text);
+      }
+      messages.bind(name, values);
+      messages.execute();
+      messages.sync();
+      const reader = records && new RecordsReader(records, this.#connection.output);
+      this.#sent.push({ name, reader, rows: [], failed: undefined, done });
+      this.#watch ??= setInterval(() => this.#look(), lookMs).unref();
+      if (this.#flushing) return;
+      this.#flushing = true;
+      setImmediate(() => this.#flush());
+    });
+  }
+
+  /** Gives the connection up. What it still has to do is lost. */
+  close(): void {
+    if (!this.#isOpen) return;
+    if (this.pending > 0) cancel(this.#client, this.#limitMs);
+    cut(this.#client);
+    this.#lose();
+  }
+
+  #flush(): void {
+    this.#flushing = false;
+    const { stream } = this.#connection;
+    if (this.#isOpen && stream.writable) stream.write(this.#messages.take());
+  }
+
+  #take(code: number, bytes: Buffer, start: number, end: number): void {
+    this.#responded = true;
+    const first = this.#sent[this.#first];
+    if (first === undefined) return;
+    if (code === codes.dataRow) this.#addRow(first, bytes, start, end);
+    else if (code === codes.error) first.failed = errorOf(bytes, start, end).code;
+    else if (code === codes.readyForQuery) this.#finish(first);
+  }
+
+  #addRow(first: Sent, bytes: Buffer, start: number, end: number): void {
+    try {
+      if (first.reader === undefined) first.rows.push(columns(bytes, start + firstColumn, end));
+      else first.reader.add(bytes, start, end);
+    } catch {
+      // The pool runs it again, and reports what is wrong with it.
+      first.failed = '';
+    }
+  }
+
+  #finish({ name, reader, rows, failed, done }: Sent): void {
+    this.#sent[this.#first++] = undefined as unknown as Sent;
+    if (this.#first === this.#sent.length || this.#first === compactAt) {
+      this.#sent = this.#sent.slice(this.#first);
+      this.#first = 0;
+    }
+    if (failed === undefined) {
+      done(reader?.take() ?? rows);
+      return;
+    }
+    this.#connection.output.clear();
+    // It may not have been prepared, or its plan may not be valid any more: the next one prepares it again.
+    this.#names.delete(name);
+    this.#messages.close(name);
+    const isLate = timeouts.includes(failed);
+    done(isLate ? 'late' : 'lost');
+    // Those behind it may have to wait for the same reason, one after the other.
+    if (isLate && this.pending > 0) this.close();
+  }
+
+  #look(): void {
+    if (this.pending === 0) {
+      clearInterval(this.#watch);
+      this.#watch = undefined;
+    }
+    this.#silentLooks = this.#responded || this.pending === 0 ? 0 : this.#silentLooks + 1;
+    this.#responded = false;
+    if (this.#silentLooks * lookMs < this.#limitMs) return;
+    // Data that arrived while this process was busy is read first.
+    setImmediate(() => {
+      if (!this.#responded) this.close();
+    });
+  }
+
+  #lose(): void {
+    this.#isOpen = false;
+    clearInterval(this.#watch);
+    const lost = this.#sent.slice(this.#first);
+    this.#sent = [];
+    this.#first = 0;
+    for (const { done } of lost) done('lost');
+  }
+}
+
+/** Results after which the list of statements is made shorter, where there is always one without a result. */
+const compactAt = 1024;

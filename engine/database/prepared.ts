@@ -1,0 +1,53 @@
+import type { PGlite } from '@electric-sql/pglite';
+import { LRUCache } from 'lru-cache';
+import type { Database, Rows, Runnable } from './database.ts';
+import { errorOf } from './error-response.ts';
+import { codes, columns, firstColumn, frames } from './frames.ts';
+import { Messages } from './messages.ts';
+import { namesPerConnection } from './named.ts';
+
+/**
+ * Runs statements on PGlite, each prepared once under its name: `client.query` would parse and describe them each time.
+ * One at a time, and none within somebody else's transaction.
+ */
+export function runPrepared(client: PGlite): Database['run'] {
+  const messages = new Messages();
+  const names = new LRUCache<string, true>({
+    max: namesPerConnection,
+    // Sent ahead of the statement that takes its place.
+    dispose: (_, name, reason) => reason === 'evict' && messages.close(name),
+  });
+
+  async function run({ name, text, values, records }: Runnable): Promise<Rows> {
+    if (name === '' || names.get(name) === undefined) messages.parse(name, records?.asJson ?? text);
+    if (name !== '') names.set(name, true);
+    messages.bind(name, values);
+    messages.execute();
+    messages.sync();
+    const found = read(Buffer.from(await client.execProtocolRaw(messages.take())), records !== undefined);
+    if (!(found instanceof Error)) return found;
+    if (names.delete(name)) messages.close(name);
+    throw found;
+  }
+  return (statement) =>
+    client._runExclusiveTransaction(() => client._runExclusiveQuery(() => run(statement)));
+}
+
+/** The rows of a response. @param areRecords whether the first column is JSON, null if there is none */
+function read(bytes: Buffer, areRecords: boolean): Rows | Error {
+  const rows: (string | Buffer | null)[][] = [];
+  let error: Error | undefined;
+  const next = frames((code, _, start, end) => {
+    if (code === codes.error) error = errorOf(bytes, start, end);
+    if (code !== codes.dataRow) return;
+    const first = start + firstColumn;
+    const length = bytes.readInt32BE(first);
+    if (!areRecords) rows.push(columns(bytes, first, end));
+    else if (length !== -1) {
+      const rest = first + 4 + length;
+      rows.push([bytes.subarray(first + 4, rest), ...columns(bytes, rest, end)]);
+    }
+  });
+  next(bytes);
+  return error ?? rows;
+}

@@ -1,0 +1,131 @@
+// The JSON of records, as it is written from rows, is byte for byte what PostgreSQL's row_to_json gives.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import fc from 'fast-check';
+import type { Resource } from '../../engine/compile/compile.ts';
+import { Output } from '../../engine/sql/records.ts';
+import { prepare } from '../../engine/sql/statement.ts';
+import { bodyText } from '../support/arbitraries.ts';
+import { everyType } from '../support/every-type.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { exactRecord, numberText } from '../support/reading.ts';
+
+const numRuns = Number(process.env.PROPERTY_RUNS ?? 60);
+const principal = { kind: 'key', actor: null, user: null, grants: {} } as const;
+
+onBothDrivers(
+  'JSON of records',
+  (instance) => {
+    let acme: Organization;
+    const resourceOf = (name: string) => instance().resources.find((each) => each.name === name) as Resource;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+
+    /** What row_to_json makes of the rows of a statement. */
+    async function byDatabase({
+      text,
+      values,
+    }: {
+      readonly text: string;
+      readonly values: readonly unknown[];
+    }) {
+      const [row] = await instance().database.run({
+        name: '',
+        text: `select string_agg(row_to_json(_r)::text, ',') from (${text}) _r`,
+        values: values as string[],
+      });
+      // What comes beside the record is no part of it.
+      return row?.[0]?.toString().replaceAll(/,"_versions":"[^"]*"/g, '');
+    }
+    const requestOf = (query: Readonly<Record<string, string>>, id?: string) => ({
+      caller: { principal: { ...principal, organization: acme.id }, requestId: '' },
+      query,
+      strict: false,
+      id,
+      body: () => ({}),
+      headers: {},
+      bytes: () => Buffer.alloc(0),
+    });
+
+    for (const name of ['loose', 'tight']) {
+      test(`${name}: GET and lists are row_to_json of the same rows, for any values`, async () => {
+        const { operations } = resourceOf(name);
+        const path = `/api/v1/${name}`;
+        const { key } = acme;
+        const ids: string[] = [];
+        await fc.assert(
+          fc.asyncProperty(bodyText(resourceOf(name), { loose: ids }), async (body) => {
+            const made = await instance().call(`POST ${path}`, { key, body });
+            if (made.status !== 201) return;
+            const id = numberText(exactRecord(made.text).id);
+            if (name === 'loose') ids.push(id);
+            const read = await instance().call(`GET ${path}/${id}`, { key });
+            assert.equal(read.text, made.text);
+            const one = operations.read.statement(operations.read.plan(requestOf({}, id)));
+            assert.ok(one);
+            assert.equal(read.text, await byDatabase(one));
+          }),
+          { numRuns },
+        );
+        for (const query of [{}, { sort: 'id', page: '2' }, { sort: 'id', dir: 'desc', page: '6' }]) {
+          const listed = await instance().call(`GET ${path}?${new URLSearchParams(query)}`, { key });
+          const many = operations.list.statement(operations.list.plan(requestOf(query)));
+          assert.ok(many);
+          const page = Object.hasOwn(query, 'page') ? query.page : '1';
+          const data = (await byDatabase(many)) ?? '';
+          assert.equal(listed.text, `{"data":[${data}],"page":${page},"per_page":20}`);
+        }
+      });
+    }
+
+    test('every character of a text, alone and next to others', async () => {
+      const { key } = acme;
+      const characters = Array.from({ length: 0x2ff }, (_, index) => String.fromCodePoint(index + 1));
+      for (const text of [characters.join(''), ...characters.slice(0, 0x80), '\u{1f30d}\u2028\ufeff']) {
+        const made = await instance().call('POST /api/v1/loose', { key, body: { n_text: text } });
+        const read = await instance().call(`GET /api/v1/loose/${made.json.id}`, { key });
+        assert.equal(read.text, made.text);
+        assert.equal(read.json.n_text, text);
+      }
+    });
+
+    test('values beside a record are those of the last one, and not in its JSON', async () => {
+      const { database } = instance();
+      const { definition } = resourceOf('loose');
+      const fields = definition.fields.filter(({ name }) => name === 'id');
+      const rowsOf = (rows: string) =>
+        prepare<null>(
+          '',
+          'list',
+          () => `select a as "id", b as "_one", c as "_two" from (values ${rows}) _v(a, b, c)`,
+          { fields, beside: ['_one', '_two'] },
+        ).bind(null);
+      const [row = []] = await database.run(rowsOf(`(1, 'x', null), (2, 'y', 'Grüße')`));
+      assert.deepEqual(
+        row.map((cell) => (cell === null ? null : String(cell))),
+        ['{"id":1},{"id":2}', 'y', 'Grüße'],
+      );
+      const [last = []] = await database.run(rowsOf(`(1, 'x', 'z'), (2, 'y', null)`));
+      assert.deepEqual(last.slice(1), ['y', null]);
+      const { records, ...none } = rowsOf(`(1, 'x', 'z')`);
+      assert.ok(records);
+      const text = `${none.text} where false`;
+      const asJson = records.asJson.replace(none.text, text);
+      assert.deepEqual(await database.run({ ...none, text, records: { ...records, asJson } }), []);
+    });
+  },
+  { sources: everyType },
+);
+
+test('an output that was large does not stay so, and gives back what was written', () => {
+  const output = new Output();
+  const usual = output.bytes.length;
+  output.reserve(8_000_000);
+  output.bytes.fill('x', 0, 2_000_000);
+  output.length = 2_000_000;
+  output.reserve(8_000_000);
+  assert.equal(String(output.take()), 'x'.repeat(2_000_000));
+  assert.equal(output.length, 0);
+  assert.equal(output.bytes.length, usual);
+});

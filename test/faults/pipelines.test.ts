@@ -1,0 +1,220 @@
+// Statements that share a connection: whatever happens to some of them, every answer is the one to its own question.
+// PIPELINE_ANSWERS=100000 node --import tsx test/run.ts test/faults/pipelines.test.ts
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Pipelines } from '../../engine/database/database.ts';
+import { namesPerConnection } from '../../engine/database/named.ts';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+
+const answers = Number(process.env.PIPELINE_ANSWERS ?? 3000);
+const clients = 48;
+const perOrganization = 30;
+
+/** A statement of the lane `read`. */
+const short = (name: string, text: string, ...values: string[]) =>
+  ({ lane: 'read', name, text, values }) as const;
+const echo = (value: string) => short('echo', 'select $1::text', value);
+
+describe('statements that share a connection', () => {
+  let instance: Instance;
+  let url: string;
+  let pipelines: Pipelines;
+  const organizations: (Organization & { readonly ids: readonly string[] })[] = [];
+
+  before(async () => {
+    instance = await startInstance('postgresql');
+    url = String(instance.config.environment.DATABASE_URL);
+    assert.ok(instance.database.pipelines);
+    pipelines = instance.database.pipelines;
+    for (const slug of ['one', 'two', 'three', 'four']) {
+      const organization = await instance.organization(slug);
+      const ids = await connected(url, async (client) => {
+        const { rows } = await client.query<{ id: string }>(
+          `insert into leads (organization_id, created_at, updated_at, last_name, description)
+            select $1, now(), now(), $2 || '-' || n, repeat('x', n * 50) from generate_series(1, $3) n returning id::text`,
+          [organization.id, slug, perOrganization],
+        );
+        return rows.map(({ id }) => id);
+      });
+      organizations.push({ ...organization, ids });
+    }
+  });
+  after(() => instance.close());
+
+  const run = (statement: ReturnType<typeof short>) => pipelines.run(statement, '1');
+  const isReady = async () => (await run(echo('ready')))?.[0]?.[0] === 'ready';
+  const ready = () => until(isReady, 'a connection');
+  const administrate = (text: string, values: unknown[] = []) =>
+    connected(url, (client) => client.query(text, values));
+  /** Process ids of the servers behind the shared connections. */
+  async function backends(): Promise<string[]> {
+    const found = await Promise.all(
+      Array.from({ length: 20 }, () => run(short('pid', 'select pg_backend_pid()::text'))),
+    );
+    return [...new Set(found.map((rows) => String(rows?.[0]?.[0])))];
+  }
+
+  test('what is sent at once comes back in order, on few connections, rows and no rows', async () => {
+    await ready();
+    await until(async () => (await backends()).length === 2, 'both connections');
+    const results = await Promise.all(Array.from({ length: 3000 }, (_, index) => run(echo(String(index)))));
+    assert.deepEqual(
+      results.map((rows) => rows?.[0]?.[0]),
+      results.map((_, index) => String(index)),
+    );
+    assert.deepEqual(await run(short('none', 'select $1::text where false', 'x')), []);
+    assert.deepEqual(await run(short('series', 'select n::text, null from generate_series(1, 2) n')), [
+      ['1', null],
+      ['2', null],
+    ]);
+  });
+
+  test('one that fails, when it is prepared or when it runs, takes no other with it', async () => {
+    await ready();
+    const kinds = [
+      (index: number) => echo(String(index)),
+      (index: number) => short('divides', 'select (1 / ($1::int - $1::int))::text', String(index)),
+      (index: number) => short(`broken ${index % 7}`, `select nothing_of_the_kind_${index % 7}`),
+    ];
+    const results = await Promise.all(
+      Array.from({ length: 300 }, (_, index) => run(kinds[index % 3]?.(index) ?? echo(''))),
+    );
+    for (const [index, rows] of results.entries()) {
+      assert.deepEqual(rows, index % 3 === 0 ? [[String(index)]] : undefined, String(index));
+    }
+    assert.equal((await backends()).length, 2, 'no connection was given up for that');
+  });
+
+  test('one that is slow delays others for a moment only, and is not taken again for a while', async () => {
+    await ready();
+    const slow = short('sleeps', 'select pg_sleep(30)::text');
+    const began = performance.now();
+    const [first, ...others] = await Promise.all([
+      run(slow),
+      ...Array.from({ length: 100 }, (_, index) => run(echo(String(index)))),
+    ]);
+    const took = performance.now() - began;
+    assert.equal(first, undefined);
+    for (const [index, rows] of others.entries())
+      assert.ok(rows === undefined || rows[0]?.[0] === String(index));
+    assert.ok(others.filter((rows) => rows !== undefined).length >= 50, 'those on the other connection');
+    assert.ok(took < 2000, `${took} ms`);
+    assert.equal(pipelines.turn(slow, '1'), undefined);
+    await ready();
+    assert.equal(pipelines.turn(echo(''), '1'), 'short read');
+  });
+
+  test('a result that others would have to wait for: its organization goes to the pool for a while', async () => {
+    await ready();
+    const rows = await pipelines.run(short('long', `select repeat('x', $1::int)`, '300000'), 'large');
+    assert.equal(rows?.[0]?.[0]?.length, 300_000);
+    assert.equal(pipelines.turn(echo(''), 'large'), undefined);
+    assert.equal(pipelines.turn(echo(''), 'small'), 'short read');
+  });
+
+  test('named statements of each connection are bounded, the least recently used ended first', async () => {
+    await ready();
+    for (let index = 0; index < 2 * namesPerConnection; index++) {
+      const rows = await Promise.all([
+        ...Array.from({ length: 8 }, () => run(echo('kept'))),
+        ...Array.from({ length: 2 }, () => run(short(`name ${index}`, `select '${index}'::text`))),
+      ]);
+      assert.deepEqual(
+        rows.map((each) => each?.[0]?.[0]),
+        [...Array.from({ length: 8 }, () => 'kept'), String(index), String(index)],
+      );
+    }
+    const usual = short(
+      'names',
+      `select count(*)::text, max(generic_plans + custom_plans) filter (where name = 'echo')::text from pg_prepared_statements`,
+    );
+    for (const rows of await Promise.all([run(usual), run(usual)])) {
+      const [names, uses] = (rows?.[0] ?? []).map(Number);
+      assert.equal(names, namesPerConnection);
+      assert.ok(Number(uses) > 2 * namesPerConnection, 'what is used all the time was never made again');
+    }
+  });
+
+  test('what is not short, or has no name, is not taken', () => {
+    for (const lane of ['write', 'deep', 'scan'] as const) {
+      assert.equal(pipelines.turn({ ...echo(''), lane }, '1'), undefined, lane);
+    }
+    assert.equal(pipelines.turn({ ...echo(''), name: '' }, '1'), undefined);
+  });
+
+  test(`${answers} answers while connections are killed, statements cancelled and a table locked: none is wrong`, async () => {
+    await ready();
+    let asked = 0;
+    let right = 0;
+    const others = new Map<string, number>();
+    const wrong: string[] = [];
+    let isOver = false;
+
+    /** Asks for a record or a list and compares what comes with what was asked for. */
+    async function ask(number: number): Promise<void> {
+      const organization = organizations[number % organizations.length];
+      const id = organization?.ids[(number * 7) % perOrganization];
+      assert.ok(organization);
+      const isList = number % 5 === 0;
+      const path = isList ? '/api/v1/leads' : `/api/v1/leads/${id}`;
+      const { status, json, text } = await instance.call(`GET ${path}`, { key: organization.key });
+      if (status !== 200) {
+        const kind = `${status} ${json.code ?? json.error}`;
+        others.set(kind, (others.get(kind) ?? 0) + 1);
+        if (status !== 500 && status !== 503) wrong.push(text);
+        return;
+      }
+      right++;
+      const records = (isList ? json.data : [json]) as Record<string, unknown>[];
+      const isRight =
+        records.length === (isList ? 20 : 1) &&
+        records.every(
+          (record) =>
+            String(record.organization_id) === organization.id &&
+            organization.ids.includes(String(record.id)) &&
+            (isList || String(record.id) === id) &&
+            String(record.last_name) === `${organization.slug}-${String(record.description).length / 50}`,
+        );
+      if (!isRight) wrong.push(`${path} of ${organization.slug}: ${text.slice(0, 300)}`);
+    }
+    const client = async () => {
+      while (asked < answers) await ask(asked++);
+    };
+    async function sabotage(): Promise<void> {
+      for (let round = 0; !isOver; round++) {
+        const pid = Number((await backends())[0]) || 0;
+        if (round % 16 === 15) {
+          await administrate(
+            'begin; lock table leads in access exclusive mode; select pg_sleep(0.1); commit',
+          );
+        } else if (round % 3 === 0) await administrate('select pg_terminate_backend($1::int)', [pid]);
+        else if (round % 3 === 1) await administrate('select pg_cancel_backend($1::int)', [pid]);
+        else await run(short(`broken ${round}`, 'select 1 / 0'));
+        await pause(20);
+      }
+    }
+    const { run: shared } = pipelines;
+    let inPipelines = 0;
+    const count: Pipelines['run'] = async (...given) => {
+      const rows = await shared(...given);
+      if (rows !== undefined) inPipelines++;
+      return rows;
+    };
+    Object.assign(pipelines, { run: count });
+    const saboteur = sabotage();
+    await Promise.all(Array.from({ length: clients }, client));
+    isOver = true;
+    await saboteur;
+    Object.assign(pipelines, { run: shared });
+    assert.deepEqual(wrong, []);
+    const rest = JSON.stringify(Object.fromEntries(others));
+    process.stdout.write(
+      `${right} of ${answers} right, none wrong, ${inPipelines} by shared connections; others: ${rest}\n`,
+    );
+    assert.ok(inPipelines > answers / 4, `${inPipelines}`);
+    assert.ok(right > answers * 0.9, rest);
+  });
+});

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { METHODS, type Server } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
 import type { Admission, DatabaseConfig } from '../database/index.ts';
@@ -6,6 +5,7 @@ import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
 import { memory } from './memory.ts';
 import { rawBodies } from './raw-bodies.ts';
+import { requestIdOf } from './request-id.ts';
 import type { HttpConfig } from './variables.ts';
 
 /** A server without routes: its limits, its errors, and how it stops. */
@@ -29,12 +29,10 @@ export async function httpServer(
 
 /** Limits are in bytes and milliseconds. */
 function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOptions<Server> {
-  const boot = randomBytes(4).toString('hex');
-  let requests = 0;
   return {
     logger: { level: logLevel, stream: process.stderr },
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
-    genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    genReqId: requestIdOf,
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
     requestTimeout: 15_000,

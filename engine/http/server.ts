@@ -1,6 +1,7 @@
 import { METHODS, type Server } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
 import type { Admission, DatabaseConfig } from '../database/index.ts';
+import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
 import { memory } from './memory.ts';
@@ -23,6 +24,7 @@ export async function httpServer(
   await app.register(errorHandling);
   await app.register(draining);
   await app.register(memory, { admission, maxConnections, bodyBytes });
+  await app.register(compression, { compress: config.compress });
   await app.register(rawBodies);
   return app;
 }

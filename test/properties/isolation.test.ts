@@ -195,7 +195,7 @@ onBothDrivers('tenants', (instance) => {
     const answer = await send(`${method} ${path}/${idOf(caller, one.resource, one.record)}`, body);
     if (distance === 0) return;
     const none = await send(`${method} ${path}/${missing}`, body);
-    assert.deepEqual([answer.status, answer.text], [404, none.text], 'foreign looks like missing');
+    assert.deepEqual([answer.status, errorOf(answer)], [404, errorOf(none)], 'foreign looks like missing');
     assert.equal(none.status, 404);
   }
 

@@ -204,7 +204,7 @@ onBothDrivers('login', (instance) => {
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
       const answer = await instance().call(`${method} /auth/login`);
       assert.equal(answer.status, 405);
-      assert.equal(answer.headers.get('allow'), 'POST');
+      assert.equal(answer.headers.get('allow'), 'POST, OPTIONS');
       assertErrorShape(answer);
     }
   });

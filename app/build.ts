@@ -7,7 +7,7 @@ import { compile, type Fragment, type Resource } from '../engine/compile/index.t
 import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
-import { apiPrefix, crud, httpServer } from '../engine/http/index.ts';
+import { apiPrefix, cors, crud, httpServer } from '../engine/http/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { liveSettings } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
@@ -52,8 +52,11 @@ export async function build(instance: Omit<Instance, 'service'>): Promise<Fastif
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
   for (const module of modules) await module.register?.(app, services);
-  for (const resource of resources) {
-    await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
-  }
+  await app.register(async (api) => {
+    cors(api, config.corsOrigins);
+    for (const resource of resources) {
+      await api.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
+    }
+  });
   return app;
 }

@@ -7,120 +7,172 @@ export interface FieldProblem {
   readonly message: string;
 }
 
+/** What each code means. A code stays what it is; new ones may come. */
+export const errorCodes = {
+  invalid_request: 'The request breaks HTTP, or Fastify refuses it.',
+  invalid_json: 'The body is empty, not JSON, not an object, or not sent as JSON.',
+  invalid_input: 'Fields or parameters are wrong; `fields` names them.',
+  invalid_header: 'A header cannot be read.',
+  missing_reference: 'References point to no record of the organization; `fields` names them.',
+  organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
+  unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
+  forbidden: 'The profile does not grant the action.',
+  not_a_member: 'The caller does not belong to the organization, or there is none.',
+  cross_site: 'A cookie came with a write from another origin.',
+  not_found: 'There is no such record in the organization, or no such path.',
+  method_not_allowed: 'The path has no such method.',
+  request_timeout: 'The request came too slowly.',
+  in_progress: 'The first request with this `Idempotency-Key` is still running.',
+  precondition_failed: 'The record is not as `If-Match` or `If-None-Match` says.',
+  body_too_large: 'The body is larger than the path allows.',
+  expectation_failed: 'The server does not know what `Expect` asks for.',
+  idempotency_key_reused: 'The `Idempotency-Key` was sent with another body.',
+  too_many_attempts: 'Too many wrong passwords or secrets.',
+  head_too_large: 'The head of the request is too large.',
+  internal: 'The server failed.',
+  database_failed: 'The database failed or cannot be reached.',
+  not_configured: 'The endpoint has no secret on this instance.',
+  send_failed: 'The message was not sent.',
+  overloaded: 'Too much waits already.',
+  too_slow: 'The statement took or waited too long and was ended.',
+  shutting_down: 'The process is about to stop.',
+} as const;
+
+/** A stable word for programs, in snake_case. */
+export type ErrorCode = keyof typeof errorCodes;
+
 /** An error response. Helpers throw it, the error handler (engine/http/error-handling.ts) sends it. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly status: number;
+  readonly code: ErrorCode;
   readonly extra: {
     readonly fields?: readonly FieldProblem[];
-    /** A stable word for programs, in snake_case. */
-    readonly code?: string;
     readonly headers?: Readonly<Record<string, string>>;
   };
   constructor(
     status: number,
+    code: ErrorCode,
     message: string,
     extra: HttpError['extra'] = {},
     options?: { readonly cause?: unknown },
   ) {
     super(message, options);
     this.status = status;
+    this.code = code;
     this.extra = extra;
   }
 }
 
-const problems = (fields: readonly FieldProblem[]) =>
-  new HttpError(400, fields.map((problem) => problem.message).join('; '), { fields });
+const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_input') =>
+  new HttpError(400, code, fields.map((problem) => problem.message).join('; '), { fields });
 
 /** The errors of the REST API, one constructor each. */
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
-  invalidJson: (reason: string) => new HttpError(400, `invalid JSON body: ${reason}`),
+  invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `invalid JSON body: ${reason}`),
   /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
   oneHostNeeded: (given: number) =>
-    new HttpError(400, given === 0 ? 'the Host header is missing' : 'there are several Host headers', {
-      headers: { connection: 'close' },
-    }),
+    new HttpError(
+      400,
+      'invalid_request',
+      given === 0 ? 'the Host header is missing' : 'there are several Host headers',
+      {
+        headers: { connection: 'close' },
+      },
+    ),
   /** 400: the client ended the connection before its request was complete. Nobody reads it. */
-  cutOff: () => new HttpError(400, 'the request is incomplete'),
+  cutOff: () => new HttpError(400, 'invalid_request', 'the request is incomplete'),
   /** 400: all wrong fields or parameters together. */
-  invalidFields: problems,
+  invalidFields: (fields: readonly FieldProblem[]) => problems(fields),
+  /** 400: references to records that the organization does not have. */
+  missingReferences: (fields: readonly FieldProblem[]) => problems(fields, 'missing_reference'),
   /** 400: one wrong query parameter. */
   invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
   /** 401: one text for every reason, so that it does not reveal why. */
   unauthenticated: () =>
-    new HttpError(401, 'missing or invalid credentials', { headers: { 'www-authenticate': 'Bearer' } }),
+    new HttpError(401, 'unauthenticated', 'missing or invalid credentials', {
+      headers: { 'www-authenticate': 'Bearer' },
+    }),
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
-    new HttpError(403, `the profile does not grant ${action} on ${object}`),
+    new HttpError(403, 'forbidden', `the profile does not grant ${action} on ${object}`),
   /** 400: a member of several organizations did not choose one with `?org=`. */
   organizationNeeded: () =>
-    problems([{ field: 'org', message: 'org is required: you belong to several organizations' }]),
+    problems(
+      [{ field: 'org', message: 'org is required: you belong to several organizations' }],
+      'organization_required',
+    ),
   /** 403: an unknown organization and one that the caller is no member of look the same. */
-  noSuchMembership: () => new HttpError(403, 'you are no member of this organization'),
+  noSuchMembership: () => new HttpError(403, 'not_a_member', 'you are no member of this organization'),
   /** 403: a write with a cookie that was not sent by a page of this instance. */
-  crossSite: () => new HttpError(403, 'a session cookie may write only from pages of this origin'),
+  crossSite: () =>
+    new HttpError(403, 'cross_site', 'a session cookie may write only from pages of this origin'),
   /** 429: too many attempts; `retryAfter` in seconds. */
   throttled: (retryAfter: number) =>
-    new HttpError(429, 'too many attempts; try again later', {
+    new HttpError(429, 'too_many_attempts', 'too many attempts; try again later', {
       headers: { 'retry-after': String(retryAfter) },
     }),
   /** 404: a missing record, another organization's record and an unknown path look the same. */
-  notFound: () => new HttpError(404, 'not found'),
+  notFound: () => new HttpError(404, 'not_found', 'not found'),
   /** 405: a known path, with the methods that it has. */
-  methodNotAllowed: (allow: string) => new HttpError(405, 'method not allowed', { headers: { allow } }),
+  methodNotAllowed: (allow: string) =>
+    new HttpError(405, 'method_not_allowed', 'method not allowed', { headers: { allow } }),
   /** 400: a header that cannot be read; the message begins with its name. */
-  malformedHeader: (name: string, message: string) => new HttpError(400, `${name} ${message}`),
+  malformedHeader: (name: string, message: string) =>
+    new HttpError(400, 'invalid_header', `${name} ${message}`),
   /** 412: the record is not as the conditions of the request say; nothing was written. */
-  preconditionFailed: () => new HttpError(412, 'the record has changed'),
+  preconditionFailed: () => new HttpError(412, 'precondition_failed', 'the record has changed'),
   /** 409: the first request with this Idempotency-Key is still running. */
   stillRunning: () =>
-    new HttpError(409, 'the first request with this Idempotency-Key is still running', {
+    new HttpError(409, 'in_progress', 'the first request with this Idempotency-Key is still running', {
       headers: { 'retry-after': '1' },
     }),
   /** 422: the Idempotency-Key belongs to a request with another body. */
-  keyReused: () => new HttpError(422, 'this Idempotency-Key was sent with another body before'),
+  keyReused: () =>
+    new HttpError(422, 'idempotency_key_reused', 'this Idempotency-Key was sent with another body before'),
   /** 413: a body over the limit, in bytes. */
-  tooLarge: (limit: number) => new HttpError(413, `the request body is larger than ${limit} bytes`),
+  tooLarge: (limit: number) =>
+    new HttpError(413, 'body_too_large', `the request body is larger than ${limit} bytes`),
   /** 500: the database failed or cannot be reached; `retryAfter` in seconds where waiting helps. */
   database: (cause: unknown, retryAfter?: number) =>
     new HttpError(
       500,
+      'database_failed',
       'the database did not answer as expected',
       retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
   /** 503: too many requests wait, of the organization or in total, or this one waited too long. */
   overloaded: () =>
-    new HttpError(503, 'the server is busy; try again', {
-      code: 'overloaded',
+    new HttpError(503, 'overloaded', 'the server is busy; try again', {
       headers: { 'retry-after': '1' },
     }),
   /** 503: more connections are open than the instance accepts. */
   tooManyConnections: () =>
-    new HttpError(503, 'too many connections; try again', {
-      code: 'overloaded',
+    new HttpError(503, 'overloaded', 'too many connections; try again', {
       headers: { 'retry-after': '1', connection: 'close' },
     }),
   /** 503: the database cancelled a statement that exceeded its time limit or its lock timeout. */
   tooSlow: (cause: unknown) =>
     new HttpError(
       503,
+      'too_slow',
       'the request took too long',
-      { code: 'too_slow', headers: { 'retry-after': '5' } },
+      { headers: { 'retry-after': '5' } },
       { cause },
     ),
   /** 501: a partner endpoint whose secret is not set on this instance. */
-  notConfigured: () => new HttpError(501, 'this endpoint is not configured on this instance'),
+  notConfigured: () =>
+    new HttpError(501, 'not_configured', 'this endpoint is not configured on this instance'),
   /** 503: too many events of the organization wait in the inbox; providers retry. */
   inboxFull: () =>
-    new HttpError(503, 'too many events wait to be processed; try again later', {
-      code: 'overloaded',
+    new HttpError(503, 'overloaded', 'too many events wait to be processed; try again later', {
       headers: { 'retry-after': '60' },
     }),
   /** 503: the process is draining before it stops. */
   draining: () =>
-    new HttpError(503, 'the server is shutting down', {
+    new HttpError(503, 'shutting_down', 'the server is shutting down', {
       headers: { 'retry-after': '1', connection: 'close' },
     }),
 } as const;

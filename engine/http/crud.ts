@@ -12,6 +12,7 @@ import {
   readBody,
   routed,
 } from '../records/index.ts';
+import { decodeBody } from './compression.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { json } from './reply.ts';
 
@@ -44,6 +45,7 @@ export async function crud(
       method: operation.method,
       url,
       onRequest: authorize(app, resource.name, operation.action),
+      preValidation: decodeBody,
       handler: async (request, reply) => {
         const plan = compiled.plan(operationRequest(request, reply));
         const rows = await execute(database, compiled, plan);

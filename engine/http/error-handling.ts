@@ -5,11 +5,15 @@ import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { databaseFailure, isDatabaseError, sqlState } from '../database/index.ts';
-import { errors, HttpError } from '../errors.ts';
+import { type ErrorCode, errors, type FieldProblem, HttpError } from '../errors.ts';
 import { json } from './reply.ts';
+import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 
-/** On every response: browsers do not guess another content type. */
-const noSniff = { 'x-content-type-options': 'nosniff' };
+/** On every response; browsers do not guess another content type. */
+const standardHeaders = (requestId: string) => ({
+  'x-content-type-options': 'nosniff',
+  [requestIdHeader]: requestId,
+});
 
 /** The errors for Fastify's own refusals. Others of 400 to 499 keep their status with its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
@@ -28,8 +32,8 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   if (error !== undefined && error === request.raw.errored) return errors.cutOff();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
-    ? new HttpError(statusCode, (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
-    : new HttpError(500, 'the server failed', {}, { cause: error });
+    ? new HttpError(statusCode, 'invalid_request', (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
+    : new HttpError(500, 'internal', 'the server failed', {}, { cause: error });
 }
 
 /** Whether something went wrong inside; 501 is an endpoint that is switched off. */
@@ -46,16 +50,18 @@ export function failureOf(error: unknown, request: FastifyRequest): HttpError {
 /** Sends an error in the one shape, `{"error": …}`. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = failureOf(error, request);
-  const { fields, code, headers = {} } = failure.extra;
-  const body: Record<string, unknown> = {
-    error: failure.message,
-    ...(code && { code }),
-    ...(fields && { fields }),
-  };
-  if (isFailure(failure)) body.request_id = request.id;
-  reply.code(failure.status).headers({ ...noSniff, ...headers, 'content-type': json });
-  reply.send(JSON.stringify(body));
+  const { fields, headers = {} } = failure.extra;
+  reply.code(failure.status).headers({ ...standardHeaders(request.id), ...headers, 'content-type': json });
+  reply.send(errorBody(failure.code, failure.message, request.id, fields));
 }
+
+/** The JSON of an error. */
+const errorBody = (
+  code: ErrorCode,
+  error: string,
+  requestId: string,
+  fields?: readonly FieldProblem[],
+): string => JSON.stringify({ error, code, fields, request_id: requestId });
 
 /** Path pattern, not address; class and SQLSTATE, not the driver's text, which may hold what was sent. */
 function logFailure(failure: HttpError, request: FastifyRequest): void {
@@ -103,21 +109,26 @@ export function refuseAddress(error: unknown, request: FastifyRequest, reply: Fa
   sendError(code === 'FST_ERR_BAD_URL' ? missing : error, request, reply);
 }
 
+const connectionErrors: Readonly<Record<string, { readonly status: number; readonly code: ErrorCode }>> = {
+  HPE_HEADER_OVERFLOW: { status: 431, code: 'head_too_large' },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, code: 'request_timeout' },
+};
+
 /** Responds to what never became a request: a head that is malformed, too large or too slow. */
 export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
-  const status =
-    error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
+  const { status, code } = connectionErrors[error.code ?? ''] ?? { status: 400, code: 'invalid_request' };
   const reason = STATUS_CODES[status] ?? '';
-  const body = JSON.stringify({ error: reason.toLowerCase() });
+  const requestId = newRequestId();
+  const body = errorBody(code, reason.toLowerCase(), requestId);
   const head = [
     `HTTP/1.1 ${status} ${reason}`,
     `Content-Type: ${json}`,
     `Content-Length: ${body.length}`,
-    ...Object.entries(noSniff).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries(standardHeaders(requestId)).map(([name, value]) => `${name}: ${value}`),
     'Connection: close',
   ];
   socket.end([...head, '', body].join('\r\n'));
@@ -138,13 +149,20 @@ export const errorHandling = fastifyPlugin(
   async (app: FastifyInstance) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     // Node would respond 417 in its own format.
-    app.server.on('checkExpectation', (_request, response: ServerResponse) => {
-      const body = JSON.stringify({ error: 'the expectation cannot be met' });
-      response.writeHead(417, { ...noSniff, 'content-type': json, 'content-length': body.length }).end(body);
+    app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+      const requestId = requestIdOf(request);
+      const body = errorBody('expectation_failed', 'the expectation cannot be met', requestId);
+      response
+        .writeHead(417, {
+          ...standardHeaders(requestId),
+          'content-type': json,
+          'content-length': body.length,
+        })
+        .end(body);
     });
     app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
-    app.addHook('onRequest', ({ raw }, reply, done) => {
-      reply.headers(noSniff);
+    app.addHook('onRequest', ({ raw, id }, reply, done) => {
+      reply.headers(standardHeaders(id));
       const hosts = countHosts(raw);
       const right = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
       done(right ? undefined : errors.oneHostNeeded(hosts));

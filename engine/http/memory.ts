@@ -114,10 +114,14 @@ function boundBodies(app: FastifyInstance, total: number): void {
     all += size;
   };
   app.addHook('preParsing', (request, reply, payload, done) => {
-    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+    const {
+      'content-length': length,
+      'transfer-encoding': encoding,
+      'content-encoding': coding,
+    } = request.headers;
     const limit = request.routeOptions.bodyLimit ?? 0;
-    // Without a length it may be as long as the route allows. Longer ones are refused anyway.
-    const size = encoding === undefined ? Math.min(Number(length ?? 0), limit) : limit;
+    // Without a length, or compressed, it may be as long as the route allows. Longer ones are refused anyway.
+    const size = (encoding ?? coding) === undefined ? Math.min(Number(length ?? 0), limit) : limit;
     if (size < large) return done(null, payload);
     const organization = ownerOf(request);
     const heldBytes = held.get(organization) ?? 0;

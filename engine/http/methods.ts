@@ -1,16 +1,29 @@
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { errors } from '../errors.ts';
+import { mergePatchTypes } from '../records/index.ts';
 
-/** Responds 405 with Allow where a path is known and the method is not; the body is not read. */
+/**
+ * Responds 405 with Allow where a path is known and the method is not, and to OPTIONS with what the path takes; the
+ * body is not read.
+ */
 export function refuseOtherMethods(app: FastifyInstance, url: string, allowed: readonly HTTPMethods[]): void {
+  const known = [...allowed, 'OPTIONS'];
+  const allow = known.join(', ');
   const refuse = () => {
-    throw errors.methodNotAllowed(allowed.join(', '));
+    throw errors.methodNotAllowed(allow);
   };
   app.route({
     url,
-    method: app.supportedMethods.filter(
-      (method) => !allowed.includes(method as HTTPMethods),
-    ) as HTTPMethods[],
+    method: 'OPTIONS',
+    onRequest: (_request, reply) => {
+      if (allowed.includes('PATCH')) reply.header('accept-patch', mergePatchTypes.join(', '));
+      reply.code(204).header('allow', allow).send();
+    },
+    handler: refuse,
+  });
+  app.route({
+    url,
+    method: app.supportedMethods.filter((method) => !known.includes(method)) as HTTPMethods[],
     onRequest: async () => refuse(),
     handler: refuse,
   });

@@ -1,4 +1,5 @@
 import type { Fragment } from '../compile/index.ts';
+import { errorCodes } from '../errors.ts';
 import type { Schema } from '../fields/index.ts';
 
 /** Where the REST API of records lives. */
@@ -6,7 +7,7 @@ export const apiPrefix = '/api/v1';
 
 const errorSchema = {
   type: 'object',
-  required: ['error'],
+  required: ['error', 'code', 'request_id'],
   properties: {
     error: { type: 'string', description: 'What is wrong, for a person.' },
     fields: {
@@ -20,16 +21,30 @@ const errorSchema = {
     },
     code: {
       type: 'string',
-      description: 'What is wrong, for a program.',
-      examples: ['overloaded', 'too_slow'],
+      // Not "enum": new codes may come, and generated clients must accept them.
+      description: `What is wrong, for a program. ${Object.entries(errorCodes)
+        .map(([code, meaning]) => `\`${code}\`: ${meaning}`)
+        .join(' ')} Others may come.`,
+      examples: Object.keys(errorCodes),
+      'x-extensible-enum': Object.keys(errorCodes),
     },
-    request_id: { type: 'string', description: 'With 5xx: what to look for in the log.' },
+    request_id: {
+      type: 'string',
+      description: 'The `X-Request-Id` of the response, as the log and the activity have it.',
+    },
   },
 };
 
+const requestIdHeader = {
+  description:
+    "The request's own `X-Request-Id` if it has 1 to 128 letters, digits, `.`, `_`, `:` or `-`; else a new id.",
+  schema: { type: 'string' },
+};
+const requestId = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } };
+
 const failure = (description: string, headers?: Schema) => ({
   description,
-  ...(headers && { headers }),
+  headers: { ...requestId, ...headers },
   content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
 });
 const retryAfter = {
@@ -106,6 +121,27 @@ const parameters = {
   },
 };
 
+type Paths = Readonly<Record<string, Readonly<Record<string, Schema>>>>;
+
+/** Adds the header that every response has. */
+function withRequestId(paths: Paths): Schema {
+  const described = (response: Schema): Schema =>
+    '$ref' in response ? response : { ...response, headers: { ...requestId, ...(response.headers ?? {}) } };
+  return mapValues(paths, (path) =>
+    mapValues(path, (operation) =>
+      'responses' in operation
+        ? {
+            ...operation,
+            responses: mapValues(operation.responses as Readonly<Record<string, Schema>>, described),
+          }
+        : operation,
+    ),
+  );
+}
+
+const mapValues = <From, To>(record: Readonly<Record<string, From>>, change: (value: From) => To) =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+
 /** Builds the OpenAPI 3.1 document of the instance from what each part of it says of itself. */
 export function openApiDocument(fragments: readonly Fragment[], version: string): Schema {
   return {
@@ -121,7 +157,7 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
     servers: [{ url: '/', description: 'This instance.' }],
     security: fragments.flatMap(({ security = [] }) => security),
     tags: fragments.flatMap(({ tag = [] }) => tag),
-    paths: Object.assign({}, ...fragments.map((fragment) => fragment.paths)),
+    paths: withRequestId(Object.assign({}, ...fragments.map((fragment) => fragment.paths))),
     components: {
       schemas: {
         ...Object.assign({}, ...fragments.map((fragment) => fragment.schemas)),
@@ -133,6 +169,7 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
         Error: errorSchema,
       },
       responses,
+      headers: { RequestId: requestIdHeader },
       parameters,
       securitySchemes: Object.assign({}, ...fragments.map((fragment) => fragment.securitySchemes)),
     },

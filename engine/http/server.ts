@@ -1,11 +1,12 @@
-import { randomBytes } from 'node:crypto';
 import { METHODS, type Server } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
 import type { Admission, DatabaseConfig } from '../database/index.ts';
+import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
 import { memory } from './memory.ts';
 import { rawBodies } from './raw-bodies.ts';
+import { requestIdOf } from './request-id.ts';
 import type { HttpConfig } from './variables.ts';
 
 /** A server without routes: its limits, its errors, and how it stops. */
@@ -23,18 +24,17 @@ export async function httpServer(
   await app.register(errorHandling);
   await app.register(draining);
   await app.register(memory, { admission, maxConnections, bodyBytes });
+  await app.register(compression, { compress: config.compress });
   await app.register(rawBodies);
   return app;
 }
 
 /** Limits are in bytes and milliseconds. */
 function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOptions<Server> {
-  const boot = randomBytes(4).toString('hex');
-  let requests = 0;
   return {
     logger: { level: logLevel, stream: process.stderr },
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
-    genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    genReqId: requestIdOf,
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
     requestTimeout: 15_000,

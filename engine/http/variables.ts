@@ -1,12 +1,24 @@
-import { integer, oneOf, type Values } from '../config/index.ts';
+import { integer, oneOf, type Values, type Variable } from '../config/index.ts';
+import { parseOrigins } from './cors.ts';
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+const corsOrigins: Variable<readonly string[]> = {
+  name: 'CORS_ORIGINS',
+  fallback: [],
+  expected: '* or origins such as https://app.example, separated by commas',
+  read: parseOrigins,
+};
 
 /** The environment variables of the HTTP server. */
 export const httpVariables = {
   /** Connections of clients; further ones get 503. */
   maxConnections: integer('MAX_CONNECTIONS', 5000, [1, 1_000_000]),
   logLevel: oneOf('LOG_LEVEL', 'warn', Object.fromEntries(levels.map((level) => [level, level]))),
+  /** Origins whose pages may call the API. */
+  corsOrigins,
+  /** Whether lists and the description are compressed; false where a proxy does it. */
+  compress: oneOf('COMPRESSION', true, { true: true, false: false }),
   /** Proxies in front whose X-Forwarded-For is believed. */
   trustedProxies: integer('TRUSTED_PROXIES', 0, [0, 10]),
 };

@@ -23,5 +23,5 @@ export type {
 } from './operation.ts';
 export { type CompiledOperations, compileOperations, operations, routed } from './operations.ts';
 export { projection } from './projection.ts';
-export { readBody, readJson } from './read-body.ts';
+export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';

@@ -28,7 +28,7 @@ export function missingReferences({ definition: { name, fields } }: OperationCon
       error: ([row = []]) => {
         const missing = references.filter((_, index) => row[index] === 'true');
         if (missing.length === 0) return undefined;
-        return errors.invalidFields(
+        return errors.missingReferences(
           missing.map((field) => ({
             field: field.name,
             message: `${field.name} refers to a record that does not exist`,

@@ -93,7 +93,7 @@ function adminOf(app: FastifyInstance, request: FastifyRequest): Admin {
   const { org } = request.params as { org: string };
   const membership = administrated(person).find((each) => each.slug === org);
   if (membership === undefined)
-    throw new HttpError(403, 'Only administrators of this organization come here.');
+    throw new HttpError(403, 'forbidden', 'Only administrators of this organization come here.');
   return { person, membership, actor: app.actor(request, person.session.user.id) };
 }
 

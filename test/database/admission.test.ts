@@ -40,7 +40,7 @@ function works({ run }: Admission) {
 }
 
 const overloaded = (error: unknown) =>
-  error instanceof HttpError && error.status === 503 && error.extra.code === 'overloaded';
+  error instanceof HttpError && error.status === 503 && error.code === 'overloaded';
 
 describe('admission', () => {
   test('one organization never has all: what it may not have is free for another', async () => {

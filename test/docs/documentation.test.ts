@@ -7,6 +7,7 @@ import { variables } from '../../app/config.ts';
 import { makeProgram } from '../../app/program.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
+import { errorCodes } from '../../engine/errors.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { channels } from '../../webhooks/channels/channels.ts';
 import settingsSchema from '../../webhooks/settings/settings.schema.json' with { type: 'json' };
@@ -36,6 +37,7 @@ describe('the pages are complete', () => {
     'docs/administrators.md',
     Object.values(variables).map(({ name }) => name),
   );
+  mentions('docs/api.md', Object.keys(errorCodes));
   mentions('docs/partners.md', Object.keys(settingsSchema.properties));
   mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
   mentions('docs/partners.md', Object.keys(channels));
@@ -50,6 +52,11 @@ describe('the pages are complete', () => {
 });
 
 describe('the pages are true', () => {
+  test('the page of error codes says what the source says', () => {
+    const rows = [...read('docs/api.md').matchAll(/^\| `(\w+)` *\| (\d{3}) *\| (.*?) *\|$/gm)];
+    assert.deepEqual(Object.fromEntries(rows.map(([, code, , meaning]) => [code, meaning])), errorCodes);
+  });
+
   test("the README's resource is a right definition", async () => {
     const yaml = /```yaml\n([\s\S]*?)```/.exec(read('README.md'))?.[1] ?? '';
     const definitions = checkSources(await sourcesWith({ file: 'projects.yaml', text: yaml }));

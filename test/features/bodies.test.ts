@@ -12,6 +12,7 @@ import {
   twoOrganizations,
   writable,
 } from '../support/records.ts';
+import { errorOf } from '../support/scenario.ts';
 import { writesOf } from '../support/writes.ts';
 
 /** What is asked of a value of each JSON format or type, in words. */
@@ -41,8 +42,12 @@ onBothDrivers('bodies', (instance) => {
             const message = errorMessage(field);
             for (const wrong of wrongValues(field.type)) {
               const body = objectText([[field.name, wrong]]);
-              await writes.refused(definition, { body }, ({ json }) =>
-                assert.deepEqual(json, { error: message, fields: [{ field: field.name, message }] }, body),
+              await writes.refused(definition, { body }, (answer) =>
+                assert.deepEqual(
+                  errorOf(answer),
+                  { error: message, code: 'invalid_input', fields: [{ field: field.name, message }] },
+                  body,
+                ),
               );
             }
           }
@@ -198,8 +203,11 @@ onBothDrivers('bodies', (instance) => {
         await writes.nothing(async () => {
           for (const definition of definitions) {
             const call = { body, headers: { 'content-type': type } };
-            await writes.refused(definition, call, ({ json }) =>
-              assert.deepEqual(json, { error: `invalid JSON body: ${reasons[reason]}` }),
+            await writes.refused(definition, call, (answer) =>
+              assert.deepEqual(errorOf(answer), {
+                code: 'invalid_json',
+                error: `invalid JSON body: ${reasons[reason]}`,
+              }),
             );
           }
         });
@@ -209,8 +217,11 @@ onBothDrivers('bodies', (instance) => {
     test('no body at all', async () => {
       for (const definition of definitions) {
         for (const headers of [{}, { 'content-type': json }]) {
-          await writes.refused(definition, { headers }, ({ json }) =>
-            assert.deepEqual(json, { error: 'invalid JSON body: the body is empty' }),
+          await writes.refused(definition, { headers }, (answer) =>
+            assert.deepEqual(errorOf(answer), {
+              code: 'invalid_json',
+              error: 'invalid JSON body: the body is empty',
+            }),
           );
         }
       }

@@ -8,7 +8,7 @@ import { deepPage } from '../../engine/query/page.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { compareValues, dataOf, type ExactRecord, numberText, objectText, walk } from '../support/reading.ts';
 import { definitions, isStored, kindOf, make, pathOf, writable } from '../support/records.ts';
-import { assertErrorShape } from '../support/scenario.ts';
+import { assertErrorShape, errorOf } from '../support/scenario.ts';
 import { recordStatements } from '../support/statements.ts';
 
 /** The contract's default orders, and ours for cases. */
@@ -228,13 +228,13 @@ onBothDrivers('lists', (instance) => {
           'x'.repeat(10_000),
         ];
         const message = `sort must be one of ${names.join(', ')}`;
-        const body = { error: message, fields: [{ field: 'sort', message }] };
+        const body = { error: message, code: 'invalid_input', fields: [{ field: 'sort', message }] };
         for (const name of refused) {
           const answer = await get(definition, `sort=${encodeURIComponent(name)}`);
-          assert.deepEqual([answer.status, answer.json], [400, body], name);
+          assert.deepEqual([answer.status, errorOf(answer)], [400, body], name);
         }
         for (const query of ['sort=id&sort=created_at', 'sort=id&sort=id', 'sort=id&sort=']) {
-          assert.deepEqual((await get(definition, query)).json, body, query);
+          assert.deepEqual(errorOf(await get(definition, query)), body, query);
         }
       });
     }
@@ -254,10 +254,10 @@ onBothDrivers('lists', (instance) => {
           ordered(definition, field, direction).slice(0, 20),
         );
         for (const query of ['dir=', 'dir=up', 'dir=ascending', 'dir=asc%20', 'dir=1', 'dir=asc&dir=desc']) {
-          const { status, json } = await get(definition, query);
+          const answer = await get(definition, query);
           const message = 'dir must be asc or desc';
-          const expected = { error: message, fields: [{ field: 'dir', message }] };
-          assert.deepEqual([status, json], [400, expected], query);
+          const expected = { error: message, code: 'invalid_input', fields: [{ field: 'dir', message }] };
+          assert.deepEqual([answer.status, errorOf(answer)], [400, expected], query);
         }
       });
     }
@@ -289,7 +289,7 @@ onBothDrivers('lists', (instance) => {
 
       test(`${definition.name}: not an integer is 400`, async () => {
         const message = 'page must be an integer';
-        const body = { error: message, fields: [{ field: 'page', message }] };
+        const body = { error: message, code: 'invalid_input', fields: [{ field: 'page', message }] };
         const wrong = [
           '',
           'abc',
@@ -312,7 +312,7 @@ onBothDrivers('lists', (instance) => {
           'page=1&page=1',
         ]) {
           const answer = await get(definition, query);
-          assert.deepEqual([answer.status, answer.json], [400, body], query);
+          assert.deepEqual([answer.status, errorOf(answer)], [400, body], query);
         }
       });
     }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dataOf, exactRecord, numberText, walk } from '../support/reading.ts';
-import { scenarios } from '../support/scenario.ts';
+import { errorOf, scenarios } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const projects = {
@@ -209,9 +209,12 @@ onBothDrivers(
             await instance().call('POST /api/v1/projects', call),
             await instance().call(`PUT /api/v1/projects/${values.project}`, call),
           ];
-          for (const { status, json } of refusals) {
+          for (const answer of refusals) {
             const message = `${field} refers to a record that does not exist`;
-            assert.deepEqual([status, json], [400, { error: message, fields: [{ field, message }] }]);
+            assert.deepEqual(
+              [answer.status, errorOf(answer)],
+              [400, { error: message, code: 'missing_reference', fields: [{ field, message }] }],
+            );
           }
         }
       }
@@ -329,6 +332,7 @@ onBothDrivers(
         'parameters',
         'get',
         'put',
+        'patch',
         'delete',
       ]);
       const offered = paths['/api/v1/projects']?.get?.parameters?.flatMap(({ name }) => name ?? []);

@@ -37,7 +37,7 @@ const thrown: Readonly<Record<string, readonly [make: () => unknown, status: num
   'an object': [() => ({ message: hidden, stack: hidden, detail: hidden }), 500, failed],
   nothing: [() => undefined, 500, failed],
   'a failure with a cause': [
-    () => new HttpError(500, 'public', {}, { cause: new Error(hidden) }),
+    () => new HttpError(500, 'internal', 'public', {}, { cause: new Error(hidden) }),
     500,
     'public',
   ],

@@ -1,8 +1,10 @@
 // Requests that break HTTP, over raw sockets: each is refused in the one shape, and the service goes on answering.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { errorCodes } from '../../engine/errors.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { until } from '../support/process.ts';
+import { errorOf } from '../support/scenario.ts';
 import { opened } from '../support/wire.ts';
 
 const limit = 1024 * 1024;
@@ -72,8 +74,10 @@ describe('The wire', { concurrency: 1 }, () => {
   function assertError({ status, headers, body }: Reply, expected: number): void {
     assert.equal(status, expected, body);
     assert.match(headers['content-type'] ?? '', /^application\/json/);
-    const { error, ...more } = JSON.parse(body) as Record<string, unknown>;
+    const { error, code, request_id, ...more } = JSON.parse(body) as Record<string, unknown>;
     assert.deepEqual([typeof error, more], ['string', {}]);
+    assert.ok(Object.hasOwn(errorCodes, String(code)));
+    assert.equal(request_id, headers['x-request-id']);
     assert.doesNotMatch(body, /HPE_|FST_|llhttp|Parse Error|\bat /);
   }
 
@@ -158,7 +162,6 @@ describe('The wire', { concurrency: 1 }, () => {
     ['LOCK /api/v1/leads/1 HTTP/1.1', 405],
     ['PROPFIND /nowhere HTTP/1.1', 404],
     ['GET * HTTP/1.1', 404],
-    ['OPTIONS /api/v1/leads HTTP/1.1', 405],
     ['TRACE /api/v1/leads HTTP/1.1', 405],
     ['PATCH /api/v1/leads HTTP/1.1', 405],
     ['DELETE /api/v1/leads HTTP/1.1', 405],
@@ -177,7 +180,8 @@ describe('The wire', { concurrency: 1 }, () => {
 
   test('an address that cannot be decoded tells nothing without credentials', async () => {
     const answer = await instance.call('GET /api/v1/leads/%ff');
-    assert.deepEqual([answer.status, answer.text], [401, (await instance.call('GET /api/v1/leads/1')).text]);
+    const missing = await instance.call('GET /api/v1/leads/1');
+    assert.deepEqual([answer.status, errorOf(answer)], [401, errorOf(missing)]);
   });
 
   test('Expect: what cannot be met → 417 in the one shape', async () => {

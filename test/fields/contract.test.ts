@@ -25,7 +25,7 @@ import {
   objectText,
   walk,
 } from '../support/reading.ts';
-import { assertErrorShape } from '../support/scenario.ts';
+import { assertErrorShape, errorOf } from '../support/scenario.ts';
 
 const list = '/api/v1/loose';
 /** The fields of `loose` that have a type: nullable, and plain where the type has an empty value. */
@@ -105,9 +105,12 @@ onBothDrivers(
             for (const request of [`POST ${list}`, `PUT ${pathOf(record)}`]) {
               const answer = await send(request, objectText([[field, wrong]]));
               assert.equal(answer.status, 400, `${wrong}: ${answer.text}`);
-              assertErrorShape(answer);
               const message = `${field} must be ${type.expected}`;
-              assert.deepEqual(answer.json, { error: message, fields: [{ field, message }] });
+              assert.deepEqual(errorOf(answer), {
+                error: message,
+                code: 'invalid_input',
+                fields: [{ field, message }],
+              });
             }
           }
         }
@@ -258,7 +261,11 @@ onBothDrivers(
         field: `n_${name}`,
         message: `n_${name} must be ${expected}`,
       }));
-      assert.deepEqual(answer.json, { error: fields.map(({ message }) => message).join('; '), fields });
+      assert.deepEqual(errorOf(answer), {
+        error: fields.map(({ message }) => message).join('; '),
+        code: 'invalid_input',
+        fields,
+      });
     });
   },
   { sources: everyType },

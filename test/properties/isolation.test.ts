@@ -6,7 +6,7 @@ import fc, { type Arbitrary } from 'fast-check';
 import { checkSources } from '../../engine/definition/check.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { dataOf, exactRecord, numberText, rowHashes } from '../support/reading.ts';
-import { assertErrorShape } from '../support/scenario.ts';
+import { assertErrorShape, errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const definitions = checkSources(await sourcesWith());
@@ -195,7 +195,7 @@ onBothDrivers('tenants', (instance) => {
     const answer = await send(`${method} ${path}/${idOf(caller, one.resource, one.record)}`, body);
     if (distance === 0) return;
     const none = await send(`${method} ${path}/${missing}`, body);
-    assert.deepEqual([answer.status, answer.text], [404, none.text], 'foreign looks like missing');
+    assert.deepEqual([answer.status, errorOf(answer)], [404, errorOf(none)], 'foreign looks like missing');
     assert.equal(none.status, 404);
   }
 
@@ -239,7 +239,7 @@ onBothDrivers('tenants', (instance) => {
           ),
         );
         assert.equal(foreign?.status, 400);
-        assert.equal(foreign?.text, none?.text);
+        assert.deepEqual(errorOf(foreign ?? assert.fail()), errorOf(none ?? assert.fail()));
       }
       assert.equal((await instance().call(`GET ${path}`, { key })).json[field], null);
     }

@@ -18,7 +18,7 @@ import {
   objectText,
   rowHashes,
 } from '../support/reading.ts';
-import { assertErrorShape } from '../support/scenario.ts';
+import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const sources = await sourcesWith(...everyType);
@@ -118,8 +118,7 @@ onBothDrivers(
 
     function assertRefused(post: Answer, put: Answer): void {
       assert.equal(post.status, 400, post.text);
-      assertErrorShape(post);
-      assert.deepEqual([put.status, put.text], [post.status, post.text]);
+      assert.deepEqual([put.status, errorOf(put)], [post.status, errorOf(post)]);
     }
 
     for (const { name, fields } of definitions) {

@@ -210,8 +210,8 @@ export function exchange(
 /** What an answer tells a caller, without what differs from answer to answer. */
 export const told = ({ status, headers, text }: Answer) => ({
   status,
-  text,
-  headers: [...headers].filter(([name]) => name !== 'date'),
+  text: text.replace(/"request_id":"[^"]*"/, ''),
+  headers: [...headers].filter(([name]) => name !== 'date' && name !== 'x-request-id'),
 });
 
 /** Every row of every table, as text; without when things were last used, which is written now and then. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { errorCodes } from '../../engine/errors.ts';
 import type { Answer, Call, Instance } from './instance.ts';
 
 /** One request and what its answer must and must not be. */
@@ -58,14 +59,22 @@ async function check(scenario: Scenario, answer: Answer): Promise<void> {
   await scenario.and?.(answer);
 }
 
-/** Every error is JSON with a text, and shows nothing of the inside. */
+/** An error but for what differs between two requests that get the same. */
+export function errorOf(answer: Answer): Readonly<Record<string, unknown>> {
+  assertErrorShape(answer);
+  const { request_id, ...same } = answer.json;
+  return same;
+}
+
+/** Every error is JSON with a text, a code and the id of its request, and shows nothing of the inside. */
 export function assertErrorShape(answer: Answer): void {
   assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
   const { error, code, fields, request_id, ...more } = answer.json;
   assert.equal(typeof error, 'string');
   assert.deepEqual(Object.keys(more), []);
-  assert.ok(code === undefined || /^[a-z]+(_[a-z]+)*$/.test(String(code)));
+  assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is a code`);
   assert.ok(fields === undefined || Array.isArray(fields));
-  assert.ok(request_id === undefined || answer.status >= 500);
+  assert.match(String(request_id), /^[\w.:-]+$/);
+  assert.equal(request_id, answer.headers.get('x-request-id'));
   assert.doesNotMatch(answer.text, /select |insert |update "|\bat .*\.ts:|constraint|relation "/);
 }

@@ -69,7 +69,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
     handler: async (request, reply) => {
       const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
       if (identifying.every((name) => (body[name] ?? '').trim() === '')) {
-        throw new HttpError(400, `at least one of ${identifying.join(', ')} is required`);
+        throw new HttpError(400, 'invalid_input', `at least one of ${identifying.join(', ')} is required`);
       }
       const slug = request.headers['x-org-slug']?.toString();
       const organization = await findOrganization(tablesOf(database), slug);

@@ -65,7 +65,7 @@ export const storable = (text: string): string => text.slice(0, 1000).toWellForm
 function decimal(text: string, minor: boolean, currency: string): string {
   if (text === '') return '0';
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
-  if (match === null) throw new HttpError(400, 'the amount is no number');
+  if (match === null) throw new HttpError(400, 'invalid_input', 'the amount is no number');
   const [, sign = '', whole = '', fraction = ''] = match;
   if (!minor) return text;
   const places = fractionDigits(currency);

@@ -47,7 +47,7 @@ export async function send(
     if (!(cause instanceof SendError)) throw cause;
     const failed = { status: 'failed', provider_id: null, error: cause.message };
     await keep(tablesOf(database), organization.id, message, failed);
-    throw new HttpError(502, 'the message was not sent', {}, { cause });
+    throw new HttpError(502, 'send_failed', 'the message was not sent', {}, { cause });
   }
 }
 

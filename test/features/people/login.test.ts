@@ -4,7 +4,7 @@ import { before, describe, test } from 'node:test';
 import { administratorOf } from '../../support/forms.ts';
 import { type Organization, onBothDrivers, startInstance } from '../../support/instance.ts';
 import { cookieOf, exchange, logIn, makePerson, type Person, told } from '../../support/people.ts';
-import { assertErrorShape } from '../../support/scenario.ts';
+import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
 const twelveHours = 12 * 3600;
 
@@ -176,7 +176,10 @@ onBothDrivers('login', (instance) => {
         const missing = await instance().call('GET /auth/me');
         assert.equal(answer.status, 401);
         assert.deepEqual(told(answer), told(missing));
-        assert.deepEqual(answer.json, { error: 'missing or invalid credentials' });
+        assert.deepEqual(errorOf(answer), {
+          error: 'missing or invalid credentials',
+          code: 'unauthenticated',
+        });
       });
     }
 
@@ -201,7 +204,7 @@ onBothDrivers('login', (instance) => {
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
       const answer = await instance().call(`${method} /auth/login`);
       assert.equal(answer.status, 405);
-      assert.equal(answer.headers.get('allow'), 'POST');
+      assert.equal(answer.headers.get('allow'), 'POST, OPTIONS');
       assertErrorShape(answer);
     }
   });

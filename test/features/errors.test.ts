@@ -1,0 +1,159 @@
+// Errors for programs: a code, and the id of the request, which the caller may choose.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { errorCodes } from '../../engine/errors.ts';
+import { onBothDrivers } from '../support/instance.ts';
+import { activityOf } from '../support/people.ts';
+import { missing } from '../support/records.ts';
+import { assertErrorShape, type Scenario, scenarios } from '../support/scenario.ts';
+import { opened } from '../support/wire.ts';
+
+const generated = /^[0-9a-f]{8}-[0-9a-z]+$/;
+
+onBothDrivers('Errors', (instance) => {
+  const callers: Record<string, string> = {};
+  const values: Record<string, string> = { missing };
+  let organization: string;
+  before(async () => {
+    const alpha = await instance().organization('alpha');
+    organization = alpha.id;
+    callers.admin = alpha.key;
+    callers.nobody = await alpha.keyWith([]);
+    const lead = await instance().call('POST /api/v1/leads', { key: alpha.key, body: {} });
+    values.lead = String(lead.json.id);
+  });
+
+  const cases: readonly (Scenario & { readonly code: keyof typeof errorCodes })[] = [
+    { does: 'GET /api/v1/leads', gets: 401, code: 'unauthenticated' },
+    { as: 'nobody', does: 'GET /api/v1/leads', gets: 403, code: 'forbidden' },
+    { as: 'admin', does: 'GET /api/v1/leads/{missing}', gets: 404, code: 'not_found' },
+    { as: 'admin', does: 'GET /api/v1/nothing', gets: 404, code: 'not_found' },
+    { as: 'admin', does: 'PROPFIND /api/v1/leads', gets: 405, code: 'method_not_allowed' },
+    { as: 'admin', does: 'POST /api/v1/leads', with: '{', gets: 400, code: 'invalid_json' },
+    { as: 'admin', does: 'POST /api/v1/leads', with: { email: 1 }, gets: 400, code: 'invalid_input' },
+    { as: 'admin', does: 'GET /api/v1/leads?page=x', gets: 400, code: 'invalid_input' },
+    {
+      as: 'admin',
+      does: 'POST /api/v1/contacts',
+      with: { account_id: Number(missing) },
+      gets: 400,
+      code: 'missing_reference',
+    },
+    {
+      as: 'admin',
+      does: 'GET /api/v1/leads/{lead}',
+      headers: { 'if-match': 'x' },
+      gets: 400,
+      code: 'invalid_header',
+    },
+    {
+      as: 'admin',
+      does: 'DELETE /api/v1/leads/{lead}',
+      headers: { 'if-match': '"x"' },
+      gets: 412,
+      code: 'precondition_failed',
+    },
+    {
+      as: 'admin',
+      does: 'POST /api/v1/leads',
+      with: `"${'x'.repeat(1024 * 1024)}"`,
+      gets: 413,
+      code: 'body_too_large',
+    },
+    { does: 'POST /webhooks/inbound-leads', with: {}, gets: 501, code: 'not_configured' },
+  ];
+  scenarios(
+    instance,
+    () => ({ callers, values }),
+    cases.map(({ code, ...scenario }) => ({ ...scenario, has: { code } })),
+  );
+
+  for (const [what, request, status, code] of [
+    [
+      'a head that is too large',
+      `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`,
+      431,
+      'head_too_large',
+    ],
+    ['no HTTP', 'nonsense\r\n\r\n', 400, 'invalid_request'],
+    ['no Host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'invalid_request'],
+    [
+      'an expectation',
+      'GET / HTTP/1.1\r\nHost: x\r\nExpect: wonders\r\nX-Request-Id: mine\r\nConnection: close\r\n\r\n',
+      417,
+      'expectation_failed',
+    ],
+    ['no address', 'GET /%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', 401, 'unauthenticated'],
+  ] as const) {
+    test(`${what}: ${status} ${code}`, async () => {
+      const socket = await opened(instance().url);
+      socket.send(request);
+      await socket.ended;
+      const [head = '', body = ''] = socket.text().split('\r\n\r\n');
+      const headers = new Headers(
+        head
+          .split('\r\n')
+          .slice(1)
+          .map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]),
+      );
+      const json = JSON.parse(body.replace(/^[0-9a-f]+\r\n|\r\n0$/g, '')) as Record<string, unknown>;
+      assertErrorShape({ status, headers, text: body, json });
+      assert.equal(Number(head.split(' ')[1]), status);
+      assert.equal(json.code, code);
+      if (what === 'an expectation') assert.equal(json.request_id, 'mine');
+    });
+  }
+
+  test('the description lists every code, and accepts others', async () => {
+    const { json } = await instance().call('GET /docs/openapi.json');
+    const { Error: schema } = (json.components as { schemas: Record<string, Record<string, unknown>> })
+      .schemas;
+    assert.ok(schema);
+    const { code } = schema.properties as Record<string, Record<string, unknown>>;
+    assert.deepEqual(code?.['x-extensible-enum'], Object.keys(errorCodes));
+    assert.equal(code?.enum, undefined);
+    for (const each of Object.keys(errorCodes)) assert.match(each, /^[a-z]+(_[a-z]+)*$/);
+  });
+
+  describe('X-Request-Id', () => {
+    const send = (id: string | undefined, request = 'GET /api/v1/leads') =>
+      instance().call(request, {
+        key: callers.admin ?? '',
+        ...(id !== undefined && { headers: { 'x-request-id': id } }),
+      });
+    test('is new for each request without one', async () => {
+      const ids = [await send(undefined), await send(undefined)].map(({ headers }) =>
+        headers.get('x-request-id'),
+      );
+      for (const id of ids) assert.match(String(id), generated);
+      assert.notEqual(ids[0], ids[1]);
+    });
+    for (const id of ['a', '8e03978e-40d5-43dd-bc93-6894a57f9324', 'Root_1.2:3', 'x'.repeat(128)]) {
+      test(`${id.slice(0, 40)} is taken over`, async () => {
+        assert.equal((await send(id)).headers.get('x-request-id'), id);
+        const refused = await send(id, 'GET /api/v1/leads?page=x');
+        assert.deepEqual([refused.status, refused.json.request_id], [400, id]);
+      });
+    }
+    for (const id of ['', 'x'.repeat(129), 'two words', 'a,b', '<b>', '"x"', 'caf\u00e9', '\u00a0', "';--"]) {
+      test(`${JSON.stringify(id.slice(0, 20))} is replaced`, async () =>
+        assert.match(String((await send(id)).headers.get('x-request-id')), generated));
+    }
+    test('is on every response, and in the activity', async () => {
+      for (const request of [
+        'GET /docs/openapi.json',
+        'GET /setup/login',
+        'GET /nothing',
+        'HEAD /api/v1/leads',
+      ]) {
+        assert.equal((await send('everywhere', request)).headers.get('x-request-id'), 'everywhere', request);
+      }
+      await instance().call('POST /api/v1/leads', {
+        key: callers.admin ?? '',
+        body: {},
+        headers: { 'x-request-id': 'order-66' },
+      });
+      assert.equal((await activityOf(instance(), organization)).at(-1)?.requestId, 'order-66');
+    });
+  });
+});

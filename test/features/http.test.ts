@@ -1,0 +1,243 @@
+// What clients expect of HTTP: OPTIONS, pages of other origins, compressed responses and bodies.
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { before, describe, test } from 'node:test';
+import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
+import { acceptedCoding } from '../../engine/http/compression.ts';
+import { parseOrigins } from '../../engine/http/cors.ts';
+import { onBothDrivers } from '../support/instance.ts';
+import { definitions, pathOf } from '../support/records.ts';
+import { assertErrorShape, errorOf } from '../support/scenario.ts';
+
+const page = 'https://app.example';
+
+onBothDrivers(
+  'HTTP',
+  (instance) => {
+    let key: string;
+    let lead: string;
+    before(async () => {
+      ({ key } = await instance().organization('alpha'));
+      for (let count = 0; count < 20; count++) {
+        const made = await instance().call('POST /api/v1/leads', {
+          key,
+          body: { company: `company ${count}` },
+        });
+        lead = `/api/v1/leads/${made.json.id}`;
+      }
+    });
+
+    for (const definition of definitions) {
+      test(`OPTIONS of ${definition.name}: what the path takes, without credentials and without a body`, async () => {
+        const all = await instance().call(`OPTIONS ${pathOf(definition)}`);
+        assert.deepEqual(
+          [all.status, all.text, all.headers.get('allow')],
+          [204, '', 'GET, HEAD, POST, OPTIONS'],
+        );
+        const one = await instance().call(`OPTIONS ${pathOf(definition, '1')}`);
+        assert.equal(one.headers.get('allow'), 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS');
+        assert.equal(one.headers.get('accept-patch'), 'application/json, application/merge-patch+json');
+        const other = await instance().call(`PROPFIND ${pathOf(definition, '1')}`, { key });
+        assert.deepEqual([other.status, other.headers.get('allow')], [405, one.headers.get('allow')]);
+      });
+    }
+
+    describe('pages of other origins', () => {
+      const call = (request: string, headers: Record<string, string>, as?: string) =>
+        instance().call(request, { headers, ...(as !== undefined && { key: as }) });
+      const allowed = 'access-control-allow-origin';
+      test('may ask what they may send', async () => {
+        const { status, headers } = await call(`OPTIONS ${lead}`, {
+          origin: page,
+          'access-control-request-method': 'PATCH',
+          'access-control-request-headers': 'authorization,if-match',
+        });
+        assert.deepEqual([status, headers.get(allowed), headers.get('vary')], [204, page, 'origin']);
+        assert.match(headers.get('access-control-allow-methods') ?? '', /\bPATCH\b/);
+        for (const name of ['Authorization', 'If-Match', 'Idempotency-Key', 'Content-Type']) {
+          assert.ok(headers.get('access-control-allow-headers')?.split(', ').includes(name), name);
+        }
+        assert.equal(headers.get('access-control-max-age'), '600');
+      });
+      test('may read responses, also why they were refused; never with credentials', async () => {
+        for (const [as, status] of [
+          [key, 200],
+          [undefined, 401],
+        ] as const) {
+          const answer = await call(`GET ${lead}`, { origin: page }, as);
+          assert.deepEqual([answer.status, answer.headers.get(allowed)], [status, page]);
+          assert.match(answer.headers.get('access-control-expose-headers') ?? '', /\bETag\b/);
+          assert.equal(answer.headers.get('access-control-allow-credentials'), null);
+        }
+      });
+      for (const origin of [
+        'https://other.example',
+        'http://app.example',
+        'https://app.example.evil',
+        'null',
+      ]) {
+        test(`not of ${origin}`, async () => {
+          for (const request of [`OPTIONS ${lead}`, `GET ${lead}`]) {
+            const { headers } = await call(request, { origin }, key);
+            assert.deepEqual([headers.get(allowed), headers.get('vary')], [null, 'origin']);
+          }
+        });
+      }
+      test('only the API', async () => {
+        for (const path of ['/auth/me', '/setup/login', '/webhooks/inbound-leads']) {
+          assert.equal((await call(`GET ${path}`, { origin: page }, key)).headers.get(allowed), null, path);
+        }
+      });
+    });
+
+    describe('compressed responses', () => {
+      /** What comes over the wire: fetch would decompress it. */
+      const raw = (path: string, accept: string | undefined, method = 'GET') =>
+        new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
+          const headers = {
+            authorization: `Bearer ${key}`,
+            ...(accept !== undefined && { 'accept-encoding': accept }),
+          };
+          httpRequest(instance().url + path, { method, headers }, (response) => {
+            const chunks: Buffer[] = [];
+            response.on('data', (chunk: Buffer) => chunks.push(chunk));
+            response.on('end', () => resolve({ headers: response.headers, bytes: Buffer.concat(chunks) }));
+          })
+            .on('error', reject)
+            .end();
+        });
+      for (const path of ['/api/v1/leads', '/docs/openapi.json']) {
+        test(`${path}: as the client likes it, and the same once it is decoded`, async () => {
+          const plain = await raw(path, undefined);
+          assert.equal(plain.headers['content-encoding'], undefined);
+          assert.match(String(plain.headers.vary), /accept-encoding/);
+          for (const [accept, coding, decode] of [
+            ['gzip', 'gzip', gunzipSync],
+            ['br;q=0.5, gzip', 'gzip', gunzipSync],
+            ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
+          ] as const) {
+            const { headers, bytes } = await raw(path, accept);
+            assert.equal(headers['content-encoding'], coding);
+            assert.ok(bytes.length < plain.bytes.length / 2, `${bytes.length} of ${plain.bytes.length}`);
+            assert.deepEqual(decode(bytes), plain.bytes);
+          }
+        });
+      }
+      test('not what is small, is one record, or has no body', async () => {
+        for (const [path, method] of [
+          ['/api/v1/accounts', 'GET'],
+          [lead, 'GET'],
+          ['/api/v1/leads', 'HEAD'],
+          ['/api/v1/leads?page=x', 'GET'],
+        ] as const) {
+          assert.equal((await raw(path, 'gzip, br', method)).headers['content-encoding'], undefined, path);
+        }
+        const long = await instance().call('POST /api/v1/leads', {
+          key,
+          body: { description: 'x'.repeat(50_000) },
+        });
+        const { headers, bytes } = await raw(`/api/v1/leads/${long.json.id}`, 'gzip, br');
+        assert.equal(headers['content-encoding'], undefined);
+        assert.equal(bytes.toString(), long.text);
+      });
+    });
+
+    describe('compressed bodies', () => {
+      const post = (body: Uint8Array, coding: string, path = '/api/v1/leads', method = 'POST') =>
+        instance().call(`${method} ${path}`, { key, body, headers: { 'content-encoding': coding } });
+      for (const coding of ['gzip', 'GZIP', 'x-gzip']) {
+        test(`${coding} is decoded`, async () => {
+          const body = gzipSync(JSON.stringify({ company: 'packed', description: 'x'.repeat(100_000) }));
+          const made = await post(body, coding);
+          assert.deepEqual([made.status, made.json.company], [201, 'packed'], made.text);
+          const changed = await post(
+            gzipSync('{"company":"repacked"}'),
+            coding,
+            `/api/v1/leads/${made.json.id}`,
+            'PATCH',
+          );
+          assert.equal(changed.json.company, 'repacked');
+        });
+      }
+      test('identity is no coding', async () =>
+        assert.equal((await post(Buffer.from('{}'), 'identity')).status, 201));
+      for (const coding of ['br', 'deflate', 'gzip, gzip', 'zstd', '*']) {
+        test(`${coding} is refused by name`, async () => {
+          const refused = await post(gzipSync('{}'), coding);
+          assert.equal(refused.status, 400);
+          assert.deepEqual(errorOf(refused), {
+            error: 'Content-Encoding must be gzip or identity',
+            code: 'invalid_header',
+          });
+        });
+      }
+      test('what is not gzip, or cut off, is 400', async () => {
+        for (const body of [Buffer.from('{}'), gzipSync('{}').subarray(0, 12)]) {
+          const refused = await post(body, 'gzip');
+          assert.deepEqual([refused.status, refused.json.code], [400, 'invalid_json']);
+          assertErrorShape(refused);
+        }
+      });
+      test('it is bounded once it is decoded', async () => {
+        const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024));
+        assert.ok(bomb.length < 1024 * 1024);
+        const start = performance.now();
+        const refused = await post(bomb, 'gzip');
+        assert.deepEqual([refused.status, refused.json.code], [413, 'body_too_large']);
+        assert.ok(performance.now() - start < 2000, 'it is not decoded to its end');
+        const most = Buffer.alloc(1024 * 1024, ' ');
+        most.write('{}', 0);
+        assert.equal((await post(gzipSync(most), 'gzip')).status, 201);
+      });
+      test('permission comes first', async () => {
+        const refused = await instance().call('POST /api/v1/leads', {
+          body: Buffer.from('x'),
+          headers: { 'content-encoding': 'br' },
+        });
+        assert.equal(refused.status, 401);
+      });
+    });
+  },
+  { environment: { CORS_ORIGINS: `${page}, http://localhost:5173` } },
+);
+
+onBothDrivers('HTTP as it is unless configured', (instance) => {
+  test('no page of another origin may call the API', async () => {
+    const { headers } = await instance().call('GET /api/v1/leads', { headers: { origin: page } });
+    for (const name of headers.keys()) assert.doesNotMatch(name, /^access-control-/);
+  });
+});
+
+test('origins: * or exact ones', () => {
+  for (const text of ['*', page, 'http://localhost:5173', `${page},http://x.example:8080`]) {
+    assert.deepEqual(parseOrigins(text), text.split(','));
+  }
+  for (const text of [
+    `${page}/`,
+    'app.example',
+    'https://*.example',
+    'ftp://a',
+    `${page},`,
+    'null',
+    'javascript:1',
+  ]) {
+    assert.equal(parseOrigins(text), undefined, text);
+  }
+});
+
+test('the coding that a client likes best', () => {
+  for (const [header, coding] of [
+    ['', undefined],
+    ['identity', undefined],
+    ['gzip', 'gzip'],
+    ['GZip', 'gzip'],
+    ['*', 'br'],
+    ['br;q=0, *', 'gzip'],
+    ['gzip;q=0', undefined],
+    ['br;q=0.2,gzip;q=0.3', 'gzip'],
+    ['deflate, zstd', undefined],
+    ['br;q=nonsense', undefined],
+  ] as const) {
+    assert.equal(acceptedCoding(header), coding, header);
+  }
+});

@@ -47,8 +47,9 @@ export async function crud(
       handler: async (request, reply) => {
         const plan = compiled.plan(operationRequest(request, reply));
         const rows = await execute(database, compiled, plan);
-        const body = compiled.respond(plan, rows);
-        if (operation.status !== 200) reply.code(operation.status);
+        const { body, headers, status = operation.status } = compiled.respond(plan, rows);
+        if (status !== 200) reply.code(status);
+        if (headers !== undefined) reply.headers(headers);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
         return body;
       },

@@ -47,8 +47,9 @@ export const list: Operation<ListPlan> = {
       // A page beyond the end of any table is empty without a statement.
       statement: (plan) =>
         plan.asked.page.offset === undefined ? undefined : prepared(plan.asked).bind(plan),
-      respond: ({ asked }, rows) =>
-        `{"data":[${rows[0]?.[0] ?? ''}],"page":${asked.page.page},"per_page":${pageSize}}`,
+      respond: ({ asked }, rows) => ({
+        body: `{"data":[${rows[0]?.[0] ?? ''}],"page":${asked.page.page},"per_page":${pageSize}}`,
+      }),
     };
   },
   describe: ({ definition, pluralName, recordName }) => ({

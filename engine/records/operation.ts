@@ -92,6 +92,16 @@ export interface Operation<P extends Plan = Plan> {
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
 
+/** What an operation responds. */
+export interface OperationResponse {
+  /** JSON text. */
+  readonly body: string;
+  /** Headers besides those that every response has; names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Instead of the status of the operation's success; a 304 has no body. */
+  readonly status?: 304;
+}
+
 /** Finds the references of a write that point to no record of the organization, after the database refused it. */
 export interface MissingReferences<P extends Plan = Plan> {
   readonly statement: (plan: P) => Statement;
@@ -108,8 +118,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly plan: (request: OperationRequest) => P;
   /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** The body of the response. @throws HttpError 404 if there is no such record */
-  readonly respond: (plan: P, rows: Rows) => string;
+  /** The response to a plan. @throws HttpError 404 if there is no such record */
+  readonly respond: (plan: P, rows: Rows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
   /** Explains a refused foreign key: finds the references that point to no record. */

@@ -28,7 +28,7 @@ export const remove: Operation<RemovePlan> = {
       statement: bind,
       respond: (_, rows) => {
         if (rows.length === 0) throw errors.notFound();
-        return '{"ok":true}';
+        return { body: '{"ok":true}' };
       },
     };
   },

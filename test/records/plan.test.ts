@@ -135,7 +135,9 @@ describe('page', () => {
         assert.equal(offset === undefined, expected > 10n ** 12n);
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
         assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
-        const { page, ...rest } = JSON.parse(list.respond(plan, []).replace(/"page":(\d+)/, '"page":"$1"'));
+        const { page, ...rest } = JSON.parse(
+          list.respond(plan, []).body.replace(/"page":(\d+)/, '"page":"$1"'),
+        );
         assert.deepEqual([page, rest], [String(expected), { data: [], per_page: 20 }]);
       }),
     );

@@ -8,6 +8,7 @@ export const boolean: FieldType = {
   empty: false,
   write: (value) => [String(value)],
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::text::boolean`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::boolean`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::boolean[])`,
   parse: (text) => (text === 'true' || text === 'false' ? text : undefined),

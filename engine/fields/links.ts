@@ -9,6 +9,7 @@ export const reference: FieldType = {
   columns: () => [{ suffix: '', type: 'bigint' }],
   write: (value) => bigint.write?.(value) ?? [],
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::bigint`],
   equals: (column, placeholder) => `${column} = ${placeholder}::bigint`,
   among: (column, placeholder) => `${column} = any(${placeholder}::bigint[])`,
   parse: (text) => bigint.parse?.(text),

@@ -6,6 +6,7 @@ const byColumn = (column: string) => [column] as const;
 const comparable = (type: string) =>
   ({
     order: byColumn,
+    bounds: (placeholder: string) => [`${placeholder}::${type}`],
     equals: (column: string, placeholder: string) => `${column} = ${placeholder}::${type}`,
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;

@@ -73,6 +73,7 @@ export const timestamp: FieldType = {
     return `${local(`${utc} + ${interval(offset)}`)} || ${offset}`;
   },
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
   parse: (text) => {
@@ -97,6 +98,7 @@ export const date: FieldType = {
   columns: () => [{ suffix: '', type: 'date' }],
   write: (value) => [value as string],
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::text::date`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::date[])`,
   parse: parseDate,

@@ -32,8 +32,10 @@ export interface Clauses {
 
 /** The index that a part needs so that it does not scan all records of the organization. */
 export interface Cost {
-  /** Fields that are compared with one value each. */
+  /** Fields that are compared with one value each: an index has them in the order of the list. */
   readonly equal?: readonly Field[];
+  /** Fields by which an index finds the records, in the order of the list only if that is the order of the field. */
+  readonly find?: readonly Field[];
   /** No index helps. */
   readonly scan?: boolean;
 }

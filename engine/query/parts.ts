@@ -74,9 +74,12 @@ export function queryClauses<Input extends { readonly asked: Asked }>(
       placeholder((input) => value(input.asked[name])),
     ),
   );
+  const order = clauses.flatMap(({ order = [] }) => order);
+  const { equal, sort, scan } = queryCost(asked);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
-    order: clauses.flatMap(({ order = [] }) => order),
+    // Where all values are equal, the id alone is the order; an index has it.
+    order: !scan && equal.includes(sort) ? order.slice(-1) : order,
   });
 }
 
@@ -85,6 +88,7 @@ export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field
   const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
   return {
     equal: costs.flatMap(({ equal = [] }) => equal),
+    find: costs.flatMap(({ find = [] }) => find),
     sort: asked.sort.field,
     scan: costs.some(({ scan }) => scan === true),
   };

@@ -85,14 +85,27 @@ const listStatement = (context: OperationContext, asked: Asked, name: string): P
     const conditions = `where ${[rows, ...where].join(' and ')}`;
     const ordered = `order by ${order.join(', ')}`;
     const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
-    const page = keysFirst
-      ? `select ${projection.columns} from (select ${record}."id" from ${table} ${record} ${conditions} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
-      : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
+    const gathered = findsFirst(asked);
+    // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
+    const found = gathered
+      ? `(select ${record}.* from ${table} ${record} ${conditions} offset 0) ${record}`
+      : `${table} ${record} ${conditions}`;
+    const page =
+      keysFirst || gathered
+        ? `select ${projection.columns} from (select ${record}."id" from ${found} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
+        : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
     return `select string_agg(row_to_json(_r)::text, ',') from (${page}) _r`;
   });
 
+/** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */
+function findsFirst(asked: Asked): boolean {
+  const { find, sort } = queryCost(asked);
+  return find.some((field) => field !== sort);
+}
+
 /** Whether an index gives the page without reading the organization's other records. */
 function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'scan' {
-  const { equal, sort, scan } = queryCost(asked);
-  return !scan && isIndexed(definition, equal, sort) ? 'list' : 'scan';
+  const { equal, find, sort, scan } = queryCost(asked);
+  const inOrder = find.every((field) => field === sort);
+  return !scan && inOrder && isIndexed(definition, equal, sort) ? 'list' : 'scan';
 }

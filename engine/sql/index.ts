@@ -1,7 +1,7 @@
 // Sql: statements whose text and parameters are made together; names and literals.
 // May import fields.
 
-export { column, indexKey, record } from './record.ts';
+export { column, indexKey, lookupKey, record } from './record.ts';
 export {
   identifier,
   type Lane,

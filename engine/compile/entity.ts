@@ -16,9 +16,9 @@ export function entity(definition: ResourceDefinition): EntitySchema {
     name: definition.name,
     tableName: definition.name,
     properties,
-    indexes: indexes(definition).map(({ name, keys }) => ({
+    indexes: indexes(definition).map(({ name, method, keys }) => ({
       name,
-      expression: `create index ${quote(name)} on ${quote(definition.name)} (${keys.join(', ')})`,
+      expression: `create index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})`,
     })),
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
 }

@@ -4,10 +4,11 @@ import type { Placeholder } from '../sql/index.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
 import type { Clauses, Cost, Declaring, Index, Query, QueryPart } from './part.ts';
+import { search } from './search.ts';
 import { sort } from './sort.ts';
 
 /** Every query part by its name, which is also its YAML key. Wrong parameters are listed in this order. */
-export const queryParts = { page, sort, filters } as const;
+export const queryParts = { page, sort, filters, search } as const;
 
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
@@ -89,6 +90,7 @@ export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field
   return {
     equal: costs.flatMap(({ equal = [] }) => equal),
     find: costs.flatMap(({ find = [] }) => find),
+    gather: costs.some(({ gather }) => gather === true),
     sort: asked.sort.field,
     scan: costs.some(({ scan }) => scan === true),
   };

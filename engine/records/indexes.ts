@@ -6,6 +6,8 @@ import { identifier, indexKey, lookupKey } from '../sql/index.ts';
 /** An index of a resource: SQL keys in their order. */
 export interface ResourceIndex {
   readonly name: string;
+  /** The access method; absent: a B-tree. */
+  readonly method?: 'gin';
   readonly keys: readonly string[];
 }
 
@@ -30,7 +32,14 @@ export function indexes(definition: ResourceDefinition): ResourceIndex[] {
       .map((field) => ({ field, keys: [lookupKey(field)] })),
   ];
   const found = new Map<string, ResourceIndex>();
-  for (const { field, keys } of wanted) {
+  for (const index of wanted) {
+    if ('method' in index) {
+      const { method, keys } = index;
+      const indexName = identifier(`${name}_${index.name}`);
+      found.set(indexName, { name: indexName, method, keys: ['"organization_id"', ...keys] });
+      continue;
+    }
+    const { field, keys } = index;
     const all = columns(keys);
     const isLookup = field.lookup !== undefined && keys[0] === lookupKey(field);
     const indexName = identifier(`${name}_${field.name}_${isLookup ? 'lookup' : 'index'}`);

@@ -99,8 +99,8 @@ const listStatement = (context: OperationContext, asked: Asked, name: string): P
 
 /** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */
 function findsFirst(asked: Asked): boolean {
-  const { find, sort } = queryCost(asked);
-  return find.some((field) => field !== sort);
+  const { find, gather, sort } = queryCost(asked);
+  return gather || find.some((field) => field !== sort);
 }
 
 /** Whether an index gives the page without reading the organization's other records. */

@@ -82,11 +82,15 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
         ['2', 'shallow'],
         ['6', 'deep'],
       ] as const) {
-        for (const conditions of some) {
+        for (const [words, conditions] of [
+          ...some.map((each) => [[], each] as const),
+          ...(definition.search.length > 0 ? [[['a', 'b'], []] as const] : []),
+        ]) {
           const asked = {
             page: { page, offset: (Number(page) - 1) * pageSize, depth },
             sort: { field, direction },
             filters: conditions,
+            search: words,
           };
           const statement = operations.list.statement({ ...plan, asked });
           assert.ok(statement);
@@ -204,8 +208,9 @@ for (const resource of resources) {
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),
-        // A collation.
+        // Collations.
         'C',
+        'default',
       ]);
       const literals = new Set([
         ...['create', 'update', 'delete', resource.name].map((word) => `'${word}'`),

@@ -7,6 +7,7 @@ import { transaction } from '../engine/tables/handle.ts';
 import { createKey } from '../plugins/api-keys/keys.ts';
 import { createOrganization } from '../plugins/organizations/organizations.ts';
 import { profileId } from '../plugins/profiles/profiles.ts';
+import { createTables } from '../test/support/tables.ts';
 
 export const organizations = 50;
 export const rows = 200_000;
@@ -22,7 +23,7 @@ export async function seed(databaseUrl: string): Promise<string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
   const resources = await loadResources(config);
   const database = await openDatabase(config, entitiesFor(resources));
-  await database.orm.schema.create();
+  await createTables(database);
   const keys: string[] = [];
   const actor = commandLine({ audit: false });
   for (let index = 1; index <= organizations; index++) {

@@ -21,6 +21,7 @@ import { createKey } from '../plugins/api-keys/keys.ts';
 import { createOrganization } from '../plugins/organizations/organizations.ts';
 import { profileId } from '../plugins/profiles/profiles.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
+import { createTables } from '../test/support/tables.ts';
 import { median } from './load.ts';
 
 const { values: options } = parseArgs({ options: { readers: { type: 'boolean', default: false } } });
@@ -34,7 +35,7 @@ const worst = `sort=description&dir=desc&${Array.from({ length: 50 }, (_, n) => 
 async function seed(databaseUrl: string): Promise<readonly string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
   const database = await openDatabase(config, entitiesFor(await loadResources(config)));
-  await database.orm.schema.create();
+  await createTables(database);
   const actor = commandLine({ audit: false });
   const keys: string[] = [];
   for (const slug of ['greedy', 'modest', 'slow']) {

@@ -18,9 +18,9 @@ export function entity(definition: ResourceDefinition): EntitySchema {
     tableName: definition.name,
     properties,
     triggers: [countsWrites(definition)],
-    indexes: indexes(definition).map(({ name, keys }) => ({
+    indexes: indexes(definition).map(({ name, method, keys }) => ({
       name,
-      expression: `create index ${quote(name)} on ${quote(definition.name)} (${keys.join(', ')})`,
+      expression: `create index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})`,
     })),
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
 }

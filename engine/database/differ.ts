@@ -8,6 +8,7 @@ import {
   type SqlEntityManager,
   SqlSchemaGenerator,
 } from '@mikro-orm/postgresql';
+import { withExtensions } from './extensions.ts';
 
 /** Compares two models by names alone: an equal column with a different name is a different column. */
 class ExactComparator extends SchemaComparator {
@@ -40,6 +41,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     const { fromSchema } = options;
     if (fromSchema === undefined) throw new Error('there is no snapshot to compare with');
     const difference = new ExactComparator(this.platform).compare(fromSchema, this.getTargetSchema());
-    return { up: this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true }), down: '' };
+    const up = this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true });
+    return { up: withExtensions(up), down: '' };
   }
 }

@@ -6,6 +6,7 @@ import { UserError } from '../errors.ts';
 import { admission } from './admission.ts';
 import { embeddedBounds } from './bounds.ts';
 import type { Database } from './database.ts';
+import { embeddedExtensions } from './extensions.ts';
 import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
 import { lockFolder } from './lock.ts';
 import { ormOptions } from './orm.ts';
@@ -28,7 +29,7 @@ export async function openEmbedded(
       ...ormOptions(entities, config),
       driver: PgliteDriver,
       dbName: await prepareCluster(config.dataFolder, initialise),
-      driverOptions: { parsers },
+      driverOptions: { parsers, extensions: embeddedExtensions },
     });
     const client = await orm.em.getConnection().getNativeClient();
     const watch = watchFolder(config.dataFolder);

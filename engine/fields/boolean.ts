@@ -10,6 +10,7 @@ export const boolean: FieldType = {
   write: (value) => [String(value)],
   encode: trueOrFalse,
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::text::boolean`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::boolean`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::boolean[])`,
   parse: (text) => (text === 'true' || text === 'false' ? text : undefined),

@@ -1,5 +1,5 @@
 import type { FieldTypeName } from './field-types.ts';
-import type { Lookup } from './string.ts';
+import type { Lookup } from './lookups.ts';
 import type { Column, FieldType } from './type.ts';
 
 /** What the server writes into a read-only field, and when. */

@@ -11,6 +11,7 @@ export const reference: FieldType = {
   write: (value) => bigint.write?.(value) ?? [],
   encode: asItIs,
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::bigint`],
   equals: (column, placeholder) => `${column} = ${placeholder}::bigint`,
   among: (column, placeholder) => `${column} = any(${placeholder}::bigint[])`,
   parse: (text) => bigint.parse?.(text),

@@ -8,6 +8,7 @@ const comparable = (type: string) =>
   ({
     encode: asItIs,
     order: byColumn,
+    bounds: (placeholder: string) => [`${placeholder}::${type}`],
     equals: (column: string, placeholder: string) => `${column} = ${placeholder}::${type}`,
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;

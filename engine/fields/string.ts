@@ -1,24 +1,18 @@
 import { quoted } from './encode.ts';
+import { head, indexed, type Lookup, lookups } from './lookups.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-/** Characters of a text in an index: a B-tree entry is limited to about 2,700 bytes, a text is not. */
-const indexed = 100;
-export const head = (column: string) => `left(${column}, ${indexed})`;
+/** Characters of a text that its order depends on, so that a place in the order has a bounded size. */
+export const sorted = 500;
+/** The highest code point: no text that begins with another one comes after that one followed by these. */
+const highest = `repeat(chr(1114111), ${indexed})`;
 
-/** Ways to find a record by a text: SQL that is equal for equivalent texts. Immutable, because it is indexed. */
-export const lookups = {
-  exact: (text: string) => text,
-  /** E-mail addresses, compared without case. */
-  caseless: (text: string) => `lower(${text})`,
-  /** Telephone numbers, compared by digits: "+1 (555) 010-0" equals "0015550100". */
-  digits: (text: string) => `regexp_replace(regexp_replace(${text}, '\\D', '', 'g'), '^00', '')`,
-} as const;
-
-/** The name of a lookup. */
-export type Lookup = keyof typeof lookups;
+/** The indexed key of a text. The result of `lower` depends on the collation: a value needs that of the column. */
+const key = (text: string, lookup?: Lookup, collate = ''): string =>
+  head(lookup === undefined ? text : lookups[lookup](`(${text}${collate})`));
 
 /** Any Unicode text without U+0000, by convention on one line. */
 export const string: FieldType = {
@@ -35,10 +29,22 @@ export const string: FieldType = {
   empty: '',
   write: (value) => [value as string],
   encode: quoted,
-  order: (column) => [head(column), column],
-  equals: (column, placeholder) =>
-    `(${head(column)} = left(${placeholder}::text, ${indexed}) and ${column} = ${placeholder}::text)`,
-  among: (column, placeholder) => `${column} = any(${placeholder}::text[])`,
+  order: (column) => [head(column), `left(${column}, ${sorted})`],
+  bounds: (placeholder) => [head(`${placeholder}::text`), `left(${placeholder}::text, ${sorted})`],
+  equals: (column, placeholder, lookup) => {
+    const value = `${placeholder}::text`;
+    return `(${key(column, lookup)} = ${key(value, lookup, ' collate "C"')} and ${column} = ${value})`;
+  },
+  among: (column, placeholder, lookup) => {
+    const values = `${placeholder}::text[]`;
+    const keys = `array(select ${key('_v', lookup, ' collate "C"')} from unnest(${values}) _v)`;
+    return `(${key(column, lookup)} = any(${keys}) and ${column} = any(${values}))`;
+  },
+  startsWith: (column, placeholder) => {
+    const value = `${placeholder}::text`;
+    return `(${head(column)} >= ${head(value)} and ${head(column)} <= ${head(`(${value} || ${highest})`)} and starts_with(${column}, ${value}))`;
+  },
+  contains: (column, placeholder) => `strpos(${column}, ${placeholder}::text) > 0`,
   parse: (text) => (isStorable(text) ? text : undefined),
   text: (column) => column,
   bounded: true,

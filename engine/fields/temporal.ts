@@ -75,6 +75,7 @@ export const timestamp: FieldType = {
   },
   encode: quoted,
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
   parse: (text) => {
@@ -100,6 +101,7 @@ export const date: FieldType = {
   write: (value) => [value as string],
   encode: quoted,
   order: (column) => [column],
+  bounds: (placeholder) => [`${placeholder}::text::date`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::date[])`,
   parse: parseDate,

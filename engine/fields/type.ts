@@ -1,6 +1,8 @@
 // The shape of a field type: one object per type holds everything that the engine knows of its values.
 import type { Encoder } from './encode.ts';
 
+import type { Lookup } from './lookups.ts';
+
 /** A value that goes to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */
 export type Parameter = string | null;
 
@@ -45,11 +47,17 @@ export interface FieldType {
   readonly encode: Encoder;
   /** ORDER BY keys; absent: not sortable. The first is the index key, so it must be of bounded size. */
   readonly order?: (column: string) => readonly string[];
-  /** WHERE condition "column equals placeholder"; absent: not filterable. */
-  readonly equals?: (column: string, placeholder: string) => string;
-  /** WHERE condition "column is one of placeholder" (an array). */
-  readonly among?: (column: string, placeholder: string) => string;
-  /** A query parameter's text as a parameter for `equals`; undefined if it is not a value of this type. */
+  /** SQL of a parameter for each ORDER BY key, to compare with; absent: has no ranges. */
+  readonly bounds?: (placeholder: string) => readonly string[];
+  /** WHERE condition "column equals placeholder"; absent: not filterable. Uses the index of a lookup if there is one. */
+  readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
+  /** WHERE condition "column is one of placeholder" (an array), likewise. */
+  readonly among?: (column: string, placeholder: string, lookup?: Lookup) => string;
+  /** WHERE condition "column begins with placeholder"; absent: is no text. */
+  readonly startsWith?: (column: string, placeholder: string) => string;
+  /** WHERE condition "column contains placeholder"; absent: is no text. */
+  readonly contains?: (column: string, placeholder: string) => string;
+  /** A query parameter's text as a parameter for conditions; undefined if it is not a value of this type. */
   readonly parse?: (text: string) => string | undefined;
   /** SQL text of the value, for fields that other resources show through a reference. */
   readonly text?: (column: string) => string;

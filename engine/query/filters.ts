@@ -1,8 +1,9 @@
-import type { Field } from '../fields/index.ts';
-import { column, indexKey } from '../sql/index.ts';
+import type { FieldProblem } from '../errors.ts';
+import type { Field, Schema } from '../fields/index.ts';
+import { indexKey, lookupKey } from '../sql/index.ts';
 import { suggestion } from '../yaml/index.ts';
-import { type OperatorName, operators } from './operators.ts';
-import { type QueryPart, wrong } from './part.ts';
+import { type OperatorName, operatorOf, operators } from './operators.ts';
+import { type Declaring, type Query, type QueryPart, wrong } from './part.ts';
 
 /** The maximum number of values of one filter. */
 export const maxFilterValues = 50;
@@ -11,6 +12,13 @@ export const maxFilterValues = 50;
 export interface Filter {
   readonly field: Field;
   readonly operators: readonly OperatorName[];
+  readonly parameters: readonly FilterParameter[];
+}
+
+/** A query parameter of a filter. */
+interface FilterParameter {
+  readonly name: string;
+  readonly operator: OperatorName;
 }
 
 /** A filter of a request; values as parameters of the field's type, at least one. */
@@ -20,71 +28,173 @@ export interface Condition {
   readonly values: readonly string[];
 }
 
-/** Filters by the fields that the YAML lists, each with an index. Filters of several fields must all hold. */
+/** An entry as YAML has it. */
+type Entry = string | { readonly field: string; readonly operators: readonly OperatorName[] };
+
+/** Filters by the fields that the YAML lists. Filters of several parameters must all hold. */
 export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   yaml: {
-    description: 'Fields that callers may filter by, each a query parameter with an index.',
+    description:
+      'Fields that callers may filter by: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes follow.',
     type: 'array',
-    items: { type: 'string' },
+    items: {
+      type: ['string', 'object'],
+      required: ['field', 'operators'],
+      additionalProperties: false,
+      properties: {
+        field: { type: 'string' },
+        operators: {
+          type: 'array',
+          minItems: 1,
+          items: { enum: Object.keys(operators) },
+          uniqueItems: true,
+        },
+      },
+      'x-expected': 'a field, or { field: …, operators: [ … ] }',
+    },
     uniqueItems: true,
   },
-  declare: ({ yaml, fields, reserved, report }) =>
-    ((yaml ?? []) as readonly string[]).flatMap((name, index) => {
-      const field = fields.get(name);
-      const names: readonly OperatorName[] = ['eq'];
-      if (field === undefined) {
-        report([index], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
-      } else if (names.some((operator) => field.type[operators[operator].needs] === undefined)) {
-        report([index], `a ${field.typeName} field cannot be filtered by`);
-      }
-      if (reserved.includes(name)) report([index], `"${name}" has another meaning`);
-      return field === undefined ? [] : [{ field, operators: names }];
-    }),
-  parameters: (declared) => declared.flatMap(parametersOf).map(({ parameter }) => parameter),
-  parse: (declared, query, problems) =>
-    declared.flatMap(parametersOf).flatMap(({ field, operator, parameter }) => {
-      const given = [query[parameter] ?? []].flat().filter((text) => text !== '');
-      const values = given.map((text) => field.type.parse?.(text));
-      if (values.length > maxFilterValues) {
-        problems.push(wrong(parameter, `must be given at most ${maxFilterValues} times`));
-      } else if (values.includes(undefined)) {
-        problems.push(wrong(parameter, `must be ${field.type.expected}`));
-      }
-      return values.length === 0
-        ? []
-        : [{ field, operator, values: values.filter((value) => value !== undefined) }];
-    }),
+  declare: (declaring) => {
+    const seen = new Set<string>();
+    return ((declaring.yaml ?? []) as readonly Entry[]).flatMap((entry, index) => {
+      const name = typeof entry === 'string' ? entry : entry.field;
+      if (seen.has(name)) declaring.report([index], `"${name}" is declared twice`);
+      seen.add(name);
+      return declareFilter(declaring, entry, index);
+    });
+  },
+  parameters: (declared) => parametersOf(declared).map(({ name }) => name),
+  parse: (declared, query, problems) => {
+    refuseUnknownOperators(declared, query, problems);
+    return declared.flatMap(({ field, parameters }) =>
+      parameters.flatMap(({ name, operator }) => {
+        const values = parseValues(name, field, operator, query[name], problems);
+        return values.length === 0 ? [] : [{ field, operator, values }];
+      }),
+    );
+  },
   shape: (asked) =>
     asked
-      .map(({ field, operator, values }) => `${field.name} ${operator}${values.length > 1 ? '*' : ''}`)
+      .map(({ field, operator, values }) => {
+        const form = operatorOf(operator).words === undefined ? (values.length > 1 ? '*' : '') : values[0];
+        return `${field.name} ${operator}${form}`;
+      })
       .join(),
-  cost: (asked) => ({
-    equal: asked.map(({ field }) => field),
-    scan: asked.some(({ values }) => values.length > 1),
-  }),
+  cost: (asked) => {
+    const of = (wanted: string) => asked.filter(({ operator }) => operatorOf(operator).index === wanted);
+    return {
+      equal: of('order').map(({ field }) => field),
+      find: of('find').map(({ field }) => field),
+      scan: of('none').length > 0 || of('order').some(({ values }) => values.length > 1),
+    };
+  },
   clauses: (_, asked, placeholder) => ({
-    where: asked.map(({ field, operator, values: { length } }, index) => {
-      const value = placeholder((conditions) => {
-        const values = conditions[index]?.values ?? [];
-        return length > 1 ? values : (values[0] ?? null);
-      });
-      return operators[operator].where(field.type, column(field), value, length > 1);
-    }),
+    where: asked.map(({ field, operator, values }, index) =>
+      operatorOf(operator).where(field, {
+        values,
+        placeholder: () =>
+          placeholder((conditions) => {
+            const given = conditions[index]?.values ?? [];
+            return values.length > 1 ? given : (given[0] ?? null);
+          }),
+      }),
+    ),
   }),
   describe: (declared) =>
-    declared.flatMap(parametersOf).map(({ field, operator, parameter }) => ({
-      name: parameter,
-      in: 'query',
-      description: operators[operator].describe(field),
-      schema: {
-        ...field.type.json,
-        ...(field.values && { examples: field.values.list, 'x-extensible-enum': field.values.list }),
-      },
-    })),
+    parametersOf(declared).map(({ field, name, operator }) => describeParameter(field, name, operator)),
   // A filtered list is served in the default order.
   indexes: (declared, sort) =>
-    declared.map(({ field }) => ({ field, keys: [indexKey(field), indexKey(sort)] })),
+    declared.flatMap(({ field, operators: names }) => {
+      const serves = (wanted: string) => names.some((name) => operatorOf(name).index === wanted);
+      if (serves('order')) return [{ field, keys: [lookupKey(field), indexKey(sort)] }];
+      return serves('find') ? [{ field, keys: [indexKey(field)] }] : [];
+    }),
 };
 
-const parametersOf = ({ field, operators: names }: Filter) =>
-  names.map((operator) => ({ field, operator, parameter: operators[operator].parameter(field.name) }));
+/** A filter from its entry in the YAML; none if there is no such field. */
+function declareFilter(
+  { fields, reserved, report }: Declaring,
+  entry: Entry,
+  index: number,
+): readonly Filter[] {
+  const [name, names]: readonly [string, readonly OperatorName[]] =
+    typeof entry === 'string' ? [entry, ['eq']] : [entry.field, entry.operators];
+  const place = typeof entry === 'string' ? [index] : [index, 'field'];
+  const field = fields.get(name);
+  if (reserved.includes(name)) report(place, `"${name}" has another meaning`);
+  if (field === undefined) {
+    report(place, `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+    return [];
+  }
+  for (const [position, operator] of names.entries()) {
+    const { needs, nullable } = operatorOf(operator);
+    if (field.type[needs] === undefined) {
+      const message = `a ${field.typeName} field cannot be filtered by`;
+      if (typeof entry === 'string') report(place, message);
+      else report([index, 'operators', position], `${message} with "${operator}"`);
+    } else if (nullable && !field.nullable) {
+      report([index, 'operators', position], `"${operator}" needs a field with "nullable: true"`);
+    }
+  }
+  const bracketed = names.map((operator) => ({ name: `${name}[${operator}]`, operator }));
+  const parameters = names.includes('eq') ? [{ name, operator: 'eq' } as const] : [];
+  return [
+    { field, operators: names, parameters: [...parameters, ...(typeof entry === 'string' ? [] : bracketed)] },
+  ];
+}
+
+const parametersOf = (declared: readonly Filter[]) =>
+  declared.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
+
+/** A field or an operator that is not declared is a mistake, unlike other unknown parameters. */
+function refuseUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldProblem[]): void {
+  for (const name of Object.keys(query)) {
+    if (!name.includes('[')) continue;
+    const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
+    if (all.some((parameter) => parameter.name === name)) continue;
+    const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
+    const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
+    const hint = accepted === '' ? 'this list has no filters with operators' : `accepted are ${accepted}`;
+    problems.push(wrong(name, `is no filter of this list: ${hint}`));
+  }
+}
+
+/** The values of a parameter as parameters of the field's type; an empty one is no filter. */
+function parseValues(
+  name: string,
+  field: Field,
+  operator: OperatorName,
+  given: Query[string],
+  problems: FieldProblem[],
+): readonly string[] {
+  const texts = [given ?? []].flat().filter((text) => text !== '');
+  const { repeatable, words } = operatorOf(operator);
+  const values = texts.map((text) =>
+    words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),
+  );
+  if (!repeatable && values.length > 1) problems.push(wrong(name, 'must be given once'));
+  else if (values.length > maxFilterValues) {
+    problems.push(wrong(name, `must be given at most ${maxFilterValues} times`));
+  } else if (values.includes(undefined)) {
+    problems.push(wrong(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
+  }
+  return values.filter((value) => value !== undefined);
+}
+
+function describeParameter(field: Field, name: string, operator: OperatorName): Schema {
+  const { describe, repeatable, words } = operatorOf(operator);
+  const value = words === undefined ? field.type.json : { type: 'string', enum: words };
+  const known = field.values && {
+    examples: field.values.list,
+    'x-extensible-enum': field.values.list,
+  };
+  const schema = { ...value, ...(words === undefined && known) };
+  return {
+    name,
+    in: 'query',
+    description: `${describe(field)} Empty: no filter.`,
+    ...(repeatable
+      ? { style: 'form', explode: true, schema: { type: 'array', maxItems: maxFilterValues, items: schema } }
+      : { schema }),
+  };
+}

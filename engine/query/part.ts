@@ -32,18 +32,29 @@ export interface Clauses {
 
 /** The index that a part needs so that it does not scan all records of the organization. */
 export interface Cost {
-  /** Fields that are compared with one value each. */
+  /** Fields that are compared with one value each: an index has them in the order of the list. */
   readonly equal?: readonly Field[];
-  /** No index helps. */
+  /** Fields by which an index finds the records, in the order of the list only if that is the order of the field. */
+  readonly find?: readonly Field[];
+  /** An index finds the records, in no order. */
+  readonly gather?: boolean;
+  /** No index gives the page in its order. */
   readonly scan?: boolean;
 }
 
 /** An index that serves a part: SQL keys in their order. */
-export interface Index {
-  /** The field that names it. */
-  readonly field: Field;
-  readonly keys: readonly string[];
-}
+export type Index =
+  | {
+      /** The field that names it. */
+      readonly field: Field;
+      readonly keys: readonly string[];
+    }
+  | {
+      /** Appended to the name of the resource. */
+      readonly name: string;
+      readonly method: 'gin';
+      readonly keys: readonly string[];
+    };
 
 /**
  * One part of list queries: its YAML key, its parameters, its SQL and its description.

@@ -4,10 +4,11 @@ import type { Placeholder } from '../sql/index.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
 import type { Clauses, Cost, Declaring, Index, Query, QueryPart } from './part.ts';
+import { search } from './search.ts';
 import { sort } from './sort.ts';
 
 /** Every query part by its name, which is also its YAML key. Wrong parameters are listed in this order. */
-export const queryParts = { page, sort, filters } as const;
+export const queryParts = { page, sort, filters, search } as const;
 
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
@@ -74,9 +75,12 @@ export function queryClauses<Input extends { readonly asked: Asked }>(
       placeholder((input) => value(input.asked[name])),
     ),
   );
+  const order = clauses.flatMap(({ order = [] }) => order);
+  const { equal, sort, scan } = queryCost(asked);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
-    order: clauses.flatMap(({ order = [] }) => order),
+    // Where all values are equal, the id alone is the order; an index has it.
+    order: !scan && equal.includes(sort) ? order.slice(-1) : order,
   });
 }
 
@@ -85,6 +89,8 @@ export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field
   const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
   return {
     equal: costs.flatMap(({ equal = [] }) => equal),
+    find: costs.flatMap(({ find = [] }) => find),
+    gather: costs.some(({ gather }) => gather === true),
     sort: asked.sort.field,
     scan: costs.some(({ scan }) => scan === true),
   };

@@ -89,16 +89,28 @@ const listStatement = (context: OperationContext, asked: Asked, name: string): P
       const conditions = `where ${[rows, ...where].join(' and ')}`;
       const ordered = `order by ${order.join(', ')}`;
       const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
-      return keysFirst
-        ? `select ${projection.columns} from (select ${record}."id" from ${table} ${record} ${conditions} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
+      const gathered = findsFirst(asked);
+      // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
+      const found = gathered
+        ? `(select ${record}.* from ${table} ${record} ${conditions} offset 0) ${record}`
+        : `${table} ${record} ${conditions}`;
+      return keysFirst || gathered
+        ? `select ${projection.columns} from (select ${record}."id" from ${found} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
         : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
     },
     context.definition,
   );
 
+/** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */
+function findsFirst(asked: Asked): boolean {
+  const { find, gather, sort } = queryCost(asked);
+  return gather || find.some((field) => field !== sort);
+}
+
 /** Whether an index gives the page without reading the organization's other records, and how much of the index. */
 function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'deep' | 'scan' {
-  const { equal, sort, scan } = queryCost(asked);
-  if (scan || !isIndexed(definition, equal, sort)) return 'scan';
+  const { equal, find, sort, scan } = queryCost(asked);
+  const inOrder = find.every((field) => field === sort);
+  if (scan || !inOrder || !isIndexed(definition, equal, sort)) return 'scan';
   return asked.page.depth === 'deep' ? 'deep' : 'list';
 }

@@ -2,7 +2,7 @@
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';
-export { column, indexKey, record, versionColumn } from './record.ts';
+export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
 export { Output, type Records } from './records.ts';
 export {
   type Lane,

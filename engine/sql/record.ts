@@ -1,4 +1,4 @@
-import type { Field } from '../fields/index.ts';
+import { type Field, head, lookups } from '../fields/index.ts';
 import { quote } from './names.ts';
 
 // Names in YAML begin with a letter; generated names that could collide with them do not.
@@ -13,3 +13,7 @@ export const column = (field: Pick<Field, 'name'>): string => `${record}.${quote
 
 /** The index key of a field: its first order key, which is of bounded size. */
 export const indexKey = ({ name, type }: Field): string => type.order?.(quote(name))[0] ?? quote(name);
+
+/** The index key that finds a field's value: that of its lookup, if it has one. */
+export const lookupKey = (field: Field): string =>
+  field.lookup === undefined ? indexKey(field) : head(lookups[field.lookup](quote(field.name)));

@@ -5,6 +5,7 @@ import { compile, type Resource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { columnsOf } from '../../engine/fields/field.ts';
+import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { Asked } from '../../engine/query/parts.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
@@ -51,8 +52,11 @@ function subsets(filters: Resource['definition']['filters']): Conditions[] {
   if (first === undefined) return [[]];
   return subsets(rest).flatMap((tail) => [
     tail,
-    ...[['1'], ['1', '2']].flatMap((values) =>
-      first.operators.map((operator) => [{ field: first.field, operator, values }, ...tail]),
+    ...first.operators.flatMap((operator) =>
+      (operatorOf(operator).words?.map((word) => [word]) ?? [['1'], ['1', '2']]).map((values) => [
+        { field: first.field, operator, values },
+        ...tail,
+      ]),
     ),
   ]);
 }
@@ -69,7 +73,9 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
       : [
           ...filters.flatMap((filter) => subsets([filter])),
           ...[['1'], ['1', '2']].map((values) =>
-            filters.map(({ field }) => ({ field, operator: 'eq' as const, values })),
+            filters
+              .filter(({ operators }) => operators.includes('eq'))
+              .map(({ field }) => ({ field, operator: 'eq' as const, values })),
           ),
         ];
   for (const field of sort.choices.size === 0 ? [sort.field] : sort.choices.values()) {
@@ -79,11 +85,15 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
         ['2', 'shallow'],
         ['6', 'deep'],
       ] as const) {
-        for (const conditions of some) {
+        for (const [words, conditions] of [
+          ...some.map((each) => [[], each] as const),
+          ...(definition.search.length > 0 ? [[['a', 'b'], []] as const] : []),
+        ]) {
           const asked = {
             page: { page, offset: (Number(page) - 1) * pageSize, depth },
             sort: { field, direction },
             filters: conditions,
+            search: words,
           };
           const statement = operations.list.statement({ ...plan, asked });
           assert.ok(statement);
@@ -210,6 +220,9 @@ for (const resource of resources) {
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),
         versionColumn,
+        // Collations.
+        'C',
+        'default',
       ]);
       const literals = new Set([
         ...fields.filter(({ readOnly }) => !readOnly).map(({ name }) => `'${name}'`),
@@ -223,6 +236,8 @@ for (const resource of resources) {
         "'Z'",
         "'UTC'",
         "'+00:00'",
+        // Of the lookup by digits.
+        ...["'\\D'", "'g'", "'^00'"],
       ]);
       for (const { text } of prepared) {
         for (const [, name = ''] of text.matchAll(/"([^"]*)"/g))

@@ -66,7 +66,12 @@ const asks = ({ definition }: Resource): Arbitrary<Ask> =>
     dir: fc.constantFrom('asc', 'desc', undefined),
     filters: fc.array(
       fc.record({
-        field: fc.constantFrom('none', ...definition.filters.map(({ field }) => field.name)),
+        field: fc.constantFrom(
+          'none',
+          ...definition.filters.flatMap(({ field, operators }) =>
+            operators.includes('eq') ? field.name : [],
+          ),
+        ),
         places: fc.array(fc.nat(), { minLength: 1, maxLength: 4 }),
       }),
       { maxLength: 2 },

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { compile } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
-import { operators } from '../../engine/query/operators.ts';
+import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
 import type { QueryPart } from '../../engine/query/part.ts';
 import { listParameters, type PartName, queryParts, querySchema } from '../../engine/query/parts.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
@@ -105,15 +105,34 @@ test('the schema for editors is what the parts say', () => {
 });
 
 for (const [name, operator] of Object.entries(operators)) {
-  test(`the operator ${name}: its parameter names the field, its condition has no value`, () => {
-    assert.ok(operator.parameter('email').startsWith('email'));
+  const { needs, words, nullable } = operatorOf(name as OperatorName);
+  test(`the operator ${name}: its condition names the column and holds no value`, () => {
     for (const { definition } of resources) {
       for (const field of definition.fields) {
-        if (field.type[operator.needs] === undefined) continue;
-        const where = operator.where(field.type, 't."x"', '$7', false);
-        assert.ok(where.includes('$7') && where.includes('t."x"'), where);
+        if (field.type[needs] === undefined) continue;
+        for (const values of words?.map((word) => [word]) ?? [['7262'], ['7262', '7263']]) {
+          const where = operator.where(field, { values, placeholder: () => '$7' });
+          assert.ok(where.includes(`t."${field.name}"`), where);
+          assert.equal(where.includes('$7'), words === undefined, where);
+          assert.ok(!where.includes('726'), where);
+          assert.doesNotMatch(where, /undefined| or /);
+        }
         assert.ok(operator.describe(field).includes(field.name));
       }
+    }
+  });
+
+  test(`the operator ${name}: a field that it does not suit is a mistake at its place`, () => {
+    const told = (options: string) =>
+      mistakes(`  p: { type: reference, to: things, nullable: true }
+  b: ${options}
+filters: [{ field: b, operators: [${name}] }]`);
+    const lines = told('{ type: joined, through: p, show: [a] }');
+    assert.deepEqual(lines, [`things.yaml:7:35  a joined field cannot be filtered by with "${name}"`]);
+    if (nullable) {
+      assert.deepEqual(told('{ type: string }'), [
+        `things.yaml:7:35  "${name}" needs a field with "nullable: true"`,
+      ]);
     }
   });
 }

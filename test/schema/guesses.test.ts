@@ -149,7 +149,10 @@ describe('statements of a migration', () => {
     ],
     [
       'a reference removed and one like it added',
-      (own) => own.edit('opportunities', 'account_id: { type', 'payer_id: { type'),
+      (own) => {
+        own.edit('opportunities', 'account_id: { type', 'payer_id: { type');
+        own.edit('opportunities', 'field: account_id', 'field: payer_id');
+      },
       /"account_id" is gone: its values would be dropped\n.*"payer_id" is new/,
       [
         /drop column "account_id"/,
@@ -159,7 +162,10 @@ describe('statements of a migration', () => {
     ],
     [
       'a timestamp removed and one like it added',
-      (own) => own.edit('opportunities', 'close_date:', 'closing:'),
+      (own) => {
+        own.edit('opportunities', 'close_date:', 'closing:');
+        own.edit('opportunities', 'field: close_date', 'field: closing');
+      },
       /:\n {2}\S*opportunities\.yaml {2}"close_date" is gone: its values would be dropped\n {2}\S+ {2}"closing" is new.*\nNothing/,
       [/drop column "close_date", drop column "close_date_offset"/, /add "closing" timestamptz/],
     ],

@@ -22,6 +22,7 @@ import { createProfile, type Grant, profileId } from '../../plugins/profiles/pro
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 import { sourcesWith } from './sources.ts';
+import { createTables } from './tables.ts';
 import { type Content, copyFolder } from './templates.ts';
 
 export type Driver = 'embedded' | 'postgresql';
@@ -104,7 +105,7 @@ export async function startInstance(
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {
       const empty = await openDatabase(readConfig(place), entitiesFor(resources));
-      await empty.orm.schema.create();
+      await createTables(empty);
       await empty.close();
     },
   };

@@ -1,0 +1,87 @@
+import { type Field, isStorable } from '../fields/index.ts';
+import { column, quote } from '../sql/index.ts';
+import { suggestion } from '../yaml/index.ts';
+import { type QueryPart, wrong } from './part.ts';
+
+/** The longest text that may be searched for, in UTF-16 code units, and the maximum number of its words. */
+export const searchLimits = { length: 200, words: 8 } as const;
+
+/** `?q=`: records that have every word in one of the fields that the YAML lists, whatever its case. */
+export const search: QueryPart<readonly Field[], readonly string[]> = {
+  yaml: {
+    description: 'Text fields that ?q= searches, with an index for all of them together.',
+    type: 'array',
+    items: { type: 'string' },
+    uniqueItems: true,
+  },
+  declare: ({ yaml, fields, report }) =>
+    ((yaml ?? []) as readonly string[]).flatMap((name, index) => {
+      const field = fields.get(name);
+      if (field === undefined) {
+        report([index], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+        return [];
+      }
+      if (field.type.text === undefined) report([index], `a ${field.typeName} field cannot be searched`);
+      return [field];
+    }),
+  reserved: ['q'],
+  parameters: (declared) => (declared.length > 0 ? ['q'] : []),
+  parse: (declared, { q = '' }, problems) => {
+    if (declared.length === 0) return [];
+    if (typeof q !== 'string') {
+      problems.push(wrong('q', 'must be given once'));
+      return [];
+    }
+    const words = [...new Set(q.split(/\s+/).filter((word) => word !== ''))];
+    if (q.length > searchLimits.length || words.length > searchLimits.words) {
+      const { length, words: most } = searchLimits;
+      problems.push(wrong('q', `must have at most ${most} words and ${length} characters`));
+    } else if (!isStorable(q)) {
+      problems.push(wrong('q', 'must not contain U+0000 or lone surrogates'));
+    }
+    return words;
+  },
+  shape: (words) => String(words.length),
+  cost: (words) => ({ gather: words.length > 0, scan: words.length > 0 }),
+  clauses: (declared, words, placeholder) => ({
+    where: words.map((_, index) => {
+      const text = searched(declared, column);
+      return `${text} ilike ${placeholder((given) => pattern(given[index] ?? ''))}`;
+    }),
+  }),
+  describe: (declared) =>
+    declared.length === 0
+      ? []
+      : [
+          {
+            name: 'q',
+            in: 'query',
+            description: `Only records that have each of these words, or words that contain it, in ${declared.map(({ name }) => `\`${name}\``).join(', ')}, capitals or not. Empty: no search.`,
+            schema: { type: 'string', maxLength: searchLimits.length },
+          },
+        ],
+  indexes: (declared) =>
+    declared.length === 0
+      ? []
+      : [
+          {
+            name: 'search_gin',
+            method: 'gin',
+            keys: [`${searched(declared, ({ name }) => quote(name))} gin_trgm_ops`],
+          },
+        ],
+};
+
+/**
+ * The text that is searched: all fields, a line each, so that no word spans two. The database's own collation knows
+ * capitals; that of the columns knows only those of ASCII.
+ */
+function searched(fields: readonly Field[], columnOf: (field: Field) => string): string {
+  const lines = fields.map((field) =>
+    field.nullable ? `coalesce(${columnOf(field)}, '')` : columnOf(field),
+  );
+  return `((${lines.join(' || chr(10) || ')}) collate "default")`;
+}
+
+/** A LIKE pattern of a word within a text; what has a meaning in patterns stands for itself. */
+const pattern = (word: string): string => `%${word.replace(/[\\%_]/g, '\\$&')}%`;

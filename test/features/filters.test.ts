@@ -1,0 +1,325 @@
+// Filters with operators: every operator on every field type that it suits, against what JavaScript finds.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { fieldTypes } from '../../engine/fields/field-types.ts';
+import type { FieldType } from '../../engine/fields/type.ts';
+import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
+import { looseFields, stored } from '../support/every-type.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import {
+  compareValues,
+  dataOf,
+  type Exact,
+  type ExactRecord,
+  exactRecord,
+  numberText,
+} from '../support/reading.ts';
+import { errorOf, type Scenario, scenarios } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const operatorNames = Object.keys(operators) as OperatorName[];
+const suits = (type: FieldType, operator: OperatorName) => type[operatorOf(operator).needs] !== undefined;
+const found = {
+  file: 'loose.yaml',
+  text: `${looseFields}
+filters:
+${stored.map(([name, type]) => `  - { field: n_${name}, operators: [${operatorNames.filter((operator) => suits(type, operator))}] }`).join('\n')}`,
+};
+
+const texts = [
+  '',
+  'a',
+  'A',
+  'ab',
+  'ab%',
+  'a_b',
+  'ab\\',
+  'Zoë',
+  'zoo',
+  '世界',
+  '世',
+  'x'.repeat(100),
+  'x'.repeat(101),
+];
+const instants = [
+  '2026-03-01T00:30:00+05:30',
+  '2026-02-28T20:00:00+01:00',
+  '2026-02-28T19:00:00Z',
+  '2026-02-28T19:00:00.000001Z',
+  '0001-01-01T00:00:00+12:00',
+];
+/** JSON texts to store, and to filter by. */
+const valuesOf = (type: FieldType): readonly string[] => {
+  if (type.text !== undefined) return texts.map((text) => JSON.stringify(text));
+  if (type.json.format === 'date-time') return instants.map((text) => JSON.stringify(text));
+  return type.refers ? ['1', '2', '3'] : type.examples.map((example) => JSON.stringify(example));
+};
+
+/** Whether a record has to be found, as docs/api.md has it. */
+function matches(type: FieldType, operator: OperatorName, has: Exact, values: readonly Exact[]): boolean {
+  const compared = (value: Exact) => compareValues(type.json, has, value);
+  const [value = null] = values;
+  switch (operator) {
+    case 'eq':
+    case 'in':
+      return has !== null && values.some((each) => compared(each) === 0);
+    case 'ne':
+      return has === null || values.every((each) => compared(each) !== 0);
+    case 'is_null':
+      return (has === null) === value;
+    case 'starts_with':
+      return has !== null && String(has).startsWith(String(value));
+    case 'contains':
+      return has !== null && String(has).includes(String(value));
+    default: {
+      if (has === null) return false;
+      const sign = compared(value);
+      return { gt: sign > 0, gte: sign >= 0, lt: sign < 0, lte: sign <= 0 }[operator];
+    }
+  }
+}
+
+onBothDrivers(
+  'filters with operators',
+  (instance) => {
+    let organization: Organization;
+    let all: readonly ExactRecord[];
+    const get = (query: string): Promise<Answer> =>
+      instance().call(`GET /api/v1/loose?sort=id&${query}`, { key: organization.key });
+    const ids = (records: readonly ExactRecord[]) => records.map(({ id }) => numberText(id));
+
+    before(async () => {
+      organization = await instance().organization('alpha');
+      const made: ExactRecord[] = [];
+      for (let number = 0; number < 19; number++) {
+        const values = stored.map(([name, type]) => {
+          const choices = valuesOf(type);
+          const possible = type.refers && number < 3 ? [] : choices;
+          const value = number % 5 === 4 ? undefined : possible[number % choices.length];
+          return `"n_${name}":${value ?? 'null'}`;
+        });
+        const answer = await instance().call('POST /api/v1/loose', {
+          key: organization.key,
+          body: `{${values}}`,
+        });
+        assert.equal(answer.status, 201, answer.text);
+        made.push(exactRecord(answer.text));
+      }
+      all = made;
+    });
+
+    for (const [name, type] of stored) {
+      for (const operator of operatorNames.filter((each) => suits(type, each))) {
+        test(`${name} ${operator}`, async () => {
+          const { words, repeatable } = operatorOf(operator);
+          const values = (words ?? valuesOf(type)).map(
+            (text) => JSON.parse(text) as string | number | boolean,
+          );
+          const asked = values.filter((value) => value !== '').map((value) => [value]);
+          if (repeatable) asked.push(values.filter((value) => value !== '').slice(0, 2));
+          let some = 0;
+          for (const wanted of asked) {
+            const query = wanted
+              .map((value) => `n_${name}[${operator}]=${encodeURIComponent(String(value))}`)
+              .join('&');
+            const exact = wanted.map((value) =>
+              typeof value === 'number' ? { number: String(value) } : value,
+            );
+            const expected = all.filter((record) =>
+              matches(type, operator, record[`n_${name}`] ?? null, exact),
+            );
+            const answer = await get(query);
+            assert.equal(answer.status, 200, answer.text);
+            assert.deepEqual(ids(dataOf(answer)), ids(expected), query);
+            some += expected.length;
+          }
+          assert.ok(some > 0, 'something is found');
+        });
+      }
+    }
+
+    test('filters of one field and of several must all hold', async () => {
+      const query = 'n_integer[gte]=0&n_integer[lt]=8&n_string[ne]=a&n_reference[is_null]=false';
+      const expected = all.filter(
+        (record) =>
+          Number(numberText(record.n_integer)) >= 0 &&
+          record.n_integer !== null &&
+          Number(numberText(record.n_integer)) < 8 &&
+          record.n_string !== 'a' &&
+          record.n_reference !== null,
+      );
+      assert.ok(expected.length > 0);
+      assert.deepEqual(ids(dataOf(await get(query))), ids(expected));
+      const turned = await get(query.split('&').toReversed().join('&'));
+      assert.deepEqual(ids(dataOf(turned)), ids(expected));
+    });
+
+    test('in is not split at commas; the name may be percent-encoded', async () => {
+      assert.deepEqual(dataOf(await get('n_string[in]=a,ab')), []);
+      const encoded = await get('n_string%5Bin%5D=a&n_string%5Bin%5D=ab');
+      assert.deepEqual(encoded.text, (await get('n_string[in]=a&n_string[in]=ab')).text);
+    });
+
+    test('an empty value is no filter', async () => {
+      for (const operator of ['eq', 'ne', 'gt', 'in', 'starts_with', 'contains', 'is_null']) {
+        const field = operator === 'gt' ? 'n_timestamp' : 'n_string';
+        assert.deepEqual(ids(dataOf(await get(`${field}[${operator}]=`))), ids(all), operator);
+      }
+      assert.equal(
+        dataOf(await get('n_string[in]=&n_string[in]=a')).length,
+        dataOf(await get('n_string=a')).length,
+      );
+    });
+
+    const message = (field: string, text: string) => ({
+      error: `${field} ${text}`,
+      code: 'invalid_input',
+      fields: [{ field, message: `${field} ${text}` }],
+    });
+    const refused: readonly (readonly [query: string, field: string, text: string])[] = [
+      ['n_integer[gte]=x', 'n_integer[gte]', `must be ${fieldTypes.integer.expected}`],
+      ['n_integer[in]=1&n_integer[in]=1.5', 'n_integer[in]', `must be ${fieldTypes.integer.expected}`],
+      ['n_timestamp[lt]=2026-02-30T00:00:00Z', 'n_timestamp[lt]', `must be ${fieldTypes.timestamp.expected}`],
+      ['n_timestamp[lt]=2026-03-01', 'n_timestamp[lt]', `must be ${fieldTypes.timestamp.expected}`],
+      ['n_string[contains]=%00', 'n_string[contains]', 'must be a string'],
+      ['n_string[is_null]=yes', 'n_string[is_null]', 'must be true or false'],
+      ['n_string[is_null]=null', 'n_string[is_null]', 'must be true or false'],
+      ['n_integer[gt]=1&n_integer[gt]=2', 'n_integer[gt]', 'must be given once'],
+      ['n_string[starts_with]=a&n_string[starts_with]=b', 'n_string[starts_with]', 'must be given once'],
+      [
+        Array.from({ length: 51 }, (_, value) => `n_integer[in]=${value}`).join('&'),
+        'n_integer[in]',
+        'must be given at most 50 times',
+      ],
+      [
+        'n_boolean[starts_with]=t',
+        'n_boolean[starts_with]',
+        'is no filter of this list: accepted are n_boolean[eq], n_boolean[ne], n_boolean[gt], n_boolean[gte], n_boolean[lt], n_boolean[lte], n_boolean[in], n_boolean[is_null]',
+      ],
+    ];
+    for (const [query, field, text] of refused) {
+      test(`${query.slice(0, 60)} → 400`, async () => {
+        const answer = await get(query);
+        assert.deepEqual([answer.status, errorOf(answer)], [400, message(field, text)]);
+      });
+    }
+    test('a name with brackets that no filter has is 400 with what is accepted, a plain one is ignored', async () => {
+      for (const name of [
+        'id[eq]',
+        'page[]',
+        'n_string[$ne]',
+        'n_string[]',
+        'n_string[eq][x]',
+        '[',
+        '__proto__[x]',
+      ]) {
+        const { status, json } = await get(`${encodeURIComponent(name)}=1`);
+        assert.equal(status, 400, name);
+        const [problem] = json.fields as { field: string; message: string }[];
+        assert.equal(problem?.field, name);
+        assert.match(String(problem?.message), /accepted are n_string\[eq\], n_string\[ne\]/);
+      }
+      const empty = await get('id[eq]=');
+      assert.equal(empty.status, 400, 'whatever the value');
+      assert.equal((await get('nonsense=1')).status, 200);
+    });
+    test('all mistakes come at once', async () => {
+      const { json } = await get('page=x&n_integer[gt]=x&n_string[like]=1&n_boolean=maybe');
+      const fields = (json.fields as { field: string }[]).map(({ field }) => field);
+      assert.deepEqual(fields, ['page', 'n_string[like]', 'n_integer[gt]', 'n_boolean']);
+    });
+  },
+  { sources: [...(await sourcesWith()), found] },
+);
+
+onBothDrivers('the filters of the five resources', (instance) => {
+  let alpha: Organization;
+  let user = '';
+  let account = '';
+  before(async () => {
+    alpha = await instance().organization('alpha');
+    user = alpha.user;
+    const keyless = (await alpha.makeKey()).key;
+    const post = async (resource: string, body: object, key = alpha.key) => {
+      const answer = await instance().call(`POST /api/v1/${resource}`, { key, body });
+      assert.equal(answer.status, 201, answer.text);
+      return numberText(exactRecord(answer.text).id);
+    };
+    await post('leads', { first_name: 'Ada', email: 'Ada@x.example', phone: '+49 30 1', source: 'Website' });
+    await post('leads', { first_name: 'Bob', email: 'ada@x.example', phone: '4930 1', source: 'Phone' });
+    await post('leads', { first_name: 'Cyd', email: 'ÄDA@x.example', status: 'New' }, keyless);
+    account = await post('accounts', { name: 'Acme', website: 'https://acme.example' });
+    await post('accounts', { name: 'Acme Labs' });
+    await post('contacts', { email: 'a@acme.example', account_id: Number(account) });
+    await post('contacts', { email: 'b@acme.example' });
+    await post('opportunities', {
+      account_id: Number(account),
+      amount: 10,
+      close_date: '2026-03-01T00:00:00+02:00',
+    });
+    await post('opportunities', { amount: 20.5, close_date: '2026-03-01T00:00:00Z' });
+    await post('opportunities', { amount: 30 });
+    await post('cases', { subject: 'One' });
+  });
+
+  const counted = (does: string, count: number): Scenario => ({
+    as: 'admin',
+    does: `GET /api/v1/${does}`,
+    gets: 200,
+    and: (answer) => assert.equal(dataOf(answer).length, count, answer.text),
+  });
+  const later = '2999-01-01T00:00:00%2B02:00';
+  scenarios(instance, () => ({ callers: { admin: alpha.key }, values: { user, account } }), [
+    counted('leads?email=ada@x.example', 1),
+    counted('leads?email[eq]=ada@x.example', 1),
+    counted('leads?email[in]=ada@x.example&email[in]=Ada@x.example', 2),
+    counted(`leads?email=${encodeURIComponent('ÄDA@x.example')}`, 1),
+    counted(`leads?email=${encodeURIComponent('äda@x.example')}`, 0),
+    counted('leads?phone=4930%201', 1),
+    counted('leads?phone[in]=4930%201&phone[in]=%2B49%2030%201', 2),
+    counted('leads?source=Website&source=Phone', 2),
+    counted('leads?source[ne]=Website', 2),
+    counted('leads?owner_id={user}', 2),
+    counted('leads?owner_id[is_null]=true', 1),
+    counted('leads?status[ne]=New', 2),
+    counted('leads?created_at[gte]=2020-01-01T00:00:00Z&created_at[lt]=2999-01-01T00:00:00Z', 3),
+    counted(`leads?updated_at[gte]=${later}`, 0),
+    counted(`leads?updated_at[lte]=${later}&sort=updated_at`, 3),
+    counted('contacts?email=a@acme.example', 1),
+    counted('contacts?account_id={account}', 1),
+    counted('contacts?account_id[is_null]=true', 1),
+    counted(`contacts?created_at[gt]=${later}`, 0),
+    counted('accounts?name[starts_with]=Acme', 2),
+    counted('accounts?name[contains]=Lab', 1),
+    counted('accounts?name=Acme', 1),
+    counted('accounts?website=https://acme.example', 1),
+    counted('opportunities?account_id={account}', 1),
+    counted('opportunities?amount[gte]=20.5', 2),
+    counted('opportunities?amount[gt]=10&amount[lt]=30', 1),
+    counted('opportunities?close_date[lt]=2026-03-01T00:00:00Z', 1),
+    counted('opportunities?close_date[gte]=2026-03-01T01:00:00+01:00', 1),
+    counted('opportunities?close_date[is_null]=true', 1),
+    counted('cases?status=New', 1),
+    {
+      as: 'admin',
+      does: 'GET /api/v1/cases?status[eq]=New',
+      gets: 400,
+      has: { error: 'status[eq] is no filter of this list: this list has no filters with operators' },
+    },
+    { as: 'admin', does: 'GET /api/v1/cases?created_at[gte]=2020-01-01T00:00:00Z', gets: 400 },
+    {
+      as: 'admin',
+      does: 'GET /api/v1/contacts?email[like]=x',
+      gets: 400,
+      has: { error: 'email[like] is no filter of this list: accepted are email[eq], email[in]' },
+    },
+  ]);
+
+  describe('an index serves each', () => {
+    test('leads have few indexes', () => {
+      const leads = instance().resources.find(({ name }) => name === 'leads');
+      assert.ok(leads);
+      assert.ok(leads.entity.meta.indexes.length <= 10, `${leads.entity.meta.indexes.length}`);
+    });
+  });
+});

@@ -9,6 +9,7 @@ import { checkSources, readSources } from '../engine/definition/index.ts';
 import { effects } from '../engine/effects/index.ts';
 import { apiPrefix, crud, httpServer } from '../engine/http/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
+import { signing } from '../plugins/secrets/index.ts';
 import { liveSettings } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 import { modules } from './modules.ts';
@@ -52,8 +53,12 @@ export async function build(instance: Omit<Instance, 'service'>): Promise<Fastif
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
   for (const module of modules) await module.register?.(app, services);
+  const linking = {
+    publicUrl: () => services.publicUrl().replace(/\/$/, ''),
+    signing: signing(instance.secrets, 'cursors of lists'),
+  };
   for (const resource of resources) {
-    await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
+    await app.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}`, ...linking });
   }
   return app;
 }

@@ -66,12 +66,13 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   };
 }
 
-const createdHeaders = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
+const locationHeader = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
 
 /** An operation as the OpenAPI document describes it. */
 function describeOperation(resource: DescribedResource, operation: Operation): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
+  const headers = { ...(operation.status === 201 && locationHeader), ...success.headers };
   return {
     operationId,
     summary,
@@ -88,7 +89,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
     responses: {
       [operation.status]: {
         description: success.description,
-        ...(operation.status === 201 && { headers: createdHeaders }),
+        ...(Object.keys(headers).length > 0 && { headers }),
         content: content(ref('schemas', success.schema)),
       },
       ...failures(operation.action),

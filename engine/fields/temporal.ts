@@ -74,6 +74,10 @@ export const timestamp: FieldType = {
   },
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
+  place: (shown) => {
+    const parsed = parseTimestamp(shown);
+    return parsed === undefined ? shown : utcText(parsed);
+  },
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
   parse: (text) => {

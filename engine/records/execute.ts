@@ -17,13 +17,15 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, missingReferences }: CompiledOperation<P>,
+  { statement, further, missingReferences }: CompiledOperation<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);
   if (asked === undefined) return [];
   try {
-    return await inTurn(database, plan, asked);
+    const rows = await inTurn(database, plan, asked);
+    const more = further?.(plan, rows);
+    return more === undefined ? rows : [...rows, ...(await inTurn(database, plan, more))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)

@@ -26,6 +26,22 @@ export interface Caller extends EffectCaller {
   readonly principal: Principal;
 }
 
+/** Signs texts with the secrets of the instance; nodes that share them verify each other's. */
+export interface Signing {
+  readonly sign: (text: string) => string;
+  readonly verify: (text: string, signature: string) => boolean;
+}
+
+/** What a list links to its other pages with. */
+export interface Links {
+  /** The address of the list, without parameters. */
+  readonly url: string;
+  readonly signing: Signing;
+}
+
+/** How to count all records of a list: `Prefer: count=…`. */
+export type Counting = 'exact' | 'estimated';
+
 /** One request to an operation, not validated yet. */
 export interface OperationRequest {
   readonly caller: Caller;
@@ -34,6 +50,10 @@ export interface OperationRequest {
   readonly strict: boolean;
   /** The id in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
+  /** `Prefer: count=…`: how lists count their records. */
+  readonly counting?: Counting | undefined;
+  /** What lists link to their other pages with; absent where nobody follows links. */
+  readonly links?: Links;
   /** Reads the body. @throws HttpError 400 unless it is a JSON object */
   readonly body: () => Body;
 }
@@ -63,7 +83,11 @@ export interface OperationDescription {
   /** The description of the body; undefined where the operation has none. */
   readonly body?: { readonly description?: string };
   /** The response on success; `schema` is the name of a schema of the document. */
-  readonly success: { readonly description: string; readonly schema: string };
+  readonly success: {
+    readonly description: string;
+    readonly schema: string;
+    readonly headers?: Readonly<Record<string, Schema>>;
+  };
 }
 
 /** The words that describe a resource in the OpenAPI document. */
@@ -122,6 +146,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly respond: (plan: P, rows: Rows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
+  /** A further statement that the rows of the first one call for; its rows come after them. */
+  readonly further?: (plan: P, rows: Rows) => Statement | undefined;
   /** Explains a refused foreign key: finds the references that point to no record. */
   readonly missingReferences?: MissingReferences<P>;
 }

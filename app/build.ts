@@ -9,6 +9,7 @@ import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
 import { apiPrefix, cors, crud, httpServer } from '../engine/http/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
+import { signing } from '../plugins/secrets/index.ts';
 import { liveSettings } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 import { modules } from './modules.ts';
@@ -52,10 +53,14 @@ export async function build(instance: Omit<Instance, 'service'>): Promise<Fastif
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
   for (const module of modules) await module.register?.(app, services);
+  const linking = {
+    publicUrl: () => services.publicUrl().replace(/\/$/, ''),
+    signing: signing(instance.secrets, 'cursors of lists'),
+  };
   await app.register(async (api) => {
     cors(api, config.corsOrigins);
     for (const resource of resources) {
-      await api.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}` });
+      await api.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}`, ...linking });
     }
   });
   return app;

@@ -90,6 +90,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
   const headers = {
     ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
     ...(success.schema === resource.recordName && tagHeader),
+    ...success.headers,
   };
   return {
     operationId,

@@ -5,7 +5,7 @@ import type { Admission, Turn } from './admission.ts';
 
 /**
  * Rows as arrays of text. For a statement whose rows are records, one row: their JSON, with commas between, then the
- * further columns of the last one; no row if there is no record.
+ * number of rows and values of the last one if they are wanted, then its further columns; no row if there is no record.
  */
 export type Rows = readonly (readonly (string | Buffer | null)[])[];
 

@@ -61,5 +61,13 @@ export function columns(bytes: Buffer, start: number, end: number): (string | nu
   return values;
 }
 
+/** One column of a DataRow, as text. @param start where the first one begins */
+export function columnAt(bytes: Buffer, start: number, index: number): string | null {
+  let at = start;
+  for (let before = 0; before < index; before++) at += 4 + Math.max(0, bytes.readInt32BE(at));
+  const length = bytes.readInt32BE(at);
+  return length === -1 ? null : bytes.toString('utf8', at + 4, at + 4 + length);
+}
+
 /** Where the columns of a DataRow begin in its body: after their number. */
 export const firstColumn = 2;

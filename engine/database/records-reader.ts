@@ -1,6 +1,6 @@
 import type { Output, Records } from '../sql/index.ts';
 import type { Rows } from './database.ts';
-import { columns, firstColumn } from './frames.ts';
+import { columnAt, columns, firstColumn } from './frames.ts';
 
 const comma = 0x2c;
 
@@ -8,7 +8,9 @@ const comma = 0x2c;
 export class RecordsReader {
   readonly #records: Records;
   readonly #output: Output;
-  #beside: readonly (string | null)[] | undefined;
+  #beside: readonly (string | null)[] = none;
+  #count = 0;
+  #lastRow: readonly [bytes: Buffer, at: number] | undefined;
 
   /** @param output empty, and nobody else's until the rows are taken */
   constructor(records: Records, output: Output) {
@@ -19,17 +21,26 @@ export class RecordsReader {
   /** Reads the body of a DataRow. */
   add(bytes: Buffer, start: number, end: number): void {
     const output = this.#output;
-    if (this.#beside !== undefined) {
+    if (this.#count++ > 0) {
       output.reserve(1);
       output.bytes[output.length++] = comma;
     }
     const at = this.#records.write(bytes, start + firstColumn, output);
-    this.#beside = at === end ? none : columns(bytes, at, end);
+    if (at < end) this.#beside = columns(bytes, at, end);
+    if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumn];
   }
 
   /** The rows, see {@link Rows}. The output is free again. */
   take(): Rows {
-    return this.#beside === undefined ? [] : [[this.#output.take(), ...this.#beside]];
+    if (this.#count === 0) return [];
+    return [[this.#output.take(), ...this.#last(), ...this.#beside]];
+  }
+
+  #last(): readonly (string | null)[] {
+    const { last } = this.#records;
+    if (last === undefined || this.#lastRow === undefined) return none;
+    const [bytes, at] = this.#lastRow;
+    return [String(this.#count), ...last.map((index) => columnAt(bytes, at, index))];
   }
 }
 

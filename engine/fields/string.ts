@@ -6,7 +6,7 @@ import type { FieldOptions, FieldType } from './type.ts';
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 /** Characters of a text that its order depends on, so that a place in the order has a bounded size. */
-export const sorted = 500;
+const sorted = 500;
 /** The highest code point: no text that begins with another one comes after that one followed by these. */
 const highest = `repeat(chr(1114111), ${indexed})`;
 
@@ -30,6 +30,8 @@ export const string: FieldType = {
   write: (value) => [value as string],
   encode: quoted,
   order: (column) => [head(column), `left(${column}, ${sorted})`],
+  // A character may be two UTF-16 code units.
+  place: (shown) => [...shown.slice(0, 2 * sorted)].slice(0, sorted).join(''),
   bounds: (placeholder) => [head(`${placeholder}::text`), `left(${placeholder}::text, ${sorted})`],
   equals: (column, placeholder, lookup) => {
     const value = `${placeholder}::text`;

@@ -76,6 +76,10 @@ export const timestamp: FieldType = {
   encode: quoted,
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
+  place: (shown) => {
+    const parsed = parseTimestamp(shown);
+    return parsed === undefined ? shown : utcText(parsed);
+  },
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
   parse: (text) => {

@@ -49,6 +49,8 @@ export interface FieldType {
   readonly order?: (column: string) => readonly string[];
   /** SQL of a parameter for each ORDER BY key, to compare with; absent: has no ranges. */
   readonly bounds?: (placeholder: string) => readonly string[];
+  /** A value as responses have it, as a parameter for `bounds`; absent: unchanged. */
+  readonly place?: (shown: string) => string;
   /** WHERE condition "column equals placeholder"; absent: not filterable. Uses the index of a lookup if there is one. */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** WHERE condition "column is one of placeholder" (an array), likewise. */

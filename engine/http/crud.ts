@@ -11,6 +11,7 @@ import {
   type Principal,
   readBody,
   routed,
+  type Signing,
 } from '../records/index.ts';
 import { decodeBody } from './compression.ts';
 import { refuseOtherMethods } from './methods.ts';
@@ -31,10 +32,22 @@ declare module 'fastify' {
   }
 }
 
+/** What the routes of a resource need. */
+export interface CrudOptions {
+  readonly resource: Resource;
+  readonly database: Database;
+  /** Path of the resource. */
+  readonly path: string;
+  /** Origin of links, without a slash at the end; empty where it is not known, then links are paths. */
+  readonly publicUrl: () => string;
+  /** Signs the cursors of lists. */
+  readonly signing: Signing;
+}
+
 /** The routes of a resource: every operation, and 405 for all other methods. */
 export async function crud(
   app: FastifyInstance,
-  { resource, database, path }: { resource: Resource; database: Database; path: string },
+  { resource, database, path, ...linking }: CrudOptions,
 ): Promise<void> {
   const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   for (const { operation, compiled } of routed(resource.operations)) {
@@ -47,7 +60,8 @@ export async function crud(
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
       handler: async (request, reply) => {
-        const plan = compiled.plan(operationRequest(request, reply));
+        const links = { url: `${linking.publicUrl()}${path}`, signing: linking.signing };
+        const plan = compiled.plan({ ...operationRequest(request, reply), links });
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);
@@ -78,23 +92,26 @@ function authorize(app: FastifyInstance, object: string, action: Action): onRequ
   };
 }
 
-/** The preference `handling`; the first one counts (RFC 7240, section 2). */
-const handling = /(?:^|,)\s*handling\s*=\s*"?(\w+)"?\s*(?:$|[,;])/i;
+/** A preference by its name; the first one counts (RFC 7240, section 2). */
+const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
+const handling = preference('handling');
+const count = preference('count');
 
 /** What operations need of a request; sets the headers that every response has. */
 function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');
-  const { prefer } = headers;
-  const strict =
-    prefer !== undefined && handling.exec([prefer].flat().join(','))?.[1]?.toLowerCase() === 'strict';
+  const prefer = [headers.prefer ?? []].flat().join(',');
+  const strict = handling.exec(prefer)?.[1]?.toLowerCase() === 'strict';
+  const counting = count.exec(prefer)?.[1]?.toLowerCase();
   if (strict) reply.header('preference-applied', 'handling=strict');
   return {
     caller: { principal, requestId: request.id },
     query: request.query as Query,
     headers: headers as OperationRequest['headers'],
     strict,
+    ...((counting === 'exact' || counting === 'estimated') && { counting }),
     id: (request.params as { id?: string }).id,
     body: (types) => readBody(headers['content-type'], request.body, types),
     bytes: () => request.body as Buffer,

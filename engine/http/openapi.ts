@@ -112,12 +112,19 @@ const parameters = {
       'Makes the create safe to send again, for 24 hours: the same key and body get the response of the first time. Any text that the caller uses once, such as a UUID.',
     schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
   },
+  cursor: {
+    name: 'cursor',
+    in: 'query',
+    description:
+      'Where a page begins. Only from the `Link` header of the page before, together with all parameters that are there; not with `page`.',
+    schema: { type: 'string' },
+  },
   Prefer: {
     name: 'Prefer',
     in: 'header',
     description:
-      '`handling=strict` refuses unknown and read-only keys and parameters, which are ignored otherwise.',
-    schema: { type: 'string', examples: ['handling=strict'] },
+      '`handling=strict` refuses unknown and read-only keys and parameters, which are ignored otherwise: a list with a mistyped filter has every record. With lists, `count=exact` counts all records into `X-Total-Count`, `count=estimated` those beyond 10,000 only roughly.',
+    schema: { type: 'string', examples: ['handling=strict', 'handling=strict, count=exact'] },
   },
 };
 
@@ -151,7 +158,7 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
       version,
       summary: "Records of the caller's own organization.",
       description:
-        'Every record belongs to one organization; the API key decides which. Lists have pages of 20; walk them until `data` has fewer. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was written.',
+        'Every record belongs to one organization; the API key decides which. Lists have pages of 20; follow the `next` of their `Link` header until there is none. A parameter that a list does not know is ignored unless the request says `Prefer: handling=strict`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was written.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],

@@ -1,6 +1,7 @@
 // Query: what a caller may ask of a list, one object for each part.
 // May import errors, fields, yaml, sql.
 
+export { cursorOf, type Place, placeText } from './cursor.ts';
 export { pageSize } from './page.ts';
 export { type Query, wrong } from './part.ts';
 export {
@@ -16,3 +17,4 @@ export {
   querySchema,
   queryShape,
 } from './parts.ts';
+export { foreignCursor } from './sort.ts';

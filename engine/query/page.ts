@@ -25,6 +25,9 @@ export const page: QueryPart<null, Page> = {
   reserved: ['page'],
   parameters: () => ['page'],
   parse: (_, query, problems) => {
+    if (query.page !== undefined && query.cursor !== undefined) {
+      problems.push(wrong('page', 'must not be given with cursor, which has its own place'));
+    }
     const text = pageNumber(query.page, problems);
     const number = Number(text);
     return {

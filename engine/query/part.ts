@@ -21,6 +21,8 @@ export interface Declaring {
 export interface Clauses {
   /** Conditions, all of which must hold. */
   readonly where?: readonly string[];
+  /** Conditions of which one must hold; no record has two, and the records of each come before those of the next. */
+  readonly after?: readonly string[];
   /** Keys of the order, most significant first, each with its direction; the last one is unique. */
   readonly order?: readonly string[];
   readonly limit?: number;

@@ -1,6 +1,7 @@
 import type { Field } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
 import { suggestion } from '../yaml/index.ts';
+import { after, type GivenPlace, parseCursor, placeShape } from './cursor.ts';
 import { type QueryPart, wrong } from './part.ts';
 
 /** The order of a resource's lists, as its YAML says. */
@@ -11,10 +12,12 @@ export interface Sort {
   readonly choices: ReadonlyMap<string, Field>;
 }
 
-/** The requested order. */
+/** The requested order, and where in it the page begins. */
 export interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
+  /** Of `?cursor=`. */
+  readonly after?: GivenPlace;
 }
 
 interface Yaml {
@@ -23,7 +26,9 @@ interface Yaml {
   readonly selectable?: boolean;
 }
 
-/** `?sort=` and `?dir=`. Without `sort` the order is the declared one; `dir` alone changes its direction. */
+/**
+ * `?sort=`, `?dir=` and `?cursor=`. Without `sort` the order is the declared one; `dir` alone changes its direction.
+ */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description: 'The order of a list. Equal values are ordered by id, in the same direction.',
@@ -51,11 +56,14 @@ export const sort: QueryPart<Sort, Order> = {
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };
   },
-  reserved: ['sort', 'dir'],
-  parameters: ({ choices }) => (choices.size > 0 ? ['sort', 'dir'] : []),
+  reserved: ['sort', 'dir', 'cursor'],
+  parameters: ({ choices }) => [...(choices.size > 0 ? ['sort', 'dir'] : []), 'cursor'],
   parse: (declared, query, problems) => {
     let { field, direction } = declared;
-    if (declared.choices.size === 0) return { field, direction };
+    const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
+    if (query.cursor !== undefined && place === undefined) problems.push(foreignCursor());
+    const begin = place && { after: place };
+    if (declared.choices.size === 0) return { field, direction, ...begin };
     if (query.sort !== undefined) {
       const chosen = typeof query.sort === 'string' ? declared.choices.get(query.sort) : undefined;
       if (chosen === undefined) {
@@ -70,17 +78,21 @@ export const sort: QueryPart<Sort, Order> = {
       if (chosen === 'asc' || chosen === 'desc') direction = chosen;
       else problems.push(wrong('dir', 'must be asc or desc'));
     }
-    return { field, direction };
+    return { field, direction, ...begin };
   },
-  shape: ({ field, direction }) => `${field.name} ${direction}`,
-  clauses: (_, { field, direction }) => ({
+  shape: ({ field, direction, after: place }) =>
+    `${field.name} ${direction}${place === undefined ? '' : ` ${placeShape(place)}`}`,
+  clauses: (_, { field, direction, after: place }, placeholder) => ({
+    ...(place && {
+      after: after(field, direction, place, (value) => placeholder((asked) => value(asked.after ?? place))),
+    }),
     // The id ends every order: clients walk pages, and equal values are common.
     order: [...(field.type.order?.(column(field)) ?? []), column({ name: 'id' })].map(
       (key) => `${key} ${direction}`,
     ),
   }),
-  describe: ({ field, direction, choices }) =>
-    choices.size === 0
+  describe: ({ field, direction, choices }) => [
+    ...(choices.size === 0
       ? []
       : [
           {
@@ -95,6 +107,12 @@ export const sort: QueryPart<Sort, Order> = {
             description: `Direction; default \`${direction}\` for \`${field.name}\`, \`asc\` for other fields.`,
             schema: { type: 'string', enum: ['asc', 'desc'] },
           },
-        ],
+        ]),
+    { $ref: '#/components/parameters/cursor' },
+  ],
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
+
+/** The problem of a cursor that was not made for a list. */
+export const foreignCursor = () =>
+  wrong('cursor', 'is not one of this list: take it from a Link header, with the parameters that are there');

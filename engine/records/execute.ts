@@ -17,16 +17,18 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, mendable, missingReferences }: CompiledOperation<P>,
+  { statement, further, mendable, missingReferences }: CompiledOperation<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);
   if (asked === undefined) return [];
   try {
-    return await inTurn(database, plan, asked).catch((cause: unknown) => {
+    const rows = await inTurn(database, plan, asked).catch((cause: unknown) => {
       if (mendable?.(cause)) return inTurn(database, plan, asked);
       throw cause;
     });
+    const more = further?.(plan, rows);
+    return more === undefined ? rows : [...rows, ...(await inTurn(database, plan, more))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)

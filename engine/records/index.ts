@@ -16,10 +16,12 @@ export { idempotencyTables, keptHours } from './idempotency.ts';
 export { indexes } from './indexes.ts';
 export type {
   DescribedResource,
+  Links,
   Operation,
   OperationContext,
   OperationRequest,
   Principal,
+  Signing,
 } from './operation.ts';
 export { type CompiledOperations, compileOperations, operations, routed } from './operations.ts';
 export { projection } from './projection.ts';

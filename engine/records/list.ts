@@ -4,6 +4,7 @@ import type { FieldProblem } from '../errors.ts';
 import {
   type Asked,
   describeQuery,
+  foreignCursor,
   listParameters,
   pageSize,
   parseQuery,
@@ -11,18 +12,21 @@ import {
   queryCost,
   queryShape,
 } from '../query/index.ts';
-import { identifier, type Prepared, prepare, record } from '../sql/index.ts';
+import { identifier, type Placeholder, type Prepared, prepare, record, recordsAsJson } from '../sql/index.ts';
 import { isIndexed } from './indexes.ts';
-import type { Operation, OperationContext, Plan } from './operation.ts';
+import { isOwnCursor, type Linked, linkHeader } from './links.ts';
+import type { Counting, Operation, OperationContext } from './operation.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
 import { around } from './responses.ts';
 import { visible } from './rows.ts';
 import { selectRecord, tableOf } from './statements.ts';
+import { estimate, totalColumn, totalOf } from './total.ts';
 
-/** GET of a list. */
-export interface ListPlan extends Plan {
-  /** The parsed parameters of each query part. */
-  readonly asked: Asked;
+/** GET of a list; `asked` has the parsed parameters of each query part. */
+export interface ListPlan extends Linked {
+  /** How to count the records of all pages; undefined: not at all. */
+  readonly counting: Counting | undefined;
+  readonly strict: boolean;
 }
 
 /** Statements kept for one resource; the least recently used is dropped and prepared again when needed. */
@@ -43,63 +47,129 @@ export const list: Operation<ListPlan> = {
         const problems: FieldProblem[] = unknownParameters(request, known);
         const asked = parseQuery(definition, request.query, problems);
         refuse(problems);
-        return { ...planOf(request), asked };
+        const { links, query, counting, strict } = request;
+        const resource = definition.name;
+        const plan = { ...planOf(request), resource, asked, query, links, counting, strict };
+        if (!isOwnCursor(plan)) refuse([foreignCursor()]);
+        return plan;
       },
       // A page beyond the end of any table is empty without a statement.
-      statement: (plan) =>
-        plan.asked.page.offset === undefined ? undefined : prepared(plan.asked).bind(plan),
-      respond: ({ asked }, rows) => ({
-        body: around('{"data":[', rows[0]?.[0] ?? '', `],"page":${asked.page.page},"per_page":${pageSize}}`),
-      }),
+      statement: (plan) => (plan.asked.page.offset === undefined ? undefined : prepared(plan).bind(plan)),
+      further: (plan, rows) => estimate(context, plan, rows),
+      respond: (plan, rows) => {
+        const [records, count, id, shown] = rows[0] ?? [];
+        const { page, sort } = plan.asked;
+        const number = sort.after?.page ?? page.page;
+        const { place = (text: string) => text } = sort.field.type;
+        const isFull = Number(count) === pageSize;
+        const last = isFull
+          ? { id: String(id), key: shown == null ? null : place(String(shown)) }
+          : undefined;
+        return {
+          body: around('{"data":[', records ?? '', `],"page":${number},"per_page":${pageSize}}`),
+          headers: headersOf(plan, linkHeader(plan, last), totalOf(rows)),
+        };
+      },
     };
   },
   describe: ({ definition, pluralName, recordName }) => ({
     operationId: `list${pluralName}`,
     summary: `List ${definition.name}`,
     parameters: describeQuery(definition),
-    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List` },
+    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List`, headers },
   }),
 };
 
+const headers = {
+  Link: {
+    description:
+      'The first page (`rel="first"`) and, where this one is full, the next (`rel="next"`), at a constant cost however far it is.',
+    schema: { type: 'string' },
+  },
+  'X-Total-Count': {
+    description: 'The number of records on all pages, with `Prefer: count=exact` or `count=estimated`.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+};
+
+/** The headers of a page. */
+function headersOf(
+  { counting, strict }: ListPlan,
+  link: string | undefined,
+  total: string | undefined,
+): Readonly<Record<string, string>> {
+  const applied = [...(strict ? ['handling=strict'] : []), `count=${counting}`].join(', ');
+  return {
+    ...(link !== undefined && { link }),
+    ...(total !== undefined && { 'x-total-count': total, 'preference-applied': applied }),
+  };
+}
+
 /** The statements of lists by shape, each prepared when it is first needed. */
-function listStatements(context: OperationContext): (asked: Asked) => Prepared<ListPlan> {
+function listStatements(context: OperationContext): (plan: ListPlan) => Prepared<ListPlan> {
   const made = new LRUCache<string, Prepared<ListPlan>>({ max: maxShapes });
-  return (asked) => {
-    const shape = queryShape(asked);
+  return ({ asked, counting }) => {
+    const shape = `${queryShape(asked)}${counting === undefined ? '' : ` ${counting}`}`;
     const known = made.get(shape);
     if (known !== undefined) return known;
     // The same shape has the same name on every node and after every restart.
     const hash = createHash('sha256').update(shape).digest('hex').slice(0, 16);
-    const prepared = listStatement(context, asked, identifier(`${context.definition.name}_list_${hash}`));
+    const name = identifier(`${context.definition.name}_list_${hash}`);
+    const prepared = listStatement(context, asked, counting, name);
     made.set(shape, prepared);
     return prepared;
   };
 }
 
-/** The statement of a list. */
-const listStatement = (context: OperationContext, asked: Asked, name: string): Prepared<ListPlan> =>
-  prepare<ListPlan>(
-    name,
-    laneOf(context, asked),
-    ($) => {
-      const { definition, projection } = context;
-      const table = tableOf(context);
-      const rows = visible($);
-      const { where = [], order = [], limit, offset, keysFirst } = queryClauses(definition, asked, $);
-      const conditions = `where ${[rows, ...where].join(' and ')}`;
-      const ordered = `order by ${order.join(', ')}`;
-      const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
-      const gathered = findsFirst(asked);
-      // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
-      const found = gathered
-        ? `(select ${record}.* from ${table} ${record} ${conditions} offset 0) ${record}`
-        : `${table} ${record} ${conditions}`;
-      return keysFirst || gathered
-        ? `select ${projection.columns} from (select ${record}."id" from ${found} ${ordered} ${paged}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered}`
-        : `${selectRecord(context, table)} ${conditions} ${ordered} ${paged}`;
-    },
-    context.definition,
-  );
+/** The statement of a list: its records, how many they are, and id and sort key of the last one. */
+function listStatement(
+  context: OperationContext,
+  asked: Asked,
+  counting: Counting | undefined,
+  name: string,
+): Prepared<ListPlan> {
+  const { definition, projection } = context;
+  const table = tableOf(context);
+  const selected = { fields: definition.fields, last: ['id', asked.sort.field.name] };
+
+  const parts = ($: Placeholder<ListPlan>) => {
+    const rows = visible($);
+    const {
+      where = [],
+      after = [],
+      order = [],
+      limit,
+      offset,
+      keysFirst,
+    } = queryClauses(definition, asked, $);
+    const conditions = `where ${[rows, ...where].join(' and ')}`;
+    const ordered = `order by ${order.join(', ')}`;
+    const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
+    const gathered = findsFirst(asked);
+    const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
+      (condition) => {
+        // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
+        const found = gathered
+          ? `(select ${record}.* from ${table} ${record} ${conditions}${condition} offset 0) ${record}`
+          : `${table} ${record} ${conditions}${condition}`;
+        return `(select ${record}."id" from ${found} ${ordered} ${paged})`;
+      },
+    );
+    const page =
+      keysFirst || gathered || branches.length > 1
+        ? `select ${projection.columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered} limit ${limit}`
+        : `${selectRecord(context, table)} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${ordered} ${paged}`;
+    return { page, conditions };
+  };
+
+  if (counting === undefined)
+    return prepare<ListPlan>(name, laneOf(context, asked), ($) => parts($).page, selected);
+  // The total is there also where the page is empty, so the database makes one row of both.
+  return prepare<ListPlan>(name, 'scan', ($) => {
+    const { page, conditions } = parts($);
+    return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
+  });
+}
 
 /** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */
 function findsFirst(asked: Asked): boolean {

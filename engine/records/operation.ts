@@ -26,6 +26,22 @@ export interface Caller extends EffectCaller {
   readonly principal: Principal;
 }
 
+/** Signs texts with the secrets of the instance; nodes that share them verify each other's. */
+export interface Signing {
+  readonly sign: (text: string) => string;
+  readonly verify: (text: string, signature: string) => boolean;
+}
+
+/** What a list links to its other pages with. */
+export interface Links {
+  /** The address of the list, without parameters. */
+  readonly url: string;
+  readonly signing: Signing;
+}
+
+/** How to count all records of a list: `Prefer: count=…`. */
+export type Counting = 'exact' | 'estimated';
+
 /** One request to an operation, not validated yet. */
 export interface OperationRequest {
   readonly caller: Caller;
@@ -36,6 +52,10 @@ export interface OperationRequest {
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** The id in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
+  /** `Prefer: count=…`: how lists count their records. */
+  readonly counting?: Counting | undefined;
+  /** What lists link to their other pages with; absent where nobody follows links. */
+  readonly links?: Links;
   /**
    * Reads the body.
    * @param types the content types that it may have, `application/json` by default
@@ -79,7 +99,11 @@ export interface OperationDescription {
     readonly types?: readonly string[];
   };
   /** The response on success; `schema` is the name of a schema of the document. */
-  readonly success: { readonly description: string; readonly schema: string };
+  readonly success: {
+    readonly description: string;
+    readonly schema: string;
+    readonly headers?: Readonly<Record<string, Schema>>;
+  };
 }
 
 /** The words that describe a resource in the OpenAPI document. */
@@ -140,6 +164,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly createdId?: (rows: Rows) => string;
   /** Whether the statement failed, without writing anything, in a way that running it again mends. */
   readonly mendable?: (cause: unknown) => boolean;
+  /** A further statement that the rows of the first one call for; its rows come after them. */
+  readonly further?: (plan: P, rows: Rows) => Statement | undefined;
   /** Explains a refused foreign key: finds the references that point to no record. */
   readonly missingReferences?: MissingReferences<P>;
 }

@@ -8,13 +8,20 @@ export interface Selected {
   readonly fields: readonly NamedField[];
   /** The names of the further columns, which are text. */
   readonly beside?: readonly string[];
+  /** Fields whose values in the last row are wanted, after the number of rows. */
+  readonly last?: readonly string[];
 }
 
 /** How the rows of a statement become JSON. */
 export interface Records {
   /** Writes the record of a row. */
   readonly write: RowWriter;
-  /** The same rows as one: JSON that the database builds, with commas between, then the further columns of the last row. */
+  /** The positions of `last` among the columns; undefined if neither they nor the number of rows is wanted. */
+  readonly last: readonly number[] | undefined;
+  /**
+   * The same rows as one: JSON that the database builds, with commas between, then the number of rows and values of the
+   * last one if they are wanted, then its further columns.
+   */
   readonly asJson: string;
 }
 
@@ -58,17 +65,25 @@ export class Output {
 }
 
 /** Compiles how rows become JSON. */
-export const recordsOf = (text: string, { fields, beside = [] }: Selected): Records => ({
-  write: rowWriter(fields),
-  asJson: asJson(text, fields, beside),
+export const recordsOf = (text: string, selected: Selected): Records => ({
+  write: rowWriter(selected.fields),
+  last: selected.last?.map((name) => selected.fields.findIndex((field) => field.name === name)),
+  asJson: recordsAsJson(text, selected),
 });
 
-function asJson(text: string, fields: readonly NamedField[], beside: readonly string[]): string {
-  if (beside.length === 0) return `select string_agg(row_to_json(_r)::text, ',') from (${text}) _r`;
+/** A statement whose one row is what {@link Records} says of `asJson`. */
+export function recordsAsJson(text: string, { fields, beside = [], last }: Selected): string {
   const columns = fields.map(({ name }) => `_r.${quote(name)}`).join(', ');
-  const record = `(select row_to_json(_f) from (select ${columns}) _f)::text`;
-  const last = beside.map((name) => `(array_agg(_r.${quote(name)}))[count(*)]`);
-  return `select ${[`string_agg(${record}, ',')`, ...last].join(', ')} from (${text}) _r`;
+  const record =
+    beside.length === 0
+      ? 'row_to_json(_r)::text'
+      : `(select row_to_json(_f) from (select ${columns}) _f)::text`;
+  const lastOf = (name: string) => `(array_agg(_r.${quote(name)}))[count(*)]::text`;
+  const count = last === undefined ? [] : ['count(*)::text'];
+  const further = [...count, ...(last ?? []).map(lastOf), ...beside.map(lastOf)].map(
+    (sql, index) => `${sql} as ${quote(`_${index}`)}`,
+  );
+  return `select ${[`string_agg(${record}, ',')`, ...further].join(', ')} from (${text}) _r`;
 }
 
 const [closing, null_] = [Buffer.from('}'), Buffer.from('null')];

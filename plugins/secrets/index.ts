@@ -5,3 +5,4 @@ export { type InstanceSecrets, instanceSecrets, secretsVariables } from './insta
 export { secretsModule } from './module.ts';
 export { openingOnce, type Sealing, sealing } from './sealing.ts';
 export { hashSecret, isSecret, makeCode, makePublicId, makeSecret } from './secrets.ts';
+export { signing } from './signing.ts';

@@ -64,6 +64,8 @@ function subsets(filters: Resource['definition']['filters']): Conditions[] {
 const principal = { kind: 'key', actor: '3', organization: '1', user: null, grants: {} } as const;
 const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
+const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', signature: '' }));
+
 /** Every list that can be asked for. Where there are many filters, each alone and all together. */
 function* lists({ definition, operations }: Resource): Generator<Statement> {
   const { sort, filters } = definition;
@@ -85,17 +87,28 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
         ['2', 'shallow'],
         ['6', 'deep'],
       ] as const) {
-        for (const [words, conditions] of [
-          ...some.map((each) => [[], each] as const),
-          ...(definition.search.length > 0 ? [[['a', 'b'], []] as const] : []),
+        for (const [words, conditions, after, counting] of [
+          ...some.map((each) => [[], each, undefined, undefined] as const),
+          ...(definition.search.length > 0 ? [[['a', 'b'], [], undefined, undefined] as const] : []),
+          ...(depth === 'first' ? places.map((place) => [[], [], place, undefined] as const) : []),
+          ...(['exact', 'estimated'] as const).map(
+            (each) => [[], some.at(-1) ?? [], undefined, each] as const,
+          ),
         ]) {
           const asked = {
             page: { page, offset: (Number(page) - 1) * pageSize, depth },
-            sort: { field, direction },
+            sort: { field, direction, ...(after && { after }) },
             filters: conditions,
             search: words,
           };
-          const statement = operations.list.statement({ ...plan, asked });
+          const statement = operations.list.statement({
+            ...plan,
+            resource: definition.name,
+            query: {},
+            asked,
+            counting,
+            strict: false,
+          });
           assert.ok(statement);
           yield statement;
         }
@@ -215,7 +228,7 @@ for (const resource of resources) {
         ...tables,
         ...auditColumns,
         ...stored.flatMap(({ properties }) => Object.keys(properties)),
-        ...['record', 'record_id', 'tag', 'versions', '_versions', 'id', 'free'],
+        ...['record', 'record_id', 'tag', 'versions', '_versions', '_0', '_1', '_2', 'id', 'free'],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),

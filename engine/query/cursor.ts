@@ -1,0 +1,75 @@
+import { type Field, int64 } from '../fields/index.ts';
+import { column, type Placeholder } from '../sql/index.ts';
+
+/** A place in the order of a list: after this record. */
+export interface Place {
+  /** The number of the page that begins there, decimal text. */
+  readonly page: string;
+  /** The record's sort key, as a parameter of its field's type; null for "no value". */
+  readonly key: string | null;
+  /** Decimal text. */
+  readonly id: string;
+}
+
+/** A place that a request names: not to be used before its signature is verified. */
+export interface GivenPlace extends Place {
+  /** The signed part of the cursor. */
+  readonly text: string;
+  readonly signature: string;
+}
+
+/** The part of a cursor that is signed. */
+export const placeText = ({ page, key, id }: Place): string =>
+  Buffer.from(JSON.stringify([page, key, id])).toString('base64url');
+
+/** A cursor: the text of a place and its signature. */
+export const cursorOf = (text: string, signature: string): string => `${text}.${signature}`;
+
+const form = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
+
+/** Reads a cursor. @returns undefined if it has another form */
+export function parseCursor(cursor: string): GivenPlace | undefined {
+  const [, text, signature] = form.exec(cursor) ?? [];
+  if (text === undefined || signature === undefined) return undefined;
+  try {
+    const [page, key, id] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[];
+    const isPlace =
+      typeof page === 'string' &&
+      /^\d+$/.test(page) &&
+      (key === null || typeof key === 'string') &&
+      typeof id === 'string' &&
+      int64(id) !== undefined;
+    return isPlace ? { page, key, id, text, signature } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The part of a place that the text of a statement depends on. */
+export const placeShape = ({ key }: Place): string => (key === null ? 'after null' : 'after');
+
+/**
+ * The conditions of the records after a place, each of which an index can begin at; together they are all of them, in
+ * the order of the list. PostgreSQL has nulls last, or first where the order descends.
+ */
+export function after(
+  field: Field,
+  direction: 'asc' | 'desc',
+  place: Place,
+  placeholder: Placeholder<Place>,
+): readonly string[] {
+  const ascends = direction === 'asc';
+  const than = ascends ? '>' : '<';
+  const value = column(field);
+  const id = column({ name: 'id' });
+  const bound = `${placeholder((given) => given.id)}::bigint`;
+  if (place.key === null) {
+    const rest = `${value} is null and ${id} ${than} ${bound}`;
+    return ascends ? [rest] : [rest, `${value} is not null`];
+  }
+  const keys = [...(field.type.order?.(value) ?? []), id];
+  const bounds = [...(field.type.bounds?.(placeholder((given) => given.key)) ?? []), bound];
+  const rest = `(${keys.join(', ')}) ${than} (${bounds.join(', ')})`;
+  const isNullable = field.nullable || field.set === 'creator' || field.set === 'editor';
+  return ascends && isNullable ? [rest, `${value} is null`] : [rest];
+}

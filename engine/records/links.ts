@@ -1,0 +1,49 @@
+import { type Asked, cursorOf, type Place, placeText, type Query } from '../query/index.ts';
+import type { Links, Plan } from './operation.ts';
+
+/** The parts of a list's plan that its links depend on. */
+export interface Linked extends Plan {
+  readonly resource: string;
+  readonly asked: Asked;
+  readonly query: Query;
+  readonly links?: Links | undefined;
+}
+
+/** What a cursor belongs to: with anything else its signature is wrong. */
+function signedText({ organization, resource, asked }: Omit<Linked, 'query'>, place: string): string {
+  const { sort, filters, search } = asked;
+  const conditions = filters.map(({ field, operator, values }) => [field.name, operator, values.toSorted()]);
+  const order = [sort.field.name, sort.field.typeName, sort.direction];
+  return JSON.stringify([organization, resource, order, conditions, search, place]);
+}
+
+/** Whether the cursor of a request, if it has one, was made for such a list. */
+export function isOwnCursor(linked: Linked): boolean {
+  const { after } = linked.asked.sort;
+  if (after === undefined) return true;
+  return linked.links?.signing.verify(signedText(linked, after.text), after.signature) === true;
+}
+
+/**
+ * The Link header of a page (RFC 8288): the first page, and the next one if there may be one.
+ * @param last the last record of a full page
+ */
+export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | undefined): string | undefined {
+  const { links, asked, query } = linked;
+  if (links === undefined) return undefined;
+  const parameters = new URLSearchParams();
+  for (const [name, values] of Object.entries(query)) {
+    if (name === 'page' || name === 'cursor') continue;
+    for (const value of [values ?? []].flat()) parameters.append(name, value);
+  }
+  const link = (relation: string) => {
+    const search = String(parameters);
+    return `<${links.url}${search === '' ? '' : `?${search}`}>; rel="${relation}"`;
+  };
+  const first = link('first');
+  if (last === undefined) return first;
+  const page = String(BigInt(asked.sort.after?.page ?? asked.page.page) + 1n);
+  const text = placeText({ ...last, page });
+  parameters.append('cursor', cursorOf(text, links.signing.sign(signedText(linked, text))));
+  return `${link('next')}, ${first}`;
+}

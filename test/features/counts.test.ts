@@ -1,0 +1,80 @@
+// Prefer: count=…: how many records all pages have.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+
+onBothDrivers('Prefer: count', (instance) => {
+  let alpha: Organization;
+  before(async () => {
+    alpha = await instance().organization('alpha');
+    const beta = await instance().organization('beta');
+    for (const [{ id }, count] of [
+      [alpha, 12_345],
+      [beta, 10],
+    ] as const) {
+      await instance().database.run({
+        name: '',
+        text: `insert into leads (organization_id, created_at, updated_at, status, last_name) select $1::bigint, now(), now(),
+          case when n <= 45 then 'New' else 'Old' end, 'L' || n from generate_series(1, $2::text::int) n`,
+        values: [id, String(count)],
+      });
+    }
+    await instance().database.run({ name: '', text: 'analyze leads', values: [] });
+  });
+  const get = (query: string, prefer: string): Promise<Answer> =>
+    instance().call(`GET /api/v1/leads?${query}`, { key: alpha.key, headers: { prefer } });
+  const told = ({ headers }: Answer) => [headers.get('x-total-count'), headers.get('preference-applied')];
+
+  for (const [query, prefer, ...expected] of [
+    ['', 'count=exact', '12345', 'count=exact'],
+    ['page=700', 'count=exact', '12345', 'count=exact'],
+    ['page=900', 'Count="Exact"', '12345', 'count=exact'],
+    ['status=New', 'count=exact', '45', 'count=exact'],
+    ['status=New', 'count=estimated', '45', 'count=estimated'],
+    ['status[ne]=New&q=L1&sort=last_name', 'count=exact', '3446', 'count=exact'],
+    ['status=Neither', 'count=exact', '0', 'count=exact'],
+    ['status=New', 'handling=strict, count=exact', '45', 'handling=strict, count=exact'],
+    ['status=New', 'count=exact; x=1, respond-async', '45', 'count=exact'],
+    ['status=New', 'handling=strict', null, 'handling=strict'],
+    ['status=New', 'count=none', null, null],
+    ['status=New', 'recount=exact', null, null],
+  ] as const) {
+    test(`?${query} with ${prefer}: ${expected[0]}`, async () => {
+      const answer = await get(query, prefer);
+      assert.equal(answer.status, 200, answer.text);
+      assert.deepEqual(told(answer), expected);
+    });
+  }
+
+  test('many are estimated, never as fewer than were counted', async () => {
+    const answer = await get('', 'count=estimated');
+    const [total, applied] = told(answer);
+    assert.equal(applied, 'count=estimated');
+    assert.ok(Number(total) > 10_000 && Number(total) < 16_000, String(total));
+  });
+
+  describe('pages of a cursor', () => {
+    test('count all records, not those that are left', async () => {
+      for (const counting of ['exact', 'estimated']) {
+        const first = await get('status=New', `count=${counting}`);
+        const [, next = ''] = /^<[^?>]*\?([^>]*)>/.exec(first.headers.get('link') ?? '') ?? [];
+        assert.deepEqual(told(await get(next, `count=${counting}`)), ['45', `count=${counting}`]);
+      }
+      const far = await get('', 'count=exact');
+      const [, next = ''] = /^<[^?>]*\?([^>]*)>/.exec(far.headers.get('link') ?? '') ?? [];
+      assert.ok(Number(told(await get(next, 'count=estimated'))[0]) > 10_000);
+    });
+  });
+
+  test('other operations have none', async () => {
+    const { status, headers } = await instance().call('POST /api/v1/leads', {
+      key: alpha.key,
+      body: {},
+      headers: { prefer: 'count=exact' },
+    });
+    assert.deepEqual(
+      [status, headers.get('x-total-count'), headers.get('preference-applied')],
+      [201, null, null],
+    );
+  });
+});

@@ -1,0 +1,61 @@
+// A page costs the same wherever a cursor begins it: what the server reads for the last of 1,000 pages, and for the first.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { recordStatements } from '../support/statements.ts';
+
+const records = 20_000;
+
+describe('the cost of pages by cursor', () => {
+  let instance: Instance;
+  let acme: Organization;
+  before(async () => {
+    instance = await startInstance('postgresql');
+    acme = await instance.organization('acme');
+    const run = (text: string) => instance.database.run({ name: '', text, values: [] });
+    const rows = `generate_series(1, ${records}) n`;
+    await run(`insert into leads (organization_id, created_at, updated_at, last_name, status)
+      select ${acme.id}, now() + make_interval(secs => n), now() + make_interval(secs => n), 'L' || 1000000 + n, 'New' from ${rows}`);
+    await run(`insert into accounts (organization_id, created_at, updated_at, name)
+      select ${acme.id}, now(), now(), 'A' || 1000000 + n from ${rows}`);
+    await run('vacuum analyze leads');
+    await run('vacuum analyze accounts');
+  });
+  after(() => instance.close());
+
+  const get = (path: string) => instance.call(`GET ${path}`, { key: acme.key });
+
+  /** Blocks that the server reads for a page; a number, unlike milliseconds, that a busy machine does not change. */
+  async function blocks(path: string): Promise<number> {
+    const [statement] = await recordStatements(instance.database, async () => {
+      const { status, json } = await get(path);
+      assert.deepEqual([status, (json.data as unknown[]).length], [200, 20]);
+    });
+    assert.ok(statement);
+    const text = `explain (analyze, buffers, format json) ${statement.text}`;
+    const rows = await instance.database.run({ ...statement, name: '', text });
+    const [{ Plan: plan }] = (typeof rows[0]?.[0] === 'string' ? JSON.parse(rows[0][0]) : rows.flat()[0]) as [
+      { Plan: Record<string, number> },
+    ];
+    return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
+  }
+
+  for (const path of [
+    '/api/v1/leads',
+    '/api/v1/leads?sort=created_at&dir=asc',
+    '/api/v1/leads?status=New',
+    '/api/v1/leads?sort=id',
+    '/api/v1/leads?sort=updated_at&updated_at[gte]=2020-01-01T00:00:00Z',
+    '/api/v1/accounts',
+  ]) {
+    test(path, async () => {
+      const first = await blocks(path);
+      const before = await get(`${path}${path.includes('?') ? '&' : '?'}page=${records / 20 - 1}`);
+      const [, next = ''] = /^<([^>]*)>; rel="next"/.exec(before.headers.get('link') ?? '') ?? [];
+      const last = await blocks(next);
+      assert.equal((await get(next)).json.page, records / 20);
+      // A page of the index or of the table may begin within these 20 records.
+      assert.ok(last <= 1.2 * first + 3, `${first} blocks for the first page, ${last} for the last`);
+    });
+  }
+});

@@ -1,0 +1,265 @@
+// Cursors: walking by Link headers, in every order, also while others write; and whose cursor is taken where.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { ResourceDefinition } from '../../engine/definition/definition.ts';
+import { everyType, valuesOf } from '../support/every-type.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { dataOf, type ExactRecord, exactRecord, numberText, walk } from '../support/reading.ts';
+import { errorOf } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+/** The target of a link of a response. */
+function linkOf(answer: Answer, relation: string): string | undefined {
+  const links = (answer.headers.get('link') ?? '').split(', ');
+  return links.map((link) => /^<(.*)>; rel="(\w+)"$/.exec(link)).find((link) => link?.[2] === relation)?.[1];
+}
+
+const ids = (records: readonly ExactRecord[]) => records.map(({ id }) => numberText(id));
+
+onBothDrivers(
+  'cursors',
+  (instance) => {
+    let alpha: Organization;
+    let beta: Organization;
+    const get = (path: string, key = alpha.key) => instance().call(`GET ${path}`, { key });
+    /** Follows the links from a list to its end. */
+    async function follow(
+      path: string,
+      between: (page: number) => Promise<unknown> = async () => undefined,
+    ): Promise<readonly ExactRecord[]> {
+      const seen: ExactRecord[] = [];
+      let page = 0;
+      for (let next: string | undefined = path; next !== undefined; next = linkOf(await lastAnswer, 'next')) {
+        page++;
+        lastAnswer = get(next);
+        const answer = await lastAnswer;
+        assert.equal(answer.status, 200, answer.text);
+        assert.equal(answer.json.page, page);
+        seen.push(...dataOf(answer));
+        await between(page);
+      }
+      return seen;
+    }
+    let lastAnswer: Promise<Answer>;
+    const post = async (path: string, body: string, key = alpha.key) => {
+      const answer = await instance().call(`POST ${path}`, { key, body });
+      assert.equal(answer.status, 201, answer.text);
+      return numberText(exactRecord(answer.text).id);
+    };
+    const definitionOf = (name: string): ResourceDefinition => {
+      const found = instance().resources.find((each) => each.name === name);
+      assert.ok(found);
+      return found.definition;
+    };
+
+    before(async () => {
+      alpha = await instance().organization('alpha');
+      beta = await instance().organization('beta');
+      const { fields } = definitionOf('loose');
+      for (let number = 0; number < 65; number++) {
+        const values = fields
+          .filter((field) => !field.readOnly)
+          .map(({ name, type, to }) => {
+            const texts = ['p'.repeat(100), 'p'.repeat(101), '世'.repeat(600), ''].map((text) =>
+              JSON.stringify(text),
+            );
+            const choices = to !== undefined ? ['1', '2'] : [...valuesOf(type), ...(type.text ? texts : [])];
+            const value =
+              number % 3 === 0 || (to !== undefined && number < 3)
+                ? 'null'
+                : choices[number % choices.length];
+            return `"${name}":${value}`;
+          });
+        await post('/api/v1/loose', `{${values}}`);
+      }
+      for (const { key } of [alpha, beta]) {
+        for (let number = 0; number < 45; number++) {
+          await post('/api/v1/leads', JSON.stringify({ last_name: `L${number % 7}`, status: 'New' }), key);
+        }
+      }
+    });
+
+    test('every order, every field type, with nulls and equal values: the same as by pages', async () => {
+      for (const sort of definitionOf('loose').sort.choices.keys()) {
+        for (const dir of ['asc', 'desc']) {
+          const query = `sort=${sort}&dir=${dir}`;
+          const pages = (await walk(instance(), '/api/v1/loose', query, alpha.key)).flat();
+          assert.deepEqual(ids(await follow(`/api/v1/loose?${query}`)), ids(pages), query);
+          assert.equal(new Set(ids(pages)).size, 65);
+        }
+      }
+    });
+
+    test('filters and searches keep theirs', async () => {
+      for (const query of [
+        'status=New',
+        'status=New&status=Old&sort=last_name',
+        'q=L&sort=last_name&dir=desc',
+        'created_at[gte]=2020-01-01T00:00:00Z',
+        'updated_at[gte]=2020-01-01T00:00:00%2B01:00&sort=last_name',
+        'owner_id[is_null]=false&sort=owner_id',
+        'last_name=unknown+parameter&x=%C3%A4%20%26%5B',
+      ]) {
+        const pages = (await walk(instance(), '/api/v1/leads', query, alpha.key)).flat();
+        assert.equal(pages.length, 45);
+        assert.deepEqual(ids(await follow(`/api/v1/leads?${query}`)), ids(pages), query);
+      }
+    });
+
+    describe('Link', () => {
+      test('next where a page is full, first always; the other parameters stay', async () => {
+        const first = await get('/api/v1/leads?page=2&status=New&status=&x=a%26b&org=beta');
+        assert.equal(first.json.page, 2);
+        assert.equal(linkOf(first, 'first'), '/api/v1/leads?status=New&status=&x=a%26b&org=beta');
+        const next = linkOf(first, 'next') ?? '';
+        assert.ok(next.startsWith('/api/v1/leads?status=New&status=&x=a%26b&org=beta&cursor='), next);
+        const second = await get(next);
+        assert.equal(second.json.page, 3);
+        assert.equal(dataOf(second).length, 5);
+        assert.equal(
+          second.headers.get('link'),
+          '</api/v1/leads?status=New&status=&x=a%26b&org=beta>; rel="first"',
+        );
+        assert.equal(
+          (await get('/api/v1/leads?page=99')).headers.get('link'),
+          '</api/v1/leads>; rel="first"',
+        );
+        assert.deepEqual(second.json.data, (await get('/api/v1/leads?status=New&page=3')).json.data);
+      });
+
+      test('strict mode knows the parameter', async () => {
+        const next = linkOf(await get('/api/v1/cases'), 'next') ?? linkOf(await get('/api/v1/leads'), 'next');
+        const headers = { prefer: 'handling=strict' };
+        assert.equal((await instance().call(`GET ${next}`, { key: alpha.key, headers })).status, 200);
+      });
+    });
+
+    describe('a foreign or altered cursor is 400', () => {
+      const message =
+        'cursor is not one of this list: take it from a Link header, with the parameters that are there';
+      const refused = async (path: string, key = alpha.key) => {
+        const answer = await get(path, key);
+        assert.deepEqual(
+          [answer.status, errorOf(answer)],
+          [400, { error: message, code: 'invalid_input', fields: [{ field: 'cursor', message }] }],
+          path,
+        );
+      };
+      const nextOf = async (path: string) => linkOf(await get(path), 'next') ?? '';
+      const cursorOf = (url: string) => new URL(url, 'http://x').searchParams.get('cursor') ?? '';
+
+      test('of another organization, resource, order or filter', async () => {
+        const next = await nextOf('/api/v1/leads?status=New');
+        assert.equal((await get(next)).status, 200);
+        await refused(next, beta.key);
+        const cursor = cursorOf(next);
+        for (const path of [
+          `leads?cursor=${cursor}`,
+          `leads?status=Old&cursor=${cursor}`,
+          `leads?status=New&status=Old&cursor=${cursor}`,
+          `leads?status=New&rating=Hot&cursor=${cursor}`,
+          `leads?status=New&q=L&cursor=${cursor}`,
+          `leads?status[ne]=New&cursor=${cursor}`,
+          `leads?status=New&dir=asc&cursor=${cursor}`,
+          `leads?status=New&sort=id&cursor=${cursor}`,
+          `cases?status=New&cursor=${cursor}`,
+          `loose?status=New&cursor=${cursor}`,
+        ]) {
+          await refused(`/api/v1/${path}`);
+        }
+      });
+
+      test('altered anywhere, cut, repeated, or made up', async () => {
+        const cursor = cursorOf(await nextOf('/api/v1/leads'));
+        for (let at = 0; at < cursor.length; at++) {
+          const other = cursor[at] === 'A' ? 'B' : 'A';
+          await refused(`/api/v1/leads?cursor=${cursor.slice(0, at)}${other}${cursor.slice(at + 1)}`);
+        }
+        const made = Buffer.from('["2","2026-01-01T00:00:00Z","1"]').toString('base64url');
+        for (const wrong of [
+          '',
+          'x',
+          '.',
+          cursor.slice(1),
+          cursor.slice(0, -1),
+          `${cursor}.`,
+          `${made}.`,
+          `${made}.x`,
+          `${made}.${cursor.split('.')[1]}`,
+          '%00',
+          'x'.repeat(9000),
+        ]) {
+          await refused(`/api/v1/leads?cursor=${wrong}`);
+        }
+        await refused(`/api/v1/leads?cursor=${cursor}&cursor=${cursor}`);
+      });
+
+      test('with page', async () => {
+        const { status, json } = await get(`${await nextOf('/api/v1/leads')}&page=2`);
+        const text = 'page must not be given with cursor, which has its own place';
+        assert.deepEqual([status, json.error], [400, text]);
+      });
+    });
+
+    test('each record that is there throughout is seen exactly once while others write', async () => {
+      let organizations = 0;
+      await fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom('last_name', 'created_at', 'id', 'owner_id', 'updated_at'),
+          fc.constantFrom('asc', 'desc'),
+          fc.array(
+            fc.record({
+              does: fc.constantFrom('insert', 'update', 'delete'),
+              at: fc.nat(),
+              name: fc.constantFrom('', 'A', 'B', 'L0', 'L3', 'Z', 'p'.repeat(120)),
+            }),
+            { minLength: 8, maxLength: 16 },
+          ),
+          async (sort, dir, writes) => {
+            const { key, id } = await instance().organization(`walk-${++organizations}`);
+            const path = '/api/v1/leads';
+            // At once, so that many timestamps are equal; every third has no owner.
+            await instance().database.run({
+              name: '',
+              text: `insert into leads (organization_id, created_at, updated_at, last_name, owner_id)
+                select $1::bigint, timestamptz '2026-01-01' + (n % 9) * interval '1 s', timestamptz '2026-01-01' + (n % 4) * interval '1 s',
+                  'L' || n % 5, nullif(n % 3, 0) from generate_series(1, 70) n`,
+              values: [id],
+            });
+            const existing = ids((await walk(instance(), path, 'sort=id', key)).flat());
+            const touched = new Set<string>();
+            const left = [...writes];
+            const seen: string[] = [];
+            let next: string | undefined = `${path}?sort=${sort}&dir=${dir}`;
+            while (next !== undefined) {
+              const answer = await get(next, key);
+              assert.equal(answer.status, 200, answer.text);
+              seen.push(...ids(dataOf(answer)));
+              next = linkOf(answer, 'next');
+              await Promise.all(
+                left.splice(0, 4).map(async ({ does, at, name }) => {
+                  const body = { last_name: name };
+                  if (does === 'insert') return instance().call(`POST ${path}`, { key, body });
+                  const chosen = existing[at % existing.length] ?? '';
+                  // An update of something else does not move a record.
+                  if (does === 'delete' || sort === 'last_name' || sort === 'updated_at') touched.add(chosen);
+                  const method = does === 'update' ? 'PUT' : 'DELETE';
+                  return instance().call(`${method} ${path}/${chosen}`, {
+                    key,
+                    ...(does === 'update' && { body }),
+                  });
+                }),
+              );
+            }
+            for (const each of existing.filter((one) => !touched.has(one))) {
+              assert.equal(seen.filter((one) => one === each).length, 1, `${each} by ${sort} ${dir}`);
+            }
+          },
+        ),
+        { numRuns: 8 },
+      );
+    });
+  },
+  { sources: await sourcesWith(...everyType) },
+);

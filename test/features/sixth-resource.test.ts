@@ -332,6 +332,7 @@ onBothDrivers(
         'parameters',
         'get',
         'put',
+        'patch',
         'delete',
       ]);
       const offered = paths['/api/v1/projects']?.get?.parameters?.flatMap(({ name }) => name ?? []);

@@ -5,8 +5,8 @@ import type { FastifyInstance, preValidationHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../errors.ts';
 
-/** Smaller bodies fit into a packet as they are. In bytes. */
-const worthwhile = 1024;
+/** Smaller bodies fit into a packet as they are; larger ones take more of the processor than they save. In bytes. */
+const [smallest, largest] = [1024, 512 * 1024];
 /** Fast: a list is compressed for one reader. */
 const brotli = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
 
@@ -23,11 +23,13 @@ export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
     if (!compress) return;
     app.addHook('onSend', async (request, reply, payload) => {
-      const isStream = payload instanceof Readable;
       if (request.method !== 'GET' || reply.statusCode !== 200 || reply.hasHeader('etag')) return payload;
       if (reply.hasHeader('content-encoding') || !isJson(reply.getHeader('content-type'))) return payload;
+      // A large body is a stream already, which gives its bytes as fast as the client reads them.
+      const isStream = payload instanceof Readable;
       const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
-      if (!isStream && !(isWhole && payload.length >= worthwhile)) return payload;
+      const size = isWhole ? payload.length : Number(reply.getHeader('content-length'));
+      if (!(isStream || isWhole) || !(size >= smallest && size <= largest)) return payload;
       const vary = reply.getHeader('vary');
       reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
       const coding = acceptedCoding(String(request.headers['accept-encoding'] ?? ''));

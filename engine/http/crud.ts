@@ -67,7 +67,8 @@ export async function crud(
         if (status !== 200) reply.code(status);
         if (headers !== undefined) reply.headers(headers);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
-        return body;
+        // Without the length of a body: it would be that of a 200.
+        return status === 304 ? reply.removeHeader('content-type').send() : body;
       },
     });
   }

@@ -92,10 +92,22 @@ export function onceStatement<P extends Idempotent>(
   const lock = placeholder((plan) =>
     JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]),
   );
-  const [by, at, under] = scope;
   const mark = literal(`-${context.projection.mark}`);
-  // Nobody waits for the lock: who does not get it is told so. It ends with the statement's transaction.
-  return `with _lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free"), _earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and k."caller" = ${by} and k."path" = ${at} and k."key" = ${under}), _written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}, _result as (${selectResult(context, '_written', ['record', 'tag', 'record_id'])}), _stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, "tag" || ${mark} from _result) select "record", "tag" || ${mark}, "record_id", null from _result union all select * from _earlier union all select null, null, null, null from _lock where not "free" and not exists (select from _earlier)`;
+  const stored = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
+  const expressions = [
+    // Nobody waits for the lock: who does not get it is told so. It ends with the statement's transaction.
+    `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
+    `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${stored.join(' and ')})`,
+    `_written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}`,
+    `_result as (${selectResult(context, '_written', ['record', 'tag', 'record_id'])})`,
+    `_stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, "tag" || ${mark} from _result)`,
+  ];
+  const results = [
+    `select "record", "tag" || ${mark}, "record_id", null from _result`,
+    'select * from _earlier',
+    'select null, null, null, null from _lock where not "free" and not exists (select from _earlier)',
+  ];
+  return `with ${expressions.join(', ')} ${results.join(' union all ')}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 // Records: what routes and modules do with records, one object for each operation.
-// May import errors, fields, sql, query, definition, database, effects.
+// May import errors, fields, sql, query, definition, database, tables, effects.
 
 export {
   type Action,

@@ -125,6 +125,8 @@ onBothDrivers(
             });
             assert.deepEqual([answer.status, tagOf(answer)], [status, lead.tag]);
             assert.equal(answer.text === '', status === 304 || method === 'HEAD');
+            assert.equal(answer.headers.has('content-type'), status !== 304);
+            if (method === 'GET') assert.equal(answer.headers.has('content-length'), status !== 304);
           }
         });
       }

@@ -123,7 +123,7 @@ onBothDrivers(
           }
         });
       }
-      test('not what is small, is one record, or has no body', async () => {
+      test('not what is small or huge, is one record, or has no body', async () => {
         for (const [path, method] of [
           ['/api/v1/accounts', 'GET'],
           [lead, 'GET'],
@@ -136,6 +136,10 @@ onBothDrivers(
           key,
           body: { description: 'x'.repeat(50_000) },
         });
+        const huge = { description: 'x'.repeat(700_000) };
+        const contact = await instance().call('POST /api/v1/contacts', { key, body: huge });
+        assert.equal(contact.status, 201);
+        assert.equal((await raw('/api/v1/contacts', 'gzip')).headers['content-encoding'], undefined);
         const { headers, bytes } = await raw(`/api/v1/leads/${long.json.id}`, 'gzip, br');
         assert.equal(headers['content-encoding'], undefined);
         assert.equal(bytes.toString(), long.text);

@@ -15,7 +15,6 @@ export { execute } from './execute.ts';
 export { indexes } from './indexes.ts';
 export type {
   DescribedResource,
-  Links,
   Operation,
   OperationContext,
   OperationRequest,

@@ -96,13 +96,13 @@ export const operators = {
   starts_with: {
     needs: 'startsWith',
     index: 'find',
-    describe: ({ name }) => `Only records whose ${name} begins with this, capitals as given.`,
+    describe: ({ name }) => `Only records whose ${name} begins with exactly this.`,
     where: (field, { placeholder }) => `${field.type.startsWith?.(column(field), placeholder())}`,
   },
   contains: {
     needs: 'contains',
     index: 'none',
-    describe: ({ name }) => `Only records whose ${name} contains this, capitals as given.`,
+    describe: ({ name }) => `Only records whose ${name} contains exactly this.`,
     where: (field, { placeholder }) => `${field.type.contains?.(column(field), placeholder())}`,
   },
   is_null: {

@@ -56,7 +56,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
           {
             name: 'q',
             in: 'query',
-            description: `Only records that have each of these words, or words that contain it, in ${declared.map(({ name }) => `\`${name}\``).join(', ')}, capitals or not. Empty: no search.`,
+            description: `Only records that have each of these words, or words that contain it, in ${declared.map(({ name }) => `\`${name}\``).join(', ')}, whether in upper- or lower-case letters. Empty: no search.`,
             schema: { type: 'string', maxLength: searchLimits.length },
           },
         ],
@@ -73,8 +73,8 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
 };
 
 /**
- * The text that is searched: all fields, a line each, so that no word spans two. The database's own collation knows
- * capitals; that of the columns knows only those of ASCII.
+ * The text that is searched: all fields, a line each, so that no word spans two. The database's own collation knows the
+ * capitals of all alphabets, that of the columns only those of ASCII.
  */
 function searched(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>

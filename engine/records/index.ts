@@ -16,7 +16,6 @@ export { idempotencyTables, keptHours } from './idempotency.ts';
 export { indexes } from './indexes.ts';
 export type {
   DescribedResource,
-  Links,
   Operation,
   OperationContext,
   OperationRequest,

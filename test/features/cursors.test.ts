@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { signing } from '../../plugins/secrets/signing.ts';
 import { everyType, valuesOf } from '../support/every-type.ts';
-import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Answer, type Organization, onBothDrivers, startInstance } from '../support/instance.ts';
 import { dataOf, type ExactRecord, exactRecord, numberText, walk } from '../support/reading.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -263,3 +265,31 @@ onBothDrivers(
   },
   { sources: await sourcesWith(...everyType) },
 );
+
+describe('cursors of an instance', () => {
+  test('an address that the instance knows makes links absolute', async () => {
+    const environment = { PUBLIC_URL: 'https://crm.example' };
+    const instance = await startInstance('postgresql', { environment });
+    try {
+      const { key } = await instance.organization('alpha');
+      const { headers } = await instance.call('GET /api/v1/cases?status=New', { key });
+      assert.equal(headers.get('link'), '<https://crm.example/api/v1/cases?status=New>; rel="first"');
+    } finally {
+      await instance.close();
+    }
+  });
+
+  test('a secret that is being replaced still verifies, one that is gone does not', () => {
+    const [old, current] = ['o', 'n'].map((letter) => letter.repeat(32)) as [string, string];
+    const by = (...authSecrets: string[]) =>
+      signing(instanceSecrets({ authSecrets, dataFolder: '' }), 'cursors of lists');
+    const signature = by(old).sign('text');
+    assert.ok(by(current, old).verify('text', signature));
+    assert.ok(!by(current).verify('text', signature));
+    assert.ok(!by(old).verify('texts', signature));
+    assert.ok(
+      !signing(instanceSecrets({ authSecrets: [old], dataFolder: '' }), 'else').verify('text', signature),
+    );
+    assert.notEqual(by(current, old).sign('text'), signature);
+  });
+});

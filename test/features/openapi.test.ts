@@ -126,6 +126,29 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
+  test('lists: every filter with its operator, searching, cursors, and the headers of pages', () => {
+    for (const definition of definitions) {
+      const operation = operationOf(pathOf(definition), 'get');
+      const parameters = new Map(
+        (operation.parameters as Json[]).map(resolved).map((each) => [String(each.name), each]),
+      );
+      const declared = definition.filters.flatMap(({ parameters: all }) => all);
+      for (const { name, operator } of declared) {
+        const { style, explode, schema, in: place } = parameters.get(name) ?? {};
+        const repeatable = ['eq', 'ne', 'in'].includes(operator);
+        const expected = repeatable
+          ? ['query', 'form', true, 'array']
+          : ['query', undefined, undefined, undefined];
+        const { type } = object(schema);
+        assert.deepEqual([place, style, explode, repeatable ? type : undefined], expected, name);
+      }
+      assert.equal(parameters.has('q'), definition.search.length > 0);
+      assert.ok(parameters.has('cursor') && parameters.has('page'));
+      const { headers } = object(object(operation.responses)[200]);
+      assert.deepEqual(Object.keys(object(headers)), ['Link', 'X-Total-Count']);
+    }
+  });
+
   test('nothing secret is in it', () => {
     assert.doesNotMatch(
       answer.text,

@@ -98,7 +98,10 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
     ],
     [
       'a field that a partner endpoint writes',
-      (own) => own.edit('leads', /^ {2}company: .*\n/m, ''),
+      (own) => {
+        own.edit('leads', /^ {2}company: .*\n/m, '');
+        own.edit('leads', /^search: .*$/m, 'search: [email]');
+      },
       /leads\.yaml {2}leads have no field "company", but webhooks\/inbound-leads\/inbound-leads\.ts needs it\n/,
     ],
     [

@@ -3,7 +3,7 @@
 
 export { identifier, literal, quote } from './names.ts';
 export { column, indexKey, record } from './record.ts';
-export { Output, type Records } from './records.ts';
+export { Output, type Records, slice } from './records.ts';
 export {
   type Lane,
   type Placeholder,

@@ -1,12 +1,17 @@
-import type { Resource } from '../engine/compile/index.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { explainStatements, type Resource, type StatementPlan } from '../engine/compile/index.ts';
+import { openDatabase } from '../engine/database/index.ts';
 import { checkNeeds } from '../engine/definition/index.ts';
+import { UserError } from '../engine/errors.ts';
 import { openApiDocument } from '../engine/http/index.ts';
-import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
-import { assertMigrationsComplete, createMigration, migrate } from '../engine/schema/index.ts';
+import { asJson, type CommandLine, type Result, table } from '../engine/modules/index.ts';
+import { applyPending, assertMigrationsComplete, createMigration, migrate } from '../engine/schema/index.ts';
 import { readSettings } from '../webhooks/settings/index.ts';
 import { fragments, loadResources, version } from './build.ts';
-import { readConfig } from './config.ts';
-import { modelOf } from './instance.ts';
+import { type Config, readConfig } from './config.ts';
+import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
 import type { Instance } from './services.ts';
 
@@ -22,8 +27,9 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('check')
     .description('check the resource definitions, the environment and config.yaml; needs no database')
+    .option('--plans', 'also explain every statement on a filled database, made for it in a temporary folder')
     .addOption(asJson())
-    .action(({ json }) => run(json, check()));
+    .action(({ json, plans }) => run(json, check(plans === true)));
   program
     .command('openapi')
     .description('print the OpenAPI description; needs no database')
@@ -31,8 +37,8 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, openApi()));
 }
 
-/** `check`: definitions, configuration and settings, without a database. */
-async function check(): Promise<Result> {
+/** `check`: definitions, configuration and settings, without the instance's database. */
+async function check(withPlans: boolean): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
   checkModules(resources);
@@ -40,11 +46,51 @@ async function check(): Promise<Result> {
   const { partners } = await readSettings(config);
   const names = resources.map((resource) => resource.name);
   const payments = Object.keys(partners.payments);
-  return {
+  const right = {
     json: { ok: true, resources: names, payments },
     text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.`,
   };
+  if (!withPlans) return right;
+  const plans = await plansOf(config, resources);
+  return { json: { ...right.json, plans }, text: `${plansTable(plans)}\n${right.text}` };
 }
+
+/**
+ * Explains every statement on a filled database.
+ * @throws UserError when one that shares its connection sorts, scans a table or leaves its index
+ */
+async function plansOf(config: Config, resources: readonly Resource[]): Promise<StatementPlan[]> {
+  const dataFolder = mkdtempSync(join(tmpdir(), 'crm-plans-'));
+  try {
+    const embedded = { ...config, databaseAddress: undefined, dataFolder: join(dataFolder, 'data') };
+    const database = await openDatabase(embedded, entitiesFor(resources));
+    try {
+      await applyPending(database);
+      const plans = await explainStatements(resources, database);
+      const bad = plans.filter(({ problems }) => problems.length > 0);
+      if (bad.length === 0) return plans;
+      throw new UserError(
+        `statements of the lanes read and list must come from an index, but ${bad.length} do not:\n${plansTable(bad)}`,
+      );
+    } finally {
+      await database.close();
+    }
+  } finally {
+    rmSync(dataFolder, { recursive: true, force: true });
+  }
+}
+
+const plansTable = (plans: readonly StatementPlan[]): string =>
+  table(
+    ['lane', 'resource', 'request', 'indexes', 'problems'],
+    plans.map(({ lane, resource, request, indexes, problems }) => [
+      lane,
+      resource,
+      request,
+      indexes.join(', '),
+      problems.join(', '),
+    ]),
+  );
 
 /** Modules write some fields by name; a missing one would only fail at a request. */
 const checkModules = (resources: readonly Resource[]): void =>

@@ -18,10 +18,12 @@ const { values: options } = parseArgs({
     /** A part of the operations, by their names with a comma between. */
     only: { type: 'string', default: Object.keys(operations).join() },
     connections: { type: 'string', default: '16' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
   },
 });
-const rounds = options.quick ? 1 : 7;
-const seconds = options.quick ? 0.3 : 3;
+const rounds = Number(options.rounds ?? (options.quick ? 1 : 7));
+const seconds = Number(options.seconds ?? (options.quick ? 0.3 : 3));
 const connections = Number(options.connections);
 const chosen = Object.keys(operations).filter((name) => options.only.split(',').includes(name));
 

@@ -1,5 +1,6 @@
 // Compile: definition → Resource: entity, operations, OpenAPI fragment.
-// May import fields, sql, query, definition, effects, records.
+// May import fields, sql, query, definition, database, effects, records.
 
 export { compile, type Resource } from './compile.ts';
 export type { Fragment } from './openapi.ts';
+export { explainStatements, type StatementPlan } from './plans.ts';

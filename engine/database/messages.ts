@@ -12,7 +12,8 @@ const statement = ascii('S');
 
 /** UTF-8 bytes of one UTF-16 code unit, at most. */
 const widest = 3;
-const usualSize = 16 * 1024;
+/** Bytes that there is room for at first, and that are kept between sends at most. */
+const [usualSize, largest] = [16 * 1024, 1024 * 1024];
 
 /** An array as PostgreSQL reads it. */
 const arrayOf = (values: readonly (string | null)[]): string =>
@@ -20,7 +21,7 @@ const arrayOf = (values: readonly (string | null)[]): string =>
 
 /** Messages to PostgreSQL, one after the other, until they are sent together. */
 export class Messages {
-  #bytes: Buffer = Buffer.allocUnsafe(usualSize);
+  #bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
   #length = 0;
 
   /** Prepares a statement under a name; parameters have the types of their casts. */
@@ -72,8 +73,8 @@ export class Messages {
 
   /** Takes all messages; the next ones begin again. */
   take(): Buffer {
-    const taken = this.#bytes.subarray(0, this.#length);
-    this.#bytes = Buffer.allocUnsafe(usualSize);
+    const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
+    if (this.#bytes.length > largest) this.#bytes = Buffer.allocUnsafeSlow(usualSize);
     this.#length = 0;
     return taken;
   }

@@ -1,5 +1,6 @@
 import type { Rows } from '../database/index.ts';
 import { errors } from '../errors.ts';
+import { slice } from '../sql/index.ts';
 import { entityTag } from './conditions.ts';
 import type { OperationContext, OperationResponse } from './operation.ts';
 
@@ -23,8 +24,12 @@ export function foundRow([row]: Rows): Found {
   return row as unknown as Found;
 }
 
-/** A body from its parts, in the encoding of the middle one. */
-export const around = (before: string, body: string | Buffer, after: string): string | Buffer =>
-  typeof body === 'string'
-    ? before + body + after
-    : Buffer.concat([Buffer.from(before), body, Buffer.from(after)]);
+/** A body from its parts; those around the middle one are ASCII. */
+export function around(before: string, body: string | Buffer, after: string): string | Buffer {
+  if (typeof body === 'string') return before + body + after;
+  const whole = slice(before.length + body.length + after.length);
+  whole.write(before, 0, 'latin1');
+  body.copy(whole, before.length);
+  whole.write(after, before.length + body.length, 'latin1');
+  return whole;
+}

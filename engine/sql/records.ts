@@ -52,7 +52,7 @@ export class Output {
 
   /** Takes what was written; the next writes begin again. */
   take(): Buffer {
-    const taken = Buffer.allocUnsafe(this.length);
+    const taken = slice(this.length);
     this.bytes.copy(taken, 0, 0, this.length);
     this.clear();
     return taken;
@@ -62,6 +62,20 @@ export class Output {
     this.length = 0;
     if (this.bytes.length > 16 * usualSize) this.bytes = Buffer.allocUnsafeSlow(usualSize);
   }
+}
+
+let slab = Buffer.alloc(0);
+let used = 0;
+
+/** Room for a response. Many share one allocation, for each costs more than the copying. */
+export function slice(size: number): Buffer {
+  if (size > usualSize / 2) return Buffer.allocUnsafeSlow(size);
+  if (used + size > slab.length) {
+    slab = Buffer.allocUnsafeSlow(2 * usualSize);
+    used = 0;
+  }
+  used += size;
+  return slab.subarray(used - size, used);
 }
 
 /** Compiles how rows become JSON. */

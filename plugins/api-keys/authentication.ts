@@ -9,7 +9,8 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import { matches, publicIdOf } from './key-format.ts';
-import { findKey, type StoredKey, storeKeysUsed } from './keys.ts';
+import { storeKeysUsed } from './keys.ts';
+import { findKey, type StoredKey } from './stored-key.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -35,7 +36,7 @@ export type KeyConfig = Values<typeof keyVariables>;
 /** Authenticates API keys, and people by {@link FastifyInstance.identify}. */
 export const keyAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: KeyConfig; database: Database }) => {
-    const keys = ttlCache((publicId) => findKey(tablesOf(database), publicId));
+    const keys = ttlCache((publicId) => findKey(database, publicId));
     const used = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
       storeKeysUsed(tablesOf(database), batch),
     );

@@ -43,7 +43,14 @@ export const matches = (key: string, storedHash: Buffer): boolean => timingSafeE
 
 const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
 
-const checksum = (body: string): string => base62(BigInt(crc32(body)), lengths.checksum);
+/** In plain numbers, because it is computed for every request. */
+function checksum(body: string): string {
+  let text = '';
+  for (let rest = crc32(body), place = 0; place < lengths.checksum; place++, rest = Math.floor(rest / 62)) {
+    text = alphabet.charAt(rest % 62) + text;
+  }
+  return text;
+}
 
 function base62(value: bigint, length: number): string {
   let text = '';

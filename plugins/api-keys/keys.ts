@@ -1,6 +1,5 @@
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { grantMasks, type Principal } from '../../engine/records/index.ts';
 import { displayName, type Tables } from '../../engine/tables/index.ts';
 import { makeKey } from './key-format.ts';
 
@@ -162,51 +161,6 @@ export async function rotateKey(
     user: actor.kind === 'user' ? actor.id : null,
     expiresAt: expires,
   });
-}
-
-/** A live key, as authentication needs it. */
-export interface StoredKey {
-  readonly id: string;
-  readonly organization: string;
-  /** SHA-256 of the key. */
-  readonly hash: Buffer;
-  /** Milliseconds since 1970; infinite if it never expires. */
-  readonly expiresAt: number;
-  /** The caller that the key authenticates. */
-  readonly principal: Principal;
-}
-
-/** The key with a public id, with its profile's grants; undefined if there is none or it is revoked. */
-export async function findKey(tables: Tables, publicId: string): Promise<StoredKey | undefined> {
-  const rows = await tables
-    .selectFrom('crm_api_keys as k')
-    .leftJoin('crm_grants as g', (join) =>
-      join.onRef('g.organization_id', '=', 'k.organization_id').onRef('g.profile_id', '=', 'k.profile_id'),
-    )
-    .select(['k.organization_id', 'k.id', 'k.secret_hash', 'k.created_by_id', 'k.expires_at'])
-    .select(['g.object', 'g.action'])
-    .where('k.public_id', '=', publicId)
-    .where('k.revoked_at', 'is', null)
-    .execute();
-  const key = rows[0];
-  if (key === undefined) return undefined;
-  const granted = rows.flatMap(({ object, action }) =>
-    object === null || action === null ? [] : [{ object, action }],
-  );
-  const organization = key.organization_id;
-  return {
-    id: key.id,
-    organization,
-    hash: Buffer.from(key.secret_hash, 'hex'),
-    expiresAt: key.expires_at === null ? Number.POSITIVE_INFINITY : key.expires_at.getTime(),
-    principal: Object.freeze({
-      kind: 'key',
-      actor: key.id,
-      organization,
-      user: key.created_by_id,
-      grants: grantMasks(granted),
-    }),
-  };
 }
 
 /** Stores when keys were last used. */

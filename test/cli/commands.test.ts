@@ -18,7 +18,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   '': ['serve', 'migrate', 'check', 'openapi', 'org', 'user', 'profile', 'key', '--version'],
   serve: ['--json'],
   migrate: ['--create <name>', '--allow-data-loss', '--json'],
-  check: ['--json'],
+  check: ['--plans', '--json'],
   openapi: ['--json'],
   org: ['create'],
   'org create': ['<slug>', '--name <name>', '--json'],

@@ -24,9 +24,13 @@ export function isOwnCursor(linked: Linked): boolean {
   return linked.links?.signing.verify(signedText(linked, after.text), after.signature) === true;
 }
 
+/** Characters of the parameters that links repeat: clients take no more than about 16 KB of headers. */
+const maxParameters = 4000;
+
 /**
  * The Link header of a page (RFC 8288): the first page, and the next one if there may be one.
  * @param last the last record of a full page
+ * @returns undefined where the parameters are too long to repeat
  */
 export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | undefined): string | undefined {
   const { links, asked, query } = linked;
@@ -36,6 +40,7 @@ export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | und
     if (name === 'page' || name === 'cursor') continue;
     for (const value of [values ?? []].flat()) parameters.append(name, value);
   }
+  if (String(parameters).length > maxParameters) return undefined;
   const link = (relation: string) => {
     const search = String(parameters);
     return `<${links.url}${search === '' ? '' : `?${search}`}>; rel="${relation}"`;

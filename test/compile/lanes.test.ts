@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type pg from 'pg';
 import type { Resource } from '../../engine/compile/compile.ts';
+import { operatorOf } from '../../engine/query/operators.ts';
+import { indexes } from '../../engine/records/indexes.ts';
+import { lookupKey } from '../../engine/sql/record.ts';
 import { type Instance, startInstance } from '../support/instance.ts';
 
 describe('lanes of lists', () => {
@@ -88,5 +91,37 @@ describe('lanes of lists', () => {
       connection.release(true);
     }
     assert.ok(seen > 100, `${seen}`);
+  });
+
+  test('every filter that an index serves is found there, and in its order where the lane is "list"', async () => {
+    const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;
+    const connection = await client.connect();
+    await connection.query('set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off');
+    const lanes: string[] = [];
+    try {
+      for (const resource of instance.resources) {
+        const { filters, sort } = resource.definition;
+        const parameters = filters.flatMap(({ field, parameters: all }) =>
+          all.map((each) => ({ field, ...each })),
+        );
+        for (const { field, name, operator } of parameters) {
+          const { index, words } = operatorOf(operator);
+          const begins = indexes(resource.definition).some(({ keys }) => keys[1] === lookupKey(field));
+          assert.ok(index === 'none' || begins, `${resource.name} ${name} has an index`);
+          const value = words?.[0] ?? String(field.type.examples.find(Boolean) ?? '1');
+          for (const order of sort.choices.size === 0 ? [{}] : [{}, { sort: field.name }]) {
+            const { text, lane } = statementOf(resource, { [name]: value, ...order });
+            const { rows } = await connection.query(`explain (generic_plan, format text) ${text}`);
+            const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+            const what = `${resource.name} ${name} ${JSON.stringify(order)}: ${plan}`;
+            assert.ok(lane === 'scan' || !/(?<!Incremental )Sort {2}\(/.test(plan), what);
+            lanes.push(lane);
+          }
+        }
+      }
+    } finally {
+      connection.release(true);
+    }
+    for (const lane of ['list', 'scan']) assert.ok(lanes.filter((each) => each === lane).length > 20, lane);
   });
 });

@@ -163,7 +163,7 @@ const mistakes: readonly (readonly [files: Files, ...lines: string[]])[] = [
     things('  status: { type: string }', 'filters: [id, statuss]'),
     'things.yaml:5:15  no field "statuss" here. Did you mean "status"?',
   ],
-  ...['org', 'page', 'sort', 'dir'].map(
+  ...['org', 'page', 'sort', 'dir', 'cursor', 'q'].map(
     (name) =>
       [
         things(`  ${name}: { type: string }`, `filters: [${name}]`),

@@ -130,6 +130,23 @@ onBothDrivers(
         assert.deepEqual(second.json.data, (await get('/api/v1/leads?status=New&page=3')).json.data);
       });
 
+      test('parameters too long to repeat: none, and headers that clients take', async () => {
+        for (const [length, has] of [
+          [3990, true],
+          [4100, false],
+        ] as const) {
+          const answer = await get(`/api/v1/leads?x=${'x'.repeat(length)}`);
+          assert.deepEqual([answer.status, answer.headers.has('link')], [200, has]);
+        }
+        const escaped = await get(`/api/v1/leads?x=${'%CC%81'.repeat(1000)}`);
+        assert.deepEqual([escaped.status, escaped.headers.has('link')], [200, false]);
+        const body = JSON.stringify({ last_name: '\u0001'.repeat(600) });
+        for (let number = 0; number < 20; number++) await post('/api/v1/contacts', body);
+        const next = linkOf(await get(`/api/v1/contacts?x=${'x'.repeat(3990)}`), 'next') ?? '';
+        const last = await get(next);
+        assert.deepEqual([last.status, dataOf(last).length], [200, 0]);
+      });
+
       test('strict mode knows the parameter', async () => {
         const next = linkOf(await get('/api/v1/cases'), 'next') ?? linkOf(await get('/api/v1/leads'), 'next');
         const headers = { prefer: 'handling=strict' };

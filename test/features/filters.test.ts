@@ -1,6 +1,9 @@
 // Filters with operators: every operator on every field type that it suits, against what JavaScript finds.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { projectFolder } from '../../engine/config/variables.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import type { FieldType } from '../../engine/fields/type.ts';
 import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
@@ -314,6 +317,28 @@ onBothDrivers('the filters of the five resources', (instance) => {
       has: { error: 'email[like] is no filter of this list: accepted are email[eq], email[in]' },
     },
   ]);
+
+  test('docs/api.md lists them all', () => {
+    const page = readFileSync(join(projectFolder, 'docs/api.md'), 'utf8');
+    const rowOf = (name: string) => page.split('\n').find((line) => line.startsWith(`| ${name} `)) ?? '';
+    /** Fields and operators of a row: `a`, `b` eq in; `c` gt. */
+    const declaredIn = (row: string) =>
+      (row.split('|')[2] ?? '').split(';').flatMap((part) => {
+        const words = part
+          .replaceAll(/`[^`]*`,?/g, '')
+          .trim()
+          .split(/\s+/);
+        return [...part.matchAll(/`(\w+)`/g)].map(([, field]) => `${field} ${words.join(' ')}`);
+      });
+    const shared = declaredIn(rowOf('all of these'));
+    for (const { definition } of instance().resources.filter(({ name }) => name !== 'cases')) {
+      const declared = definition.filters.map(
+        ({ field, operators: names }) => `${field.name} ${names.join(' ')}`,
+      );
+      const told = declaredIn(rowOf(`\`${definition.name}\``));
+      assert.deepEqual([...told, ...shared], declared);
+    }
+  });
 
   describe('an index serves each', () => {
     test('leads have few indexes', () => {

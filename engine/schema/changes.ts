@@ -1,7 +1,8 @@
+import type { EntitySchema } from '@mikro-orm/core';
+import type { Resource } from '../compile/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { columnsOf } from '../fields/index.ts';
-import { versionColumn } from '../sql/index.ts';
 
 /** The part of migrations/snapshot.json that is checked: the tables after the last migration. */
 export interface Snapshot {
@@ -50,7 +51,8 @@ interface Replaced {
 }
 
 /** Removals next to additions, each as a message: removed values never become values of what is added. */
-function replacements(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): Replaced[] {
+function replacements(snapshot: Snapshot, given: readonly Resource[]): Replaced[] {
+  const definitions = given.map(({ definition }) => definition);
   const tables = new Map(
     snapshot.tables.filter(({ name }) => !isPlatform(name)).map((table) => [table.name, table]),
   );
@@ -62,16 +64,19 @@ function replacements(snapshot: Snapshot, definitions: readonly ResourceDefiniti
       .filter(({ name }) => !tables.has(name))
       .map(({ name, file }) => `${file}  the resource "${name}" is new: it would begin empty`),
   };
-  const fields = definitions.flatMap((definition) => {
-    const table = tables.get(definition.name);
-    return table === undefined ? [] : [replacedFields(definition, Object.keys(table.columns))];
+  const fields = given.flatMap((resource) => {
+    const table = tables.get(resource.name);
+    return table === undefined ? [] : [replacedFields(resource, Object.keys(table.columns))];
   });
   return [resources, ...fields].filter(({ removed, added }) => removed.length > 0 && added.length > 0);
 }
 
-function replacedFields({ file, fields }: ResourceDefinition, before: readonly string[]): Replaced {
+function replacedFields(
+  { definition: { file, fields }, entity }: Resource,
+  before: readonly string[],
+): Replaced {
   const columns = fields.map((field) => ({ field, names: columnsOf(field).map(({ name }) => name) }));
-  const after = new Set([...columns.flatMap(({ names }) => names), versionColumn]);
+  const after = columnNames(entity);
   return {
     removed: before
       .filter((column) => !after.has(column) && !isSecond(column, before))
@@ -82,6 +87,20 @@ function replacedFields({ file, fields }: ResourceDefinition, before: readonly s
   };
 }
 
+/** How a property of an entity names its columns; without that, a column has the property's name. */
+interface Named {
+  readonly fieldName?: string;
+  readonly fieldNames?: readonly string[];
+}
+
+/** The columns of a table: those of fields, and others. */
+const columnNames = ({ meta }: EntitySchema): ReadonlySet<string> =>
+  new Set(
+    Object.entries(meta.properties as Record<string, Named>).flatMap(
+      ([name, { fieldName = name, fieldNames = [] }]) => [fieldName, ...fieldNames],
+    ),
+  );
+
 /** Whether a column only completes another one: the offset of a timestamp. */
 const isSecond = (column: string, all: readonly string[]): boolean =>
   column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
@@ -90,8 +109,8 @@ const isSecond = (column: string, all: readonly string[]): boolean =>
  * Checks that nothing is removed where something is added: that could be meant as a rename.
  * @throws UserError with both and the ways to declare the intent
  */
-export function assertNothingReplaced(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): void {
-  const lines = replacements(snapshot, definitions).flatMap(({ removed, added }) => [...removed, ...added]);
+export function assertNothingReplaced(snapshot: Snapshot, resources: readonly Resource[]): void {
+  const lines = replacements(snapshot, resources).flatMap(({ removed, added }) => [...removed, ...added]);
   if (lines.length === 0) return;
   throw new UserError(
     `this change would lose stored data, for a migration does not move values from what is gone to what is new:

@@ -119,7 +119,7 @@ export async function createMigration(
   }
   const snapshot = readSnapshot(config);
   assertReferencesKept(snapshot, definitionsOf(model));
-  if (!allowDataLoss) assertNothingReplaced(snapshot, definitionsOf(model));
+  if (!allowDataLoss) assertNothingReplaced(snapshot, model.resources);
   const { migrator } = await openModel(config, entitiesOf(model), allowDataLoss);
   if (!existsSync(snapshotFile(config))) {
     makeFolder(config.migrations);

@@ -28,6 +28,11 @@ export const draining = fastifyPlugin(
       closing = true;
     });
     app.addHook('onRequest', (_request, _reply, done) => done(closing ? errors.draining() : undefined));
+    // A response that began before it closes leaves its connection open, and the server would wait for it.
+    app.addHook('onResponse', (_request, _reply, done) => {
+      if (closing) setImmediate(() => app.server.closeIdleConnections());
+      done();
+    });
     app.addHook('onSend', (_request, reply, payload, done) => {
       if (leaving) reply.header('connection', 'close');
       done(null, payload);

@@ -1,5 +1,6 @@
 // While the process stops: what is under way is answered, what comes on connections still open is sent elsewhere.
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { startInstance } from '../support/instance.ts';
 import { until } from '../support/process.ts';
@@ -45,4 +46,39 @@ test('a connection that is kept alive: what is under way is answered, what comes
   for (const socket of [begun, next]) {
     assert.match(socket.text().split('HTTP/1.1').at(-1) ?? '', /connection: close\r\n/i);
   }
+});
+
+test('a response that began before it closes arrives whole, and its connection ends with it', async () => {
+  const instance = await startInstance('postgresql');
+  const { key } = await instance.organization('acme');
+  for (let count = 0; count < 10; count++) {
+    const body = { description: 'x'.repeat(1_000_000) };
+    assert.equal((await instance.call('POST /api/v1/leads', { key, body })).status, 201);
+  }
+  const socket = connect({ host: '127.0.0.1', port: Number(new URL(instance.url).port) });
+  socket.write(
+    ['GET /api/v1/leads HTTP/1.1', 'Host: crm', `Authorization: Bearer ${key}`, '', ''].join(crlf),
+  );
+  // Its head arrives; then nobody reads on.
+  let received = 0;
+  await new Promise<void>((resolve) => {
+    socket.once('data', (chunk: Buffer) => {
+      socket.pause();
+      received += chunk.length;
+      const head = chunk.toString('latin1').split(crlf + crlf)[0] ?? '';
+      assert.match(head, /^HTTP\/1\.1 200 /);
+      assert.doesNotMatch(head, /connection: close/i);
+      resolve();
+    });
+  });
+  const closed = instance.close();
+  await until(async () => !instance.app.server.listening, 'stop listening');
+  const start = performance.now();
+  socket.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  socket.resume();
+  await closed;
+  assert.ok(received > 10_000_000, String(received));
+  assert.ok(performance.now() - start < 20_000, 'not only when the connection times out');
 });

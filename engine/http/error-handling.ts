@@ -1,5 +1,3 @@
-// Plugins: what every request passes through (errors, limits, authentication), each a named Fastify plugin.
-// May import every room of engine/ but cli and app.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';

@@ -1,2 +1,12 @@
+declare global {
+  interface JSON {
+    /** https://tc39.es/proposal-json-parse-with-source */
+    rawJSON(text: string): object;
+  }
+}
+
+/** An id as a number of a JSON response, exact over all 64 bits. @param id decimal text */
+export const jsonId = (id: string): object => JSON.rawJSON(id);
+
 /** Content-Type of every JSON response. */
 export const json = 'application/json; charset=utf-8';

@@ -26,5 +26,14 @@ export function allows(grants: Grants, object: string, action: Action): boolean 
   return (((grants[object] ?? 0) | (grants[everything] ?? 0)) & actions[action]) !== 0;
 }
 
+/** The actions that grants permit, by object; `*` stands for every object. */
+export const grantedActions = (grants: Grants): Readonly<Record<string, readonly Action[]>> =>
+  Object.fromEntries(
+    Object.entries(grants).map(([object, mask]) => [
+      object,
+      actionNames.filter((action) => (mask & actions[action]) !== 0),
+    ]),
+  );
+
 /** Name of the profile whose members administer their organization. */
 export const administrator = 'administrator';

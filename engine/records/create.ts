@@ -22,7 +22,7 @@ export const create: Operation<CreatePlan> = {
   compile: (context) => {
     const { definition, body } = context;
     const { name } = definition;
-    const plain = prepare<CreatePlan>(`${name}_create`, 'write', ($) => {
+    const simple = prepare<CreatePlan>(`${name}_create`, 'write', ($) => {
       organizationOf($);
       const { into, values } = insertion(context, $);
       return writeStatement(context, 'create', `${into} values (${values})`, $);
@@ -39,7 +39,7 @@ export const create: Operation<CreatePlan> = {
         body: validBody(body, request),
         idempotency: idempotencyOf(request),
       }),
-      statement: (plan) => (plan.idempotency === undefined ? plain : once).bind(plan),
+      statement: (plan) => (plan.idempotency === undefined ? simple : once).bind(plan),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
       createdId: (rows) => String(rows[0]?.[2]),

@@ -95,7 +95,7 @@ export function onceStatement<P extends Idempotent>(
   const mark = literal(`-${context.projection.mark}`);
   const stored = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
-    // Nobody waits for the lock: who does not get it is told so. It ends with the statement's transaction.
+    // Nobody waits for the lock: a second request gets 409. It ends with the statement's transaction.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
     `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${stored.join(' and ')})`,
     `_written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}`,

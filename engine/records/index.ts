@@ -8,6 +8,7 @@ export {
   allows,
   everything,
   type Grants,
+  grantedActions,
   grantMasks,
 } from './access.ts';
 export { type Body, bodyRules } from './body.ts';

@@ -60,14 +60,14 @@ export function prepareById<P extends WriteById>(
   columns: number,
   write: (placeholder: Placeholder<P>, where: string) => string,
 ): (plan: P) => Statement {
-  const plain = prepare<P>(identifier(name), 'write', ($) => write($, identified($)));
+  const unconditional = prepare<P>(identifier(name), 'write', ($) => write($, identified($)));
   const checked = prepare<P>(identifier(`${name}_if`), 'write', ($) => {
     const statement = write($, `${identified($)} and ${meetsSql(context, $)}`);
     // A row of nulls: the record is there and was not written.
     const nulls = Array(columns).fill('null').join(', ');
     return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${identified($)} and not exists (select from _written)`;
   });
-  return (plan) => (plan.conditions === undefined ? plain : checked).bind(plan);
+  return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
 }
 
 /** The further expressions of a statement that writes; each begins with a comma. */

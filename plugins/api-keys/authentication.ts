@@ -8,6 +8,7 @@ import type { Principal } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
+import { describeHolder, type KeyHolder } from './holder.ts';
 import { matches, publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
 import { findKey, type StoredKey } from './stored-key.ts';
@@ -16,6 +17,11 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** When a key was last used on this node, in RFC 3339, until that is stored. */
     keyLastUsed: (id: string) => string | undefined;
+    /**
+     * What the API key of a request is; undefined if it has none.
+     * @throws HttpError 401 if the key is not valid
+     */
+    identifyHolder: (request: FastifyRequest) => Promise<KeyHolder | undefined>;
   }
 }
 
@@ -49,10 +55,16 @@ export const keyAuthentication = fastifyPlugin(
       return key.principal;
     };
     app.decorate('keyLastUsed', (id) => used.get(id)?.at.toISOString());
+    const hasKey = (token: string | undefined): token is string =>
+      token?.startsWith(config.keyPrefix) === true;
+    app.decorate('identifyHolder', async (request) =>
+      hasKey(bearerOf(request.headers.authorization))
+        ? describeHolder(tablesOf(database), await app.authenticate(request))
+        : undefined,
+    );
     app.decorate('authenticate', (request) => {
-      const { authorization } = request.headers;
-      const token = bearerOf(authorization);
-      if (token?.startsWith(config.keyPrefix)) {
+      const token = bearerOf(request.headers.authorization);
+      if (hasKey(token)) {
         const publicId = publicIdOf(config.keyPrefix, token);
         if (publicId === undefined) throw errors.unauthenticated();
         const key = keys.get(publicId);

@@ -17,6 +17,29 @@ const text = { type: 'string' };
 const time = { type: 'string', format: 'date-time' };
 const user = object({ id, email: text });
 const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
+const me = {
+  ...object({ user: { anyOf: [user, { type: 'null' }] }, organizations }),
+  properties: {
+    user: { anyOf: [user, { type: 'null' }] },
+    organizations,
+    key: object({
+      id,
+      name: text,
+      last_four: text,
+      profile: text,
+      expires_at: { anyOf: [time, { type: 'null' }] },
+    }),
+    grants: {
+      type: 'object',
+      description: 'Actions by resource; `*` stands for every resource, later ones too.',
+      additionalProperties: { type: 'array', items: text },
+    },
+    limits: object({
+      per_page: { type: 'integer', description: 'Records of a page.' },
+      body_bytes: { type: 'integer', description: 'The largest body of a request to a resource.' },
+    }),
+  },
+};
 const done = ref('schemas', 'Deleted');
 
 /** People only: an API key does not identify a person. */
@@ -100,8 +123,10 @@ export const loginFragment: Fragment = {
       }),
     },
     '/auth/me': {
-      get: operation('getMe', 'Who is logged in', {
-        responses: { 200: response('The person.', object({ user, organizations })), ...failures },
+      get: operation('getMe', 'Who is calling', {
+        description: 'With an API key also what the key is and may do; then `user` is null.',
+        security: [...security, { apiKey: [] }],
+        responses: { 200: response('The caller.', me), ...failures },
       }),
     },
     '/auth/sessions': {

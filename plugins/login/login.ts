@@ -2,7 +2,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../../engine/errors.ts';
 import { isRowId, isStorable } from '../../engine/fields/index.ts';
-import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import { json, jsonId, refuseOtherMethods } from '../../engine/http/index.ts';
+import { pageSize } from '../../engine/query/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
@@ -126,7 +127,7 @@ export const login = fastifyPlugin(
         access_token: token,
         token_type: 'Bearer',
         expires_in: Math.floor((result.expires.getTime() - Date.now()) / 1000),
-        user: { id: Number(result.user.id), email: result.user.email },
+        user: { id: jsonId(result.user.id), email: result.user.email },
         organizations: organizations(result.memberships),
       });
     });
@@ -144,9 +145,20 @@ export const login = fastifyPlugin(
     });
 
     app.get('/auth/me', async (request, reply) => {
+      const holder = await app.identifyHolder(request);
+      if (holder !== undefined) {
+        const { key, organization, grants } = holder;
+        return respond(reply, {
+          user: null,
+          organizations: [{ ...organization, id: jsonId(organization.id) }],
+          key: { ...key, id: jsonId(key.id) },
+          grants,
+          limits: { per_page: pageSize, body_bytes: request.routeOptions.bodyLimit },
+        });
+      }
       const { session } = await app.identify(request);
       return respond(reply, {
-        user: { id: Number(session.user.id), email: session.user.email },
+        user: { id: jsonId(session.user.id), email: session.user.email },
         organizations: organizations(session.memberships),
       });
     });
@@ -176,7 +188,7 @@ export const login = fastifyPlugin(
     for (const url of ['/auth/me', '/auth/sessions']) refuseOtherMethods(app, url, ['GET', 'HEAD']);
     refuseOtherMethods(app, '/auth/sessions/:id', ['DELETE']);
   },
-  { name: 'login', fastify: '5.x', dependencies: ['errors', 'session-authentication'] },
+  { name: 'login', fastify: '5.x', dependencies: ['errors', 'session-authentication', 'key-authentication'] },
 );
 
 /** Ids of the organizations of a person. */
@@ -184,13 +196,13 @@ export const organizationsOf = (session: Session): string[] =>
   [...session.memberships.values()].map((membership) => membership.organization);
 
 const organizations = (memberships: ReadonlyMap<string, Membership>) =>
-  [...memberships.values()].map(({ organization, slug, name }) => ({ id: Number(organization), slug, name }));
+  [...memberships.values()].map(({ organization, slug, name }) => ({ id: jsonId(organization), slug, name }));
 
 const describe = (
   { id, ...rest }: Awaited<ReturnType<typeof listSessions>>[number],
   { session }: Person,
 ) => ({
-  id: Number(id),
+  id: jsonId(id),
   ...rest,
   current: id === session.id,
 });

@@ -209,13 +209,24 @@ onBothDrivers('login', (instance) => {
     }
   });
 
+  test('/auth/me with an API key: what it is and may do', async () => {
+    const expiresAt = new Date(Date.now() + 86_400_000);
+    const { id, key } = await acme.makeKey({ expiresAt });
+    const me = await instance().call('GET /auth/me', { key });
+    assert.equal(me.status, 200, me.text);
+    const { name, profile } = me.json.key as Record<string, unknown>;
+    assert.deepEqual(me.json, {
+      user: null,
+      organizations: [{ id: Number(acme.id), slug: 'acme', name: 'acme' }],
+      key: { id: Number(id), name, last_four: key.slice(-4), profile, expires_at: expiresAt.toISOString() },
+      grants: { '*': ['list', 'read', 'create', 'update', 'delete'] },
+      limits: { per_page: 20, body_bytes: 1024 * 1024 },
+    });
+    assert.equal((await instance().call('GET /auth/me', { key: `${key.slice(0, -1)}x` })).status, 401);
+  });
+
   test('an API key is no person', async () => {
-    for (const request of [
-      'GET /auth/me',
-      'GET /auth/sessions',
-      'POST /auth/logout',
-      'DELETE /auth/sessions/1',
-    ]) {
+    for (const request of ['GET /auth/sessions', 'POST /auth/logout', 'DELETE /auth/sessions/1']) {
       assert.equal((await instance().call(request, { key: acme.key })).status, 401, request);
     }
   });

@@ -16,7 +16,7 @@ export const errorCodes = {
   missing_reference: 'References point to no record of the organization; `fields` names them.',
   organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
   unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
-  forbidden: 'The profile does not grant the action.',
+  forbidden: 'The profile does not grant the action, or the verify token of a channel is wrong.',
   not_a_member: 'The caller does not belong to the organization, or there is none.',
   cross_site: 'A cookie came with a write from another origin.',
   not_found: 'There is no such record in the organization, or no such path.',

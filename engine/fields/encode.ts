@@ -11,7 +11,13 @@ export type Encoder = (from: Uint8Array, start: number, end: number, to: Uint8Ar
 export const longest = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
-const [quote, backslash, zero] = [ascii('"'), ascii('\\'), ascii('0')];
+const [quote, backslash, zero, nine, minus] = ['"', '\\', '0', '9', '-'].map(ascii) as [
+  number,
+  number,
+  number,
+  number,
+  number,
+];
 const hexadecimal = Buffer.from('0123456789abcdef');
 
 /** The character after the backslash for each byte that has to be escaped; 0 for all others. */
@@ -34,6 +40,13 @@ export const asItIs: Encoder = (from, start, end, to, at) => {
   let next = at;
   for (let index = start; index < end; index++) to[next++] = from[index] as number;
   return next;
+};
+
+/** Decimals: `NaN` and the infinities, which only SQL by hand can have stored, as strings. */
+export const decimal: Encoder = (from, start, end, to, at) => {
+  const first = from[start] === minus ? start + 1 : start;
+  const isNumber = (from[first] as number) <= nine;
+  return isNumber ? asItIs(from, start, end, to, at) : quoted(from, start, end, to, at);
 };
 
 /** `t` and `f`. */

@@ -1,4 +1,4 @@
-import { asItIs } from './encode.ts';
+import { asItIs, decimal } from './encode.ts';
 import { decimalText, int64, integerText } from './exact.ts';
 import type { FieldType } from './type.ts';
 
@@ -48,6 +48,7 @@ export const number: FieldType = {
   empty: 0,
   write: (value) => [decimalText(value) ?? null],
   ...comparable('numeric'),
+  encode: decimal,
   parse: (text) => (/^-?\d{1,100}(\.\d{1,100})?$/.test(text) ? text : undefined),
   examples: [0, 0.1, -12.5, 1000000.01],
 };

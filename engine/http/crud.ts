@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
@@ -70,8 +71,12 @@ export async function crud(
         if (status !== 200) reply.code(status);
         if (headers !== undefined) reply.headers(headers);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
-        // Without the length of a body: it would be that of a 200.
-        if (status === 304) return reply.removeHeader('content-type').send();
+        if (status === 304) {
+          // Without the length of a body: it would be that of a 200. For HEAD Fastify sets one of 0 unless there is a stream.
+          return reply
+            .removeHeader('content-type')
+            .send(request.method === 'HEAD' ? Readable.from([]) : undefined);
+        }
         // Node sends a short text with its head in one write, bytes in a second one.
         return body.length < shortBody ? String(body) : body;
       },

@@ -8,6 +8,9 @@ import { type Declaring, type Query, type QueryPart, wrong } from './part.ts';
 /** The maximum number of values of one filter. */
 export const maxFilterValues = 50;
 
+/** The maximum number of unknown operators that a response names. */
+const maxUnknown = 5;
+
 /** A field that callers may filter by, and how. */
 export interface Filter {
   readonly field: Field;
@@ -148,10 +151,12 @@ const parametersOf = (declared: readonly Filter[]) =>
 
 /** A field or an operator that is not declared is a mistake, unlike other unknown parameters. */
 function refuseUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldProblem[]): void {
-  for (const name of Object.keys(query)) {
-    if (!name.includes('[')) continue;
-    const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
-    if (all.some((parameter) => parameter.name === name)) continue;
+  const bracketed = Object.keys(query).filter((name) => name.includes('['));
+  if (bracketed.length === 0) return;
+  const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
+  const known = new Set(all.map((parameter) => parameter.name));
+  // Each message lists what is accepted, so the first few are enough.
+  for (const name of bracketed.filter((each) => !known.has(each)).slice(0, maxUnknown)) {
     const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
     const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
     const hint = accepted === '' ? 'this list has no filters with operators' : `accepted are ${accepted}`;

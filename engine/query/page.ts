@@ -40,13 +40,15 @@ export const page: QueryPart<null, Page> = {
   cost: (asked) => ({ scan: isFar(asked) }),
   clauses: (_, { depth }, placeholder) => ({
     limit: pageSize,
-    ...(depth !== 'first' && { offset: placeholder(({ offset = 0 }) => String(offset)) }),
+    ...(depth !== 'first' && {
+      offset: placeholder(({ offset = farthestPage * pageSize }) => String(offset)),
+    }),
     keysFirst: depth === 'deep',
   }),
   describe: () => [{ $ref: '#/components/parameters/page' }],
 };
 
-const isFar = ({ offset = 0 }: Pick<Page, 'offset'>): boolean => offset >= farOffset;
+const isFar = ({ offset = farOffset }: Pick<Page, 'offset'>): boolean => offset >= farOffset;
 
 /** The page as canonical decimal text; values below 1 become 1. */
 function pageNumber(given: Query[string], problems: FieldProblem[]): string {

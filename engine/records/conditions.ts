@@ -68,8 +68,8 @@ interface Tag {
   readonly opaque: string;
 }
 
-/** Empty elements of a list are skipped (RFC 9110, section 5.6.1). */
-const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(?:,|$)/y;
+/** Empty elements of a list are skipped (RFC 9110, section 5.6.1). No two blanks stand side by side: it stays linear. */
+const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
 
 function tagsOf(name: string, header: string | undefined): '*' | readonly Tag[] | undefined {
   if (header === undefined) return undefined;

@@ -44,7 +44,10 @@ export const list: Operation<ListPlan> = {
     const prepared = listStatements(context);
     return {
       plan: (request) => {
-        const problems: FieldProblem[] = unknownParameters(request, known);
+        // Unknown names with brackets are refused by the filters, strict or not.
+        const problems: FieldProblem[] = unknownParameters(request, known).filter(
+          ({ field }) => !field.includes('['),
+        );
         const asked = parseQuery(definition, request.query, problems);
         refuse(problems);
         const { links, query, counting, strict } = request;
@@ -53,8 +56,11 @@ export const list: Operation<ListPlan> = {
         if (!isOwnCursor(plan)) refuse([foreignCursor()]);
         return plan;
       },
-      // A page beyond the end of any table is empty without a statement.
-      statement: (plan) => (plan.asked.page.offset === undefined ? undefined : prepared(plan).bind(plan)),
+      // A page beyond the end of any table is empty without a statement, unless its records are to be counted.
+      statement: (plan) =>
+        plan.asked.page.offset === undefined && plan.counting === undefined
+          ? undefined
+          : prepared(plan).bind(plan),
       further: (plan, rows) => estimate(context, plan, rows),
       respond: (plan, rows) => {
         const [records, count, id, shown] = rows[0] ?? [];

@@ -79,6 +79,20 @@ onBothDrivers(
       });
     }
 
+    test('decimals that only SQL by hand stores', async () => {
+      const { key } = acme;
+      const made = await instance().call('POST /api/v1/loose', { key, body: {} });
+      for (const value of ['NaN', 'Infinity', '-Infinity', '-0.50', '1e+30']) {
+        const text = `update loose set n_number = '${value}' where id = ${made.json.id}`;
+        await instance().database.run({ name: '', text, values: [] });
+        const { operations } = resourceOf('loose');
+        const one = operations.read.statement(operations.read.plan(requestOf({}, String(made.json.id))));
+        assert.ok(one);
+        const read = await instance().call(`GET /api/v1/loose/${made.json.id}`, { key });
+        assert.equal(read.text, await byDatabase(one));
+      }
+    });
+
     test('every character of a text, alone and next to others', async () => {
       const { key } = acme;
       const characters = Array.from({ length: 0x2ff }, (_, index) => String.fromCodePoint(index + 1));

@@ -29,6 +29,7 @@ onBothDrivers('Prefer: count', (instance) => {
     ['', 'count=exact', '12345', 'count=exact'],
     ['page=700', 'count=exact', '12345', 'count=exact'],
     ['page=900', 'Count="Exact"', '12345', 'count=exact'],
+    ['page=90000000000000000000', 'count=exact', '12345', 'count=exact'],
     ['status=New', 'count=exact', '45', 'count=exact'],
     ['status=New', 'count=estimated', '45', 'count=estimated'],
     ['status[ne]=New&q=L1&sort=last_name', 'count=exact', '3446', 'count=exact'],

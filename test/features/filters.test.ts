@@ -226,6 +226,20 @@ onBothDrivers(
       assert.equal(empty.status, 400, 'whatever the value');
       assert.equal((await get('nonsense=1')).status, 200);
     });
+    test('many unknown operators: the first few are named, once', async () => {
+      const query = Array.from({ length: 1000 }, (_, index) => `x${index}[eq]=1`).join('&');
+      for (const headers of [{}, { prefer: 'handling=strict' }]) {
+        const answer = await instance().call(`GET /api/v1/loose?${query}`, {
+          key: organization.key,
+          headers,
+        });
+        assert.equal(answer.status, 400);
+        assert.deepEqual(
+          (answer.json.fields as { field: string }[]).map(({ field }) => field),
+          [0, 1, 2, 3, 4].map((index) => `x${index}[eq]`),
+        );
+      }
+    });
     test('all mistakes come at once', async () => {
       const { json } = await get('page=x&n_integer[gt]=x&n_string[like]=1&n_boolean=maybe');
       const fields = (json.fields as { field: string }[]).map(({ field }) => field);

@@ -57,7 +57,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       const integration = integrationOf(request);
       const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
       if (challenge !== undefined) return challenge;
-      const refused = new HttpError(403, 'unauthenticated', 'the verify token is wrong');
+      const refused = new HttpError(403, 'forbidden', 'the verify token is wrong');
       throw await wrong.refusal(request, endpointPath(provider, integration.endpoint), refused);
     });
 

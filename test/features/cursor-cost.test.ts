@@ -33,7 +33,7 @@ describe('the cost of pages by cursor', () => {
     });
     assert.ok(statement);
     const text = `explain (analyze, buffers, format json) ${statement.text}`;
-    const rows = await instance.database.run({ ...statement, name: '', text });
+    const rows = await instance.database.run({ name: '', text, values: statement.values });
     const [{ Plan: plan }] = (typeof rows[0]?.[0] === 'string' ? JSON.parse(rows[0][0]) : rows.flat()[0]) as [
       { Plan: Record<string, number> },
     ];

@@ -145,7 +145,7 @@ onBothDrivers('The description of the API', (instance) => {
       assert.equal(parameters.has('q'), definition.search.length > 0);
       assert.ok(parameters.has('cursor') && parameters.has('page'));
       const { headers } = object(object(operation.responses)[200]);
-      assert.deepEqual(Object.keys(object(headers)), ['Link', 'X-Total-Count']);
+      assert.deepEqual(Object.keys(object(headers)), ['X-Request-Id', 'Link', 'X-Total-Count']);
     }
   });
 

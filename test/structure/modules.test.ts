@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { Command } from '@commander-js/extra-typings';
 import { variables } from '../../app/config.ts';
 import { modules } from '../../app/modules.ts';
+import { effectVariables } from '../../engine/effects/effects.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
 import { type Instance, startInstance } from '../support/instance.ts';
 import { project } from '../support/process.ts';
@@ -14,6 +15,13 @@ const administrators = readFileSync(join(project, 'docs/administrators.md'), 'ut
 const pages = ['administrators', 'api', 'maintainers', 'partners']
   .map((name) => readFileSync(join(project, `docs/${name}.md`), 'utf8'))
   .join('\n');
+
+test('the variables of effects are read, and documented', () => {
+  for (const [name, variable] of Object.entries(effectVariables)) {
+    assert.equal(variables[name as keyof typeof variables], variable);
+    assert.ok(administrators.includes(`\`${variable.name}\``));
+  }
+});
 
 for (const { name, tables = [], variables: own = {}, openApi, commands } of modules) {
   describe(`the module ${name}`, () => {

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import type { FramedConnection } from './connection.ts';
 import type { Rows, Runnable } from './database.ts';
 import { errorOf } from './error-response.ts';
+import { timedOut } from './failures.ts';
 import { codes, columns, firstColumn } from './frames.ts';
 import { Messages } from './messages.ts';
 import { namesPerConnection } from './named.ts';
@@ -23,10 +24,8 @@ interface Sent {
 /** The rows of a statement; `late` if it was ended because of a time limit, `lost` if it has no result for any other reason. */
 export type Outcome = Rows | 'late' | 'lost';
 
-/** SQLSTATE of a statement that was ended by its time limit or cancelled, and of one that waited too long for a lock. */
-const timeouts = ['57014', '55P03'];
-/** How often to look whether the server still responds, in milliseconds. */
-const lookMs = 100;
+/** How often to check whether the server still responds, in milliseconds. */
+const checkIntervalMs = 100;
 
 /**
  * A connection on which statements are sent without waiting for the results of those before. What is sent in one turn
@@ -48,9 +47,9 @@ export class Pipeline {
   #flushing = false;
   #isOpen = true;
   #watch: NodeJS.Timeout | undefined;
-  /** Whether the server has sent anything since the last look, and for how many looks it has not. */
+  /** Whether the server has sent anything since the last check, and for how many checks it has not. */
   #responded = false;
-  #silentLooks = 0;
+  #silentChecks = 0;
 
   /**
    * @param client connected, with a {@link FramedConnection}; nobody else uses it
@@ -86,7 +85,7 @@ export class Pipeline {
       messages.sync();
       const reader = records && new RecordsReader(records, this.#connection.output);
       this.#sent.push({ name, reader, rows: [], failed: undefined, done });
-      this.#watch ??= setInterval(() => this.#look(), lookMs).unref();
+      this.#watch ??= setInterval(() => this.#check(), checkIntervalMs).unref();
       if (this.#flushing) return;
       this.#flushing = true;
       setImmediate(() => this.#flush());
@@ -140,20 +139,20 @@ export class Pipeline {
     // It may not have been prepared, or its plan may not be valid any more: the next one prepares it again.
     this.#names.delete(name);
     this.#messages.close(name);
-    const isLate = timeouts.includes(failed);
+    const isLate = timedOut.includes(failed);
     done(isLate ? 'late' : 'lost');
     // Those behind it may have to wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }
 
-  #look(): void {
+  #check(): void {
     if (this.pending === 0) {
       clearInterval(this.#watch);
       this.#watch = undefined;
     }
-    this.#silentLooks = this.#responded || this.pending === 0 ? 0 : this.#silentLooks + 1;
+    this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
-    if (this.#silentLooks * lookMs < this.#limitMs) return;
+    if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
     // Data that arrived while this process was busy is read first.
     setImmediate(() => {
       if (!this.#responded) this.close();

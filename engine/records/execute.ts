@@ -17,14 +17,14 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, further, mendable, missingReferences }: CompiledOperation<P>,
+  { statement, further, retryable, missingReferences }: CompiledOperation<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);
   if (asked === undefined) return [];
   try {
     const rows = await inTurn(database, plan, asked).catch((cause: unknown) => {
-      if (mendable?.(cause)) return inTurn(database, plan, asked);
+      if (retryable?.(cause)) return inTurn(database, plan, asked);
       throw cause;
     });
     const more = further?.(plan, rows);

@@ -45,7 +45,12 @@ async function inTurn(database: Database, { organization }: Plan, statement: Sta
   const { admission, pipelines } = database;
   const turn = pipelines?.turn(statement, organization);
   if (pipelines !== undefined && turn !== undefined) {
-    const rows = await admission.run(turn, organization, () => pipelines.run(statement, organization));
+    const rows = await admission.run(turn, organization, async () =>
+      // While it waited, its organization may have been left to the pool.
+      pipelines.turn(statement, organization) === undefined
+        ? undefined
+        : pipelines.run(statement, organization),
+    );
     if (rows !== undefined) return rows;
   }
   return admission.run(statement.lane, organization, () => database.run(statement));

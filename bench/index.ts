@@ -1,4 +1,4 @@
-// Bench: the engine beside a hand-written handler and MikroORM's em.find, in one run on one real PostgreSQL.
+// Bench: the engine, a hand-written handler and MikroORM's em.find, in one run on one real PostgreSQL.
 // May import engine/ and the test support that starts a server.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

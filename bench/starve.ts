@@ -161,9 +161,9 @@ try {
     report('alone', alone, '');
     const greedyLoad = load(url, greedyConnections, greedy, () => `/api/v1/leads?${worst}`, seconds + 2);
     await pause(1000);
-    const beside = await modestLoad(url, modest);
-    report(`next to ${greedyConnections} worst lists`, beside, `lists: ${show((await greedyLoad).statuses)}`);
-    ratios.push(beside.p99 / alone.p99);
+    const loaded = await modestLoad(url, modest);
+    report(`next to ${greedyConnections} worst lists`, loaded, `lists: ${show((await greedyLoad).statuses)}`);
+    ratios.push(loaded.p99 / alone.p99);
   }
   const many = Array.from({ length: 1200 }, () => 'status=x').join('&');
   const refused = await fetch(`${url}/api/v1/leads?${many}`, {
@@ -176,9 +176,9 @@ try {
     const end = await readSlowly(url, slow, path, rate);
     // Node accepts one connection at each turn of its loop, so those of the readers come in first.
     await fetch(`${url}/docs/openapi.json`).then((response) => response.text());
-    const beside = await modestLoad(url, modest);
+    const loaded = await modestLoad(url, modest);
     const { now, most } = memoryOf(target);
-    report(`next to ${slowReaders} readers: ${name}`, beside, `RSS ${now} MB, at most ${most} MB`);
+    report(`next to ${slowReaders} readers: ${name}`, loaded, `RSS ${now} MB, at most ${most} MB`);
     end();
   }
   const titles = ['GET by id of another organization', 'requests/s', 'p50 ms', 'p99 ms', 'responses', ''];

@@ -36,9 +36,9 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
   const scans = Math.min(4, atLeastOne(lists / 2));
   return {
     turns: {
-      // They do not occupy a connection. A list may be some hundred times as long as a record.
+      // They do not occupy a connection. A list may have 20 MB: few are on their way before the first row shows it.
       'short read': [{ each: 64, total: 256 }],
-      'short list': [{ each: 16, total: 64 }],
+      'short list': [{ each: 4, total: 16 }],
       read: [record],
       write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
       list: [list],

@@ -28,8 +28,8 @@ export function isDatabaseError(cause: unknown): boolean {
 // pass; a missing table does not.
 const passing = /^(08|53|57|25006|40)/;
 
-/** SQLSTATE of a statement cancelled by its timeout, and of a lock timeout. */
-const timedOut = ['57014', '55P03'];
+/** SQLSTATEs of a statement that was cancelled, as by its time limit, and of one that waited too long for a lock. */
+export const timedOut: readonly string[] = ['57014', '55P03'];
 
 /** A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement. */
 export function databaseFailure(cause: unknown): HttpError {

@@ -142,20 +142,20 @@ export function watchFolder(folder: string): FolderWatch {
     });
   const { promise: lost, resolve } = Promise.withResolvers<UserError>();
   let reason: UserError | undefined;
-  const look = () => {
+  const check = () => {
     if (reason !== undefined || isPresent()) return;
     reason = new UserError(`the data folder ${folder} was removed or replaced while it was in use`);
     resolve(reason);
   };
-  const timer = setInterval(look, intervalMs).unref();
+  const timer = setInterval(check, intervalMs).unref();
   return {
     assertPresent: () => {
-      look();
+      check();
       if (reason !== undefined) throw reason;
     },
     lost,
     isLost: () => {
-      look();
+      check();
       return reason !== undefined;
     },
     close: () => {

@@ -3,8 +3,6 @@ export type Take = (code: number, bytes: Buffer, start: number, end: number) => 
 
 /** The codes of the messages that this folder reads itself. */
 export const codes = {
-  parseComplete: 0x31,
-  commandComplete: 0x43,
   dataRow: 0x44,
   error: 0x45,
   readyForQuery: 0x5a,

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import type { FramedConnection } from './connection.ts';
 import type { Rows, Runnable } from './database.ts';
 import { errorOf } from './error-response.ts';
+import { timedOut } from './failures.ts';
 import { codes, columns, firstColumn } from './frames.ts';
 import { Messages } from './messages.ts';
 import { namesPerConnection } from './named.ts';
@@ -12,9 +13,12 @@ import { cancel, cut } from './wire.ts';
 /** A statement that was sent. */
 interface Sent {
   readonly name: string;
+  readonly organization: string;
   readonly reader: RecordsReader | undefined;
   /** Rows that are no records. */
   readonly rows: (string | null)[][];
+  /** Bytes of its rows. */
+  size: number;
   /** SQLSTATE of its error. */
   failed: string | undefined;
   readonly done: (outcome: Outcome) => void;
@@ -23,10 +27,25 @@ interface Sent {
 /** The rows of a statement; `late` if it was ended because of a time limit, `lost` if it has no result for any other reason. */
 export type Outcome = Rows | 'late' | 'lost';
 
-/** SQLSTATE of a statement that was ended by its time limit or cancelled, and of one that waited too long for a lock. */
-const timeouts = ['57014', '55P03'];
-/** How often to look whether the server still responds, in milliseconds. */
-const lookMs = 100;
+/** What a {@link Pipeline} is made with. */
+export interface PipelineOptions {
+  /** How long the server may take for one statement before the connection is given up, in milliseconds. */
+  readonly limitMs: number;
+  /**
+   * Called with an organization as soon as a statement of it takes long or its rows are large: others wait behind it.
+   */
+  readonly onBlocked: (organization: string) => void;
+}
+
+/** How often to check whether the server still responds, in milliseconds. */
+const checkIntervalMs = 10;
+/**
+ * Checks that find the same statement in front before it counts as slow: after 20 to 30 ms. A count, not a time: while
+ * this process is busy it neither reads nor checks.
+ */
+const slowChecks = 3;
+/** Bytes of rows that others would have to wait for. */
+const large = 256 * 1024;
 
 /**
  * A connection on which statements are sent without waiting for the results of those before. What is sent in one turn
@@ -36,6 +55,7 @@ export class Pipeline {
   readonly #client: pg.Client;
   readonly #connection: FramedConnection;
   readonly #limitMs: number;
+  readonly #onBlocked: PipelineOptions['onBlocked'];
   readonly #messages = new Messages();
   readonly #names = new LRUCache<string, true>({
     max: namesPerConnection,
@@ -48,18 +68,19 @@ export class Pipeline {
   #flushing = false;
   #isOpen = true;
   #watch: NodeJS.Timeout | undefined;
-  /** Whether the server has sent anything since the last look, and for how many looks it has not. */
+  /** Whether the server has sent anything since the last check, and for how many checks it has not. */
   #responded = false;
-  #silentLooks = 0;
+  #silentChecks = 0;
+  /** The statement that was in front at the last check, and how many checks found it there. */
+  #inFront: Sent | undefined;
+  #checksInFront = 0;
 
-  /**
-   * @param client connected, with a {@link FramedConnection}; nobody else uses it
-   * @param limitMs how long the server may take for one statement before the connection is given up
-   */
-  constructor(client: pg.Client, limitMs: number) {
+  /** @param client connected, with a {@link FramedConnection}; nobody else uses it */
+  constructor(client: pg.Client, { limitMs, onBlocked }: PipelineOptions) {
     this.#client = client;
     this.#connection = client.connection as FramedConnection;
     this.#limitMs = limitMs;
+    this.#onBlocked = onBlocked;
     this.#connection.take = (code, bytes, start, end) => this.#take(code, bytes, start, end);
     client.once('end', () => this.#lose());
   }
@@ -73,8 +94,13 @@ export class Pipeline {
     return this.#sent.length - this.#first;
   }
 
+  /** Whether the statement in front is slow: all others wait for it. */
+  get isBlocked(): boolean {
+    return this.#checksInFront >= slowChecks && this.#inFront === this.#sent[this.#first];
+  }
+
   /** Sends a named statement. Never rejects. */
-  run({ name, text, values, records }: Runnable): Promise<Outcome> {
+  run({ name, text, values, records }: Runnable, organization: string): Promise<Outcome> {
     return new Promise((done) => {
       const messages = this.#messages;
       if (this.#names.get(name) === undefined) {
@@ -85,8 +111,8 @@ export class Pipeline {
       messages.execute();
       messages.sync();
       const reader = records && new RecordsReader(records, this.#connection.output);
-      this.#sent.push({ name, reader, rows: [], failed: undefined, done });
-      this.#watch ??= setInterval(() => this.#look(), lookMs).unref();
+      this.#sent.push({ name, organization, reader, rows: [], size: 0, failed: undefined, done });
+      this.#watch ??= setInterval(() => this.#check(), checkIntervalMs).unref();
       if (this.#flushing) return;
       this.#flushing = true;
       setImmediate(() => this.#flush());
@@ -117,6 +143,9 @@ export class Pipeline {
   }
 
   #addRow(first: Sent, bytes: Buffer, start: number, end: number): void {
+    const wasSmall = first.size <= large;
+    first.size += end - start;
+    if (wasSmall && first.size > large) this.#onBlocked(first.organization);
     try {
       if (first.reader === undefined) first.rows.push(columns(bytes, start + firstColumn, end));
       else first.reader.add(bytes, start, end);
@@ -140,20 +169,24 @@ export class Pipeline {
     // It may not have been prepared, or its plan may not be valid any more: the next one prepares it again.
     this.#names.delete(name);
     this.#messages.close(name);
-    const isLate = timeouts.includes(failed);
+    const isLate = timedOut.includes(failed);
     done(isLate ? 'late' : 'lost');
     // Those behind it may have to wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }
 
-  #look(): void {
+  #check(): void {
     if (this.pending === 0) {
       clearInterval(this.#watch);
       this.#watch = undefined;
     }
-    this.#silentLooks = this.#responded || this.pending === 0 ? 0 : this.#silentLooks + 1;
+    const first = this.#sent[this.#first];
+    this.#checksInFront = first !== undefined && first === this.#inFront ? this.#checksInFront + 1 : 1;
+    this.#inFront = first;
+    if (first !== undefined && this.#checksInFront === slowChecks) this.#onBlocked(first.organization);
+    this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
-    if (this.#silentLooks * lookMs < this.#limitMs) return;
+    if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
     // Data that arrived while this process was busy is read first.
     setImmediate(() => {
       if (!this.#responded) this.close();

@@ -8,7 +8,7 @@ const comma = 0x2c;
 export class RecordsReader {
   readonly #records: Records;
   readonly #output: Output;
-  #beside: readonly (string | null)[] = none;
+  #further: readonly (string | null)[] = none;
   #count = 0;
   #lastRow: readonly [bytes: Buffer, at: number] | undefined;
 
@@ -26,14 +26,14 @@ export class RecordsReader {
       output.bytes[output.length++] = comma;
     }
     const at = this.#records.write(bytes, start + firstColumn, output);
-    if (at < end) this.#beside = columns(bytes, at, end);
+    if (at < end) this.#further = columns(bytes, at, end);
     if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumn];
   }
 
   /** The rows, see {@link Rows}. The output is free again. */
   take(): Rows {
     if (this.#count === 0) return [];
-    return [[this.#output.take(), ...this.#last(), ...this.#beside]];
+    return [[this.#output.take(), ...this.#last(), ...this.#further]];
   }
 
   #last(): readonly (string | null)[] {

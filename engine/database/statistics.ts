@@ -1,7 +1,7 @@
 import type { Rows } from './database.ts';
 
 /** How often to check, in milliseconds. */
-const lookMs = 2000;
+const checkIntervalMs = 2000;
 
 /**
  * Tables without statistics, or whose statistics predate most of their rows. Takes no lock of
@@ -29,9 +29,9 @@ const stale = `
 export function keepStatistics(run: (text: string) => Promise<Rows>): () => Promise<void> {
   /** Empty tables never get statistics, so trying once is enough. */
   const tried = new Set<string>();
-  let looking: Promise<void> | undefined;
+  let checking: Promise<void> | undefined;
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     for (const [table, many] of await run(stale)) {
       if (typeof table !== 'string' || (many !== 'true' && tried.has(table))) continue;
       tried.add(table);
@@ -40,15 +40,15 @@ export function keepStatistics(run: (text: string) => Promise<Rows>): () => Prom
     }
   }
   const timer = setInterval(() => {
-    looking ??= look()
+    checking ??= check()
       // Every failure is retried.
       .catch(() => {})
       .finally(() => {
-        looking = undefined;
+        checking = undefined;
       });
-  }, lookMs).unref();
+  }, checkIntervalMs).unref();
   return async () => {
     clearInterval(timer);
-    await looking;
+    await checking;
   };
 }

@@ -6,7 +6,7 @@ export { ExactNumber, int64, isRowId } from './exact.ts';
 export { parseExactJson } from './exact-json.ts';
 export { columnsOf, type Field, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
-export { head, type Lookup, lookups } from './lookups.ts';
+export { head, type Lookup, lookupOf } from './lookups.ts';
 export { isStorable } from './string.ts';
 export { isDate, parseTimestamp } from './temporal.ts';
 export type { FieldType, Parameter, Schema } from './type.ts';

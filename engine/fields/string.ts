@@ -1,5 +1,5 @@
 import { quoted } from './encode.ts';
-import { head, indexed, type Lookup, lookups } from './lookups.ts';
+import { head, indexed, type Lookup, lookupOf } from './lookups.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
@@ -12,7 +12,7 @@ const highest = `repeat(chr(1114111), ${indexed})`;
 
 /** The indexed key of a text. The result of `lower` depends on the collation: a value needs that of the column. */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
-  head(lookup === undefined ? text : lookups[lookup](`(${text}${collate})`));
+  head(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
 
 /** Any Unicode text without U+0000, by convention on one line. */
 export const string: FieldType = {

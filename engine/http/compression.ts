@@ -1,51 +1,106 @@
-import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { brotliCompress, constants, createBrotliCompress, createGzip, gunzip, gzip } from 'node:zlib';
-import type { FastifyInstance, preValidationHookHandler } from 'fastify';
+import { brotliCompress, constants, gunzip, gzip } from 'node:zlib';
+import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../errors.ts';
 
 /** Smaller bodies fit into a packet as they are; larger ones take more of the processor than they save. In bytes. */
 const [smallest, largest] = [1024, 512 * 1024];
-/** Fast: a list is compressed for one reader. */
-const brotli = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
+/** Responses that are compressed at the same time; further ones are sent as they are. Node compresses four at a time. */
+const maxEncoders = 8;
 
+const [brotli, zip] = [promisify(brotliCompress), promisify(gzip)];
+const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
+
+/** How bodies are compressed: `fast` for one reader, with little memory, or `small` for all readers. */
 const codings = {
-  br: { whole: promisify(brotliCompress), stream: createBrotliCompress, options: brotli },
-  gzip: { whole: promisify(gzip), stream: createGzip, options: {} },
+  br: {
+    fast: (bytes: Buffer): Promise<Buffer> =>
+      brotli(bytes, {
+        params: {
+          [BROTLI_PARAM_QUALITY]: 4,
+          [BROTLI_PARAM_LGWIN]: 17,
+          [BROTLI_PARAM_SIZE_HINT]: bytes.length,
+        },
+      }),
+    small: (bytes: Buffer): Promise<Buffer> =>
+      brotli(bytes, { params: { [BROTLI_PARAM_QUALITY]: 9, [BROTLI_PARAM_SIZE_HINT]: bytes.length } }),
+  },
+  gzip: {
+    fast: (bytes: Buffer): Promise<Buffer> => zip(bytes),
+    small: (bytes: Buffer): Promise<Buffer> => zip(bytes, { level: 9 }),
+  },
 } as const;
+
+type Coding = keyof typeof codings;
+
+/** Bytes that are the same for all readers, as one reader accepts them; sets the headers that say so. */
+export type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Compresses bytes that all readers get when they are first asked for: once for each coding. */
+    sharedBody: (bytes: Buffer) => SharedBody;
+  }
+}
 
 /**
  * Compresses JSON that is read: lists and the description. Not single records, whose entity tag names their bytes, and
- * not pages, whose forms hold secrets.
+ * not pages, whose forms hold secrets. Registered before `memory`, which counts what is sent.
  */
 export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
+    app.decorate('sharedBody', (bytes) => (compress ? sharedBody(bytes) : () => bytes));
     if (!compress) return;
+    let encoders = 0;
     app.addHook('onSend', async (request, reply, payload) => {
       if (request.method !== 'GET' || reply.statusCode !== 200 || reply.hasHeader('etag')) return payload;
       if (reply.hasHeader('content-encoding') || !isJson(reply.getHeader('content-type'))) return payload;
-      // A large body is a stream already, which gives its bytes as fast as the client reads them.
-      const isStream = payload instanceof Readable;
-      const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
-      const size = isWhole ? payload.length : Number(reply.getHeader('content-length'));
-      if (!(isStream || isWhole) || !(size >= smallest && size <= largest)) return payload;
-      const vary = reply.getHeader('vary');
-      reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
-      const coding = acceptedCoding(String(request.headers['accept-encoding'] ?? ''));
-      if (coding === undefined) return payload;
-      const { whole, stream, options } = codings[coding];
-      reply.header('content-encoding', coding).removeHeader('content-length');
-      return isStream ? payload.pipe(stream(options)) : whole(payload, options);
+      if (!(typeof payload === 'string' || Buffer.isBuffer(payload))) return payload;
+      const size = Buffer.byteLength(payload);
+      if (size < smallest || size > largest) return payload;
+      const coding = negotiate(request, reply);
+      if (coding === undefined || encoders === maxEncoders) return payload;
+      encoders++;
+      try {
+        const compressed = await codings[coding].fast(
+          typeof payload === 'string' ? Buffer.from(payload) : payload,
+        );
+        reply.header('content-encoding', coding);
+        return compressed;
+      } finally {
+        encoders--;
+      }
     });
   },
-  { name: 'compression', fastify: '5.x', dependencies: ['memory'] },
+  { name: 'compression', fastify: '5.x' },
 );
+
+function sharedBody(bytes: Buffer): SharedBody {
+  const compressed = new Map<Coding, Promise<Buffer>>();
+  return (request, reply) => {
+    const coding = negotiate(request, reply);
+    if (coding === undefined) return bytes;
+    reply.header('content-encoding', coding);
+    const known = compressed.get(coding);
+    if (known !== undefined) return known;
+    const made = codings[coding].small(bytes);
+    compressed.set(coding, made);
+    return made;
+  };
+}
+
+/** The coding of a response, which depends on what its reader accepts; undefined: none. */
+function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undefined {
+  const vary = reply.getHeader('vary');
+  reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
+  return acceptedCoding(String(request.headers['accept-encoding'] ?? ''));
+}
 
 const isJson = (type: unknown): boolean => typeof type === 'string' && type.startsWith('application/json');
 
 /** The coding that a client likes best (RFC 9110, section 12.5.3); undefined: none. */
-export function acceptedCoding(header: string): keyof typeof codings | undefined {
+export function acceptedCoding(header: string): Coding | undefined {
   const weights = new Map(
     header
       .toLowerCase()

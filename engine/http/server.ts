@@ -23,8 +23,8 @@ export async function httpServer(
   const { maxConnections, responseBytes: bodyBytes } = config;
   await app.register(errorHandling);
   await app.register(draining);
-  await app.register(memory, { admission, maxConnections, bodyBytes });
   await app.register(compression, { compress: config.compress });
+  await app.register(memory, { admission, maxConnections, bodyBytes });
   await app.register(rawBodies);
   return app;
 }

@@ -17,7 +17,7 @@ export const httpVariables = {
   logLevel: oneOf('LOG_LEVEL', 'warn', Object.fromEntries(levels.map((level) => [level, level]))),
   /** Origins whose pages may call the API. */
   corsOrigins,
-  /** Whether lists and the description are compressed; false where a proxy does it. */
+  /** Whether lists, the description and the explorer are compressed; false where a proxy does it. */
   compress: oneOf('COMPRESSION', true, { true: true, false: false }),
   /** Proxies in front whose X-Forwarded-For is believed. */
   trustedProxies: integer('TRUSTED_PROXIES', 0, [0, 10]),

@@ -1,5 +1,5 @@
 import type { FieldProblem } from '../errors.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import { type Field, lookupOf, type Schema } from '../fields/index.ts';
 import { indexKey, lookupKey } from '../sql/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import { type OperatorName, operatorOf, operators } from './operators.ts';
@@ -78,9 +78,10 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   },
   shape: (asked) =>
     asked
-      .map(({ field, operator, values }) => {
+      .map((condition) => {
+        const { field, operator, values } = condition;
         const form = operatorOf(operator).words === undefined ? (values.length > 1 ? '*' : '') : values[0];
-        return `${field.name} ${operator}${form}`;
+        return `${field.name} ${operator}${form}${isSelective(condition) ? '' : '~'}`;
       })
       .join(),
   cost: (asked) => {
@@ -88,7 +89,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     return {
       equal: of('order').map(({ field }) => field),
       find: of('find').map(({ field }) => field),
-      scan: of('none').length > 0 || of('order').some(({ values }) => values.length > 1),
+      scan: of('none').length > 0 || of('order').some((each) => each.values.length > 1 || !isSelective(each)),
     };
   },
   clauses: (_, asked, placeholder) => ({
@@ -112,6 +113,12 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       if (serves('order')) return [{ field, keys: [lookupKey(field), indexKey(sort)] }];
       return serves('find') ? [{ field, keys: [indexKey(field)] }] : [];
     }),
+};
+
+/** Whether an index finds few records that do not match: a value may share its lookup's key with many records. */
+const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
+  const selects = lookup && lookupOf(lookup).isSelective;
+  return selects === undefined || values.every(selects);
 };
 
 /** A filter from its entry in the YAML; none if there is no such field. */

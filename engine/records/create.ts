@@ -43,7 +43,7 @@ export const create: Operation<CreatePlan> = {
       respond: (plan, rows) =>
         plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
       createdId: (rows) => String(rows[0]?.[2]),
-      mendable: overtaken,
+      retryable: overtaken,
       ...missingReferences(context),
     };
   },

@@ -17,14 +17,14 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, further, mendable, missingReferences }: CompiledOperation<P>,
+  { statement, further, retryable, missingReferences }: CompiledOperation<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);
   if (asked === undefined) return [];
   try {
     const rows = await inTurn(database, plan, asked).catch((cause: unknown) => {
-      if (mendable?.(cause)) return inTurn(database, plan, asked);
+      if (retryable?.(cause)) return inTurn(database, plan, asked);
       throw cause;
     });
     const more = further?.(plan, rows);
@@ -45,7 +45,12 @@ async function inTurn(database: Database, { organization }: Plan, statement: Sta
   const { admission, pipelines } = database;
   const turn = pipelines?.turn(statement, organization);
   if (pipelines !== undefined && turn !== undefined) {
-    const rows = await admission.run(turn, organization, () => pipelines.run(statement, organization));
+    const rows = await admission.run(turn, organization, async () =>
+      // While it waited, its organization may have been left to the pool.
+      pipelines.turn(statement, organization) === undefined
+        ? undefined
+        : pipelines.run(statement, organization),
+    );
     if (rows !== undefined) return rows;
   }
   return admission.run(statement.lane, organization, () => database.run(statement));

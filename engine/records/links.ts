@@ -18,7 +18,7 @@ function signedText({ organization, resource, asked }: Omit<Linked, 'query'>, pl
 }
 
 /** Whether the cursor of a request, if it has one, was made for such a list. */
-export function isOwnCursor(linked: Linked): boolean {
+export function isValidCursor(linked: Linked): boolean {
   const { after } = linked.asked.sort;
   if (after === undefined) return true;
   return linked.links?.signing.verify(signedText(linked, after.text), after.signature) === true;

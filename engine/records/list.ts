@@ -14,7 +14,7 @@ import {
 } from '../query/index.ts';
 import { identifier, type Placeholder, type Prepared, prepare, record, recordsAsJson } from '../sql/index.ts';
 import { isIndexed } from './indexes.ts';
-import { isOwnCursor, type Linked, linkHeader } from './links.ts';
+import { isValidCursor, type Linked, linkHeader } from './links.ts';
 import type { Counting, Operation, OperationContext } from './operation.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
 import { around } from './responses.ts';
@@ -53,7 +53,7 @@ export const list: Operation<ListPlan> = {
         const { links, query, counting, strict } = request;
         const resource = definition.name;
         const plan = { ...planOf(request), resource, asked, query, links, counting, strict };
-        if (!isOwnCursor(plan)) refuse([foreignCursor()]);
+        if (!isValidCursor(plan)) refuse([foreignCursor()]);
         return plan;
       },
       // A page beyond the end of any table is empty without a statement, unless its records are to be counted.

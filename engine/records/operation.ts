@@ -162,8 +162,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly respond: (plan: P, rows: Rows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
   readonly createdId?: (rows: Rows) => string;
-  /** Whether the statement failed, without writing anything, in a way that running it again mends. */
-  readonly mendable?: (cause: unknown) => boolean;
+  /** Whether the statement failed, without writing anything, so that running it again may succeed. */
+  readonly retryable?: (cause: unknown) => boolean;
   /** A further statement that the rows of the first one call for; its rows come after them. */
   readonly further?: (plan: P, rows: Rows) => Statement | undefined;
   /** Explains a refused foreign key: finds the references that point to no record. */

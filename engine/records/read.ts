@@ -20,7 +20,7 @@ export const read: Operation<ReadPlan> = {
       `${context.definition.name}_read`,
       'read',
       ($) => `${selectRead(context)} where ${identified($)}`,
-      { fields: context.definition.fields, beside: ['_versions'] },
+      { fields: context.definition.fields, further: ['_versions'] },
     );
     return {
       plan: (request) => {

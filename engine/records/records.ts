@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type Field, head, lookups } from '../fields/index.ts';
+import { type Field, head, lookupOf } from '../fields/index.ts';
 import { column, type Prepared, prepare, quote, record, type Statement } from '../sql/index.ts';
 import { assign, serverValue, type Writing } from './assignments.ts';
 import type { Body } from './body.ts';
@@ -126,7 +126,7 @@ function findStatement(
   return prepare('', 'write', ($) => {
     const rows = visible($);
     const wanted = $(() => value);
-    const lookup = key.lookup === undefined ? undefined : lookups[key.lookup];
+    const lookup = key.lookup === undefined ? undefined : lookupOf(key.lookup).key;
     // The column's collation on both sides: the result of lower() depends on it.
     const same = (side: (text: string) => string) =>
       `${side(column(key))} = ${side(`${wanted}::text collate "C"`)}`;

@@ -7,7 +7,7 @@ type NamedField = Pick<Field, 'name' | 'type'>;
 export interface Selected {
   readonly fields: readonly NamedField[];
   /** The names of the further columns, which are text. */
-  readonly beside?: readonly string[];
+  readonly further?: readonly string[];
   /** Fields whose values in the last row are wanted, after the number of rows. */
   readonly last?: readonly string[];
 }
@@ -86,28 +86,28 @@ export const recordsOf = (text: string, selected: Selected): Records => ({
 });
 
 /** A statement whose one row is what {@link Records} says of `asJson`. */
-export function recordsAsJson(text: string, { fields, beside = [], last }: Selected): string {
-  const columns = fields.map(({ name }) => `_r.${quote(name)}`).join(', ');
+export function recordsAsJson(text: string, { fields, further = [], last }: Selected): string {
+  const ofRecord = fields.map(({ name }) => `_r.${quote(name)}`).join(', ');
   const record =
-    beside.length === 0
+    further.length === 0
       ? 'row_to_json(_r)::text'
-      : `(select row_to_json(_f) from (select ${columns}) _f)::text`;
+      : `(select row_to_json(_f) from (select ${ofRecord}) _f)::text`;
   const lastOf = (name: string) => `(array_agg(_r.${quote(name)}))[count(*)]::text`;
   const count = last === undefined ? [] : ['count(*)::text'];
-  const further = [...count, ...(last ?? []).map(lastOf), ...beside.map(lastOf)].map(
+  const afterRecords = [...count, ...(last ?? []).map(lastOf), ...further.map(lastOf)].map(
     (sql, index) => `${sql} as ${quote(`_${index}`)}`,
   );
-  return `select ${[`string_agg(${record}, ',')`, ...further].join(', ')} from (${text}) _r`;
+  return `select ${[`string_agg(${record}, ',')`, ...afterRecords].join(', ')} from (${text}) _r`;
 }
 
-const [closing, null_] = [Buffer.from('}'), Buffer.from('null')];
+const [closing, nullText] = [Buffer.from('}'), Buffer.from('null')];
 
 function rowWriter(fields: readonly NamedField[]): RowWriter {
   const keys = fields.map(({ name }, index) =>
     Uint8Array.from(Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)),
   );
   const encoders = fields.map(({ type }) => type.encode);
-  const constant = keys.reduce((sum, key) => sum + key.length + null_.length, closing.length);
+  const constant = keys.reduce((sum, key) => sum + key.length + nullText.length, closing.length);
   return (row, start, output) => {
     let at = start;
     let size = 0;
@@ -128,7 +128,7 @@ function rowWriter(fields: readonly NamedField[]): RowWriter {
       const length = row.readInt32BE(at);
       at += 4;
       if (length === -1) {
-        next = copied(null_, to, next);
+        next = copied(nullText, to, next);
         continue;
       }
       next = (encoders[index] as NamedField['type']['encode'])(row, at, at + length, to, next);

@@ -1,6 +1,4 @@
 import { createHash } from 'node:crypto';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
 import { json, openApiDocument, refuseOtherMethods } from '../../engine/http/index.ts';
@@ -21,10 +19,10 @@ export async function documentation(
   { fragments, version }: DocumentationOptions,
 ): Promise<void> {
   // Buffers, so that all readers share one.
-  const document = Buffer.from(JSON.stringify(openApiDocument(fragments, version)));
-  app.get(documentPath, async (_request, reply) => {
+  const document = app.sharedBody(Buffer.from(JSON.stringify(openApiDocument(fragments, version))));
+  app.get(documentPath, async (request, reply) => {
     reply.header('content-type', json).header('cache-control', 'no-cache');
-    return document;
+    return document(request, reply);
   });
 
   const { page, script } = await renderExplorer();
@@ -39,20 +37,14 @@ export async function documentation(
   app.get('/docs', sendPage);
   app.get('/docs/', sendPage);
 
-  const scriptBytes = Buffer.from(script);
+  const scriptBody = app.sharedBody(Buffer.from(script));
   const etag = `"${createHash('sha256').update(script).digest('base64url')}"`;
-  let compressed: Promise<Buffer> | undefined;
   app.get(scriptPath, async (request, reply) => {
     reply.header('content-type', 'text/javascript; charset=utf-8');
-    reply
-      .header('cache-control', 'public, max-age=86400')
-      .header('etag', etag)
-      .header('vary', 'accept-encoding');
-    if (request.headers['if-none-match'] === etag) return reply.code(304).send();
-    if (!/\bgzip\b/.test(String(request.headers['accept-encoding']))) return scriptBytes;
-    compressed ??= promisify(gzip)(scriptBytes);
-    reply.header('content-encoding', 'gzip');
-    return compressed;
+    reply.header('cache-control', 'public, max-age=86400').header('etag', etag);
+    if (request.headers['if-none-match'] === etag)
+      return reply.header('vary', 'accept-encoding').code(304).send();
+    return scriptBody(request, reply);
   });
 
   for (const url of [documentPath, '/docs', '/docs/', scriptPath])

@@ -44,6 +44,10 @@ describe('lanes of lists', () => {
     [{ status: 'New', dir: 'asc', page: '7' }, 'deep'],
     [{ email: 'a@x' }, 'list'],
     [{ 'phone[eq]': '1' }, 'list'],
+    // All leads without a phone number have the key of a value without digits.
+    [{ phone: 'x' }, 'scan'],
+    [{ 'phone[in]': '00' }, 'scan'],
+    [{ phone: 'x0' }, 'list'],
     [{ 'source[in]': 'Web', page: '3' }, 'list'],
     [{ 'owner_id[eq]': '1', 'created_at[gte]': '2026-01-01T00:00:00Z' }, 'list'],
     [{ 'created_at[gte]': '2026-01-01T00:00:00Z', 'created_at[lt]': '2026-02-01T00:00:00Z' }, 'list'],

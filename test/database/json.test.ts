@@ -35,7 +35,7 @@ onBothDrivers(
         text: `select string_agg(row_to_json(_r)::text, ',') from (${text}) _r`,
         values: values as string[],
       });
-      // What comes beside the record is no part of it.
+      // What comes next to the record is no part of it.
       return row?.[0]?.toString().replaceAll(/,"_versions":"[^"]*"/g, '');
     }
     const requestOf = (query: Readonly<Record<string, string>>, id?: string) => ({
@@ -104,7 +104,7 @@ onBothDrivers(
       }
     });
 
-    test('values beside a record are those of the last one, and not in its JSON', async () => {
+    test('values next to a record are those of the last one, and not in its JSON', async () => {
       const { database } = instance();
       const { definition } = resourceOf('loose');
       const fields = definition.fields.filter(({ name }) => name === 'id');
@@ -113,7 +113,7 @@ onBothDrivers(
           '',
           'list',
           () => `select a as "id", b as "_one", c as "_two" from (values ${rows}) _v(a, b, c)`,
-          { fields, beside: ['_one', '_two'] },
+          { fields, further: ['_one', '_two'] },
         ).bind(null);
       const [row = []] = await database.run(rowsOf(`(1, 'x', null), (2, 'y', 'Grüße')`));
       assert.deepEqual(

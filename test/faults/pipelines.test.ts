@@ -93,7 +93,7 @@ describe('statements that share a connection', () => {
     const slow = short('sleeps', 'select pg_sleep(30)::text');
     const began = performance.now();
     const [first, ...others] = await Promise.all([
-      run(slow),
+      pipelines.run(slow, 'slow'),
       ...Array.from({ length: 100 }, (_, index) => run(echo(String(index)))),
     ]);
     const took = performance.now() - began;
@@ -102,17 +102,81 @@ describe('statements that share a connection', () => {
       assert.ok(rows === undefined || rows[0]?.[0] === String(index));
     assert.ok(others.filter((rows) => rows !== undefined).length >= 50, 'those on the other connection');
     assert.ok(took < 2000, `${took} ms`);
-    assert.equal(pipelines.turn(slow, '1'), undefined);
+    assert.equal(pipelines.turn(slow, '2'), undefined);
+    assert.equal(pipelines.turn(echo(''), 'slow'), undefined);
     await ready();
-    assert.equal(pipelines.turn(echo(''), '1'), 'short read');
+    assert.equal(pipelines.turn(echo(''), '2'), 'short read');
+  });
+
+  test('one that takes long, but not too long: others do not wait behind it, its organization goes to the pool', async () => {
+    await ready();
+    await until(async () => (await backends()).length === 2, 'both connections');
+    let isOver = false;
+    const running = pipelines.run(short('lasts', 'select pg_sleep(0.2)::text'), 'lasting').then((rows) => {
+      isOver = true;
+      return rows;
+    });
+    await until(
+      () => pipelines.turn(echo(''), 'lasting') === undefined,
+      'its organization to be left to the pool',
+    );
+    for (const value of ['a', 'b', 'c'])
+      assert.deepEqual(await pipelines.run(echo(value), '2'), [[value]], 'the other connection');
+    assert.equal(isOver, false, 'before it has its result');
+    assert.deepEqual(await running, [['']]);
+    assert.equal(pipelines.turn(echo(''), '2'), 'short read');
+    await until(() => pipelines.turn(echo(''), 'lasting') === 'short read', 'its organization to be back');
+  });
+
+  test('with a slow one on each connection, others go to the pool', async () => {
+    await ready();
+    await until(async () => (await backends()).length === 2, 'both connections');
+    const slow = ['first', 'second'].map((name) =>
+      pipelines.run(short(name, 'select pg_sleep(0.2)::text'), name),
+    );
+    await until(() => pipelines.turn(echo(''), '2') === undefined, 'no connection to be free');
+    assert.deepEqual(await Promise.all(slow), [[['']], [['']]]);
+    assert.equal(pipelines.turn(echo(''), '2'), 'short read');
   });
 
   test('a result that others would have to wait for: its organization goes to the pool for a while', async () => {
     await ready();
     const rows = await pipelines.run(short('long', `select repeat('x', $1::int)`, '300000'), 'large');
     assert.equal(rows?.[0]?.[0]?.length, 300_000);
+    const many = `select repeat('x', 20000) from generate_series(1, $1::int)`;
+    assert.equal((await pipelines.run(short('many', many, '10'), 'small'))?.length, 10);
+    assert.equal((await pipelines.run(short('many', many, '20'), 'many'))?.length, 20);
+    assert.equal(pipelines.turn(echo(''), 'many'), undefined);
     assert.equal(pipelines.turn(echo(''), 'large'), undefined);
     assert.equal(pipelines.turn(echo(''), 'small'), 'short read');
+  });
+
+  test('large lists of one organization: four are on their way before the first shows it, the rest goes to the pool', async () => {
+    await ready();
+    const { id, key } = await instance.organization('large');
+    await administrate(
+      `insert into leads (organization_id, created_at, updated_at, description)
+        select $1, now(), now(), repeat('x', 30000) from generate_series(1, 20)`,
+      [id],
+    );
+    const { run: shared } = pipelines;
+    const { promise: open, resolve: opened } = Promise.withResolvers<void>();
+    let started = 0;
+    const held: Pipelines['run'] = async (...given) => {
+      started++;
+      await open;
+      return shared(...given);
+    };
+    Object.assign(pipelines, { run: held });
+    try {
+      const lists = Array.from({ length: 12 }, () => instance.call('GET /api/v1/leads', { key }));
+      await until(() => started === 4, 'four lists');
+      opened();
+      for (const { json } of await Promise.all(lists)) assert.equal((json.data as unknown[]).length, 20);
+      assert.equal(started, 4);
+    } finally {
+      Object.assign(pipelines, { run: shared });
+    }
   });
 
   test('named statements of each connection are bounded, the least recently used ended first', async () => {

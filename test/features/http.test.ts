@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
-import { acceptedCoding } from '../../engine/http/compression.ts';
+import fastify from 'fastify';
+import { acceptedCoding, compression } from '../../engine/http/compression.ts';
 import { parseOrigins } from '../../engine/http/cors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { definitions, pathOf } from '../support/records.ts';
@@ -92,10 +93,10 @@ onBothDrivers(
 
     describe('compressed responses', () => {
       /** What comes over the wire: fetch would decompress it. */
-      const raw = (path: string, accept: string | undefined, method = 'GET') =>
+      const raw = (path: string, accept: string | undefined, method = 'GET', as = key) =>
         new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
           const headers = {
-            authorization: `Bearer ${key}`,
+            authorization: `Bearer ${as}`,
             ...(accept !== undefined && { 'accept-encoding': accept }),
           };
           httpRequest(instance().url + path, { method, headers }, (response) => {
@@ -123,6 +124,34 @@ onBothDrivers(
           }
         });
       }
+      test('the description has its length, whatever its coding', async () => {
+        for (const coding of ['br', 'gzip']) {
+          const { headers, bytes } = await raw('/docs/openapi.json', coding);
+          assert.deepEqual(
+            [headers['content-encoding'], headers['content-length'], headers.vary],
+            [coding, String(bytes.length), 'accept-encoding'],
+          );
+          const head = await raw('/docs/openapi.json', coding, 'HEAD');
+          assert.equal(head.headers['content-length'], String(bytes.length));
+        }
+      });
+      test('large lists at once, compressed or not: each is whole and has its length', async () => {
+        const { key: many } = await instance().organization('many');
+        for (let count = 0; count < 8; count++) {
+          const body = { company: 'large', description: 'xyz '.repeat(10_000) };
+          assert.equal((await instance().call('POST /api/v1/leads', { key: many, body })).status, 201);
+        }
+        const plain = await raw('/api/v1/leads', undefined, 'GET', many);
+        const all = await Promise.all(
+          Array.from({ length: 40 }, () => raw('/api/v1/leads', 'br', 'GET', many)),
+        );
+        for (const { headers, bytes } of all) {
+          assert.equal(headers['content-length'], String(bytes.length));
+          const isCompressed = headers['content-encoding'] === 'br';
+          assert.deepEqual(isCompressed ? brotliDecompressSync(bytes) : bytes, plain.bytes);
+        }
+        assert.ok(all.some(({ headers }) => headers['content-encoding'] === 'br'));
+      });
       test('not what is small or huge, is one record, or has no body', async () => {
         for (const [path, method] of [
           ['/api/v1/accounts', 'GET'],
@@ -244,4 +273,63 @@ test('the coding that a client likes best', () => {
   ] as const) {
     assert.equal(acceptedCoding(header), coding, header);
   }
+});
+
+describe('compressing', () => {
+  const bytes = Buffer.from(JSON.stringify(Array.from({ length: 20_000 }, (_, index) => `value ${index}`)));
+  const headers = { 'accept-encoding': 'br' };
+
+  /** A server whose responses stand in `sent` as they leave. */
+  async function server(compress: boolean) {
+    const app = fastify();
+    const sent: unknown[] = [];
+    await app.register(compression, { compress });
+    app.addHook('onSend', async (_request, _reply, payload) => {
+      sent.push(payload);
+      return payload;
+    });
+    const shared = app.sharedBody(bytes);
+    app.get('/shared', async (request, reply) => {
+      reply.header('content-type', 'application/json');
+      return shared(request, reply);
+    });
+    app.get('/list', async (_request, reply) => {
+      reply.header('content-type', 'application/json');
+      return Buffer.from(bytes);
+    });
+    return { app, sent };
+  }
+
+  test('what all readers get is compressed once', async () => {
+    const { app, sent } = await server(true);
+    for (let count = 0; count < 3; count++) {
+      const { rawPayload } = await app.inject({ url: '/shared', headers });
+      assert.deepEqual(brotliDecompressSync(rawPayload), bytes);
+    }
+    assert.equal(new Set(sent).size, 1);
+    await app.inject({ url: '/shared' });
+    assert.equal(sent.at(-1), bytes);
+  });
+
+  test('lists at the same time: a bounded number is compressed, none of the others waits', async () => {
+    const { app, sent } = await server(true);
+    const all = await Promise.all(Array.from({ length: 40 }, () => app.inject({ url: '/list', headers })));
+    const compressed = all.filter((each) => each.headers['content-encoding'] === 'br');
+    assert.ok(compressed.length >= 8 && compressed.length < 20, `${compressed.length}`);
+    for (const each of all) {
+      const { rawPayload } = each;
+      assert.deepEqual(compressed.includes(each) ? brotliDecompressSync(rawPayload) : rawPayload, bytes);
+      assert.equal(each.headers.vary, 'accept-encoding');
+    }
+    for (const payload of sent) assert.ok(Buffer.isBuffer(payload), 'its bytes can be counted');
+  });
+
+  test('not where a proxy does it', async () => {
+    const { app } = await server(false);
+    for (const url of ['/shared', '/list']) {
+      const response = await app.inject({ url, headers });
+      assert.equal(response.headers['content-encoding'], undefined);
+      assert.deepEqual(response.rawPayload, bytes);
+    }
+  });
 });

@@ -23,7 +23,7 @@ export const databaseVariables = {
   /** Folder of migrations. */
   migrations: path('MIGRATIONS_DIR', join(projectFolder, 'migrations'), 'a folder'),
   /** Connections in the pool. */
-  pool: integer('DATABASE_POOL', 10, [1, 1000]),
+  pool: integer('DATABASE_POOL', 16, [1, 1000]),
   connectTimeoutMs: integer('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
   statementTimeoutMs: integer('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
   /** Time limit of a list on PostgreSQL, in milliseconds. */

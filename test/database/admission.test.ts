@@ -130,20 +130,24 @@ describe('admission', () => {
   });
 });
 
-onBothDrivers('admission before a database', (instance) => {
-  test('a second organization runs among the first, behind fifty statements of another', async () => {
-    const { database } = instance();
-    const order: string[] = [];
-    const statement = { name: '', text: 'select pg_sleep(0.001)::text', values: [] };
-    const ask = (organization: string) =>
-      database.admission.run('read', organization, async () => {
-        order.push(organization);
-        await database.run(statement);
-      });
-    const all = [...Array.from({ length: 50 }, () => ask('1')), ask('2')];
-    await until(() => order.includes('2'), 'the second organization to run');
-    assert.ok(order.indexOf('2') < 6, order.join(' '));
-    await Promise.all(all);
-    assert.equal(order.length, 51);
-  });
-});
+onBothDrivers(
+  'admission before a database',
+  (instance) => {
+    test('a second organization runs among the first, behind fifty statements of another', async () => {
+      const { database } = instance();
+      const order: string[] = [];
+      const statement = { name: '', text: 'select pg_sleep(0.001)::text', values: [] };
+      const ask = (organization: string) =>
+        database.admission.run('read', organization, async () => {
+          order.push(organization);
+          await database.run(statement);
+        });
+      const all = [...Array.from({ length: 50 }, () => ask('1')), ask('2')];
+      await until(() => order.includes('2'), 'the second organization to run');
+      assert.ok(order.indexOf('2') < 6, order.join(' '));
+      await Promise.all(all);
+      assert.equal(order.length, 51);
+    });
+  },
+  { environment: { DATABASE_POOL: '10' } },
+);

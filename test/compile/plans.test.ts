@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { explainStatements, type StatementPlan } from '../../engine/compile/plans.ts';
 import { type Instance, startInstance } from '../support/instance.ts';
+import { crm } from '../support/process.ts';
 
 const things = {
   file: 'things.yaml',
@@ -68,4 +69,10 @@ describe('crm check --plans', () => {
       });
     });
   }
+});
+
+test('crm check --plans: short statements of the shipped resources come from their indexes', async () => {
+  const { code, stdout, stderr } = await crm(['check', '--plans'], {});
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.match(stdout, /^lane +resource +request +indexes +problems\n/);
 });

@@ -10,7 +10,7 @@ import { chosenEffects } from '../engine/effects/index.ts';
 import { apiPrefix, cors, crud, httpServer } from '../engine/http/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
-import { liveSettings } from '../webhooks/settings/index.ts';
+import { liveSettings, withoutSlash } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 import { modules } from './modules.ts';
 import type { Instance, Services } from './services.ts';
@@ -54,7 +54,7 @@ export async function build(instance: Omit<Instance, 'service'>): Promise<Fastif
   };
   for (const module of modules) await module.register?.(app, services);
   const linking = {
-    publicUrl: () => services.publicUrl().replace(/\/$/, ''),
+    publicUrl: () => withoutSlash(services.publicUrl()),
     signing: signing(instance.secrets, 'cursors of lists'),
   };
   await app.register(async (api) => {

@@ -51,8 +51,9 @@ export interface CrudOptions {
 /** The routes of a resource: every operation, and 405 for all other methods. */
 export async function crud(
   app: FastifyInstance,
-  { resource, database, path, ...linking }: CrudOptions,
+  { resource, database, path, publicUrl, signing }: CrudOptions,
 ): Promise<void> {
+  const links = { url: () => `${publicUrl()}${path}`, signing };
   const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   for (const { operation, compiled } of routed(resource.operations)) {
     const url = `${path}${operation.path}`;
@@ -64,7 +65,6 @@ export async function crud(
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
       handler: async (request, reply) => {
-        const links = { url: `${linking.publicUrl()}${path}`, signing: linking.signing };
         const plan = compiled.plan({ ...operationRequest(request, reply), links });
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);

@@ -1,4 +1,4 @@
-import { integer, oneOf, type Values, type Variable } from '../config/index.ts';
+import { flag, integer, oneOf, type Values, type Variable } from '../config/index.ts';
 import { parseOrigins } from './cors.ts';
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -18,7 +18,7 @@ export const httpVariables = {
   /** Origins whose pages may call the API. */
   corsOrigins,
   /** Whether lists, the description and the explorer are compressed; false where a proxy does it. */
-  compress: oneOf('COMPRESSION', true, { true: true, false: false }),
+  compress: flag('COMPRESSION', true),
   /** Proxies in front whose X-Forwarded-For is believed. */
   trustedProxies: integer('TRUSTED_PROXIES', 0, [0, 10]),
 };

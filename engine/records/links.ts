@@ -41,9 +41,10 @@ export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | und
     for (const value of [values ?? []].flat()) parameters.append(name, value);
   }
   if (String(parameters).length > maxParameters) return undefined;
+  const url = links.url();
   const link = (relation: string) => {
     const search = String(parameters);
-    return `<${links.url}${search === '' ? '' : `?${search}`}>; rel="${relation}"`;
+    return `<${url}${search === '' ? '' : `?${search}`}>; rel="${relation}"`;
   };
   const first = link('first');
   if (last === undefined) return first;

@@ -34,8 +34,8 @@ export interface Signing {
 
 /** What a list links to its other pages with. */
 export interface Links {
-  /** The address of the list, without parameters. */
-  readonly url: string;
+  /** The address of the list at the moment, without parameters. */
+  readonly url: () => string;
   readonly signing: Signing;
 }
 

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { enabledUsers, type KnownUser, type Site, type User, withPassword } from '../identity/index.ts';
-import type { InstanceSecrets } from '../secrets/index.ts';
+import { type InstanceSecrets, signing } from '../secrets/index.ts';
 import { throttle } from '../throttling/index.ts';
 import { devices } from './devices.ts';
 
@@ -33,7 +33,7 @@ export function credentialCheck(
   site: Site,
 ): CredentialCheck {
   const guard = throttle();
-  const known = devices(secrets.keys('devices'));
+  const known = devices(signing(secrets, 'devices'));
   const cookie = (request: FastifyRequest) => (site.isSecure(request) ? '__Host-crm_device' : 'crm_device');
   const verify = async (users: readonly User[], password: string) => {
     const fitting = await withPassword(tablesOf(database), users, password);

@@ -1,5 +1,5 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
 import { isRowId } from '../../engine/fields/index.ts';
+import type { Signing } from '../../engine/records/index.ts';
 import { makePublicId } from '../secrets/index.ts';
 
 /** Browsers that have logged in before, proven by a signed cookie. */
@@ -13,20 +13,12 @@ export interface Devices {
 /** The number of users in one browser's cookie. */
 const maxUsers = 5;
 
-/** @param keys the first signs, each verifies */
-export function devices(keys: readonly Uint8Array[]): Devices {
-  const sign = (text: string, key: Uint8Array) => createHmac('sha256', key).update(text).digest('base64url');
-  const isSigned = (text: string, given: string) =>
-    keys.some((key) => {
-      const right = Buffer.from(sign(text, key));
-      const signature = Buffer.from(given);
-      return right.length === signature.length && timingSafeEqual(right, signature);
-    });
+export function devices({ sign, verify }: Signing): Devices {
   const read: Devices['read'] = (cookie = '') => {
     const known = new Map<string, string>();
     for (const token of cookie.slice(0, 1000).split('~').slice(0, maxUsers)) {
       const [user = '', id = '', signature = ''] = token.split('.');
-      if (isRowId(user) && isSigned(`${user}.${id}`, signature)) known.set(user, id);
+      if (isRowId(user) && verify(`${user}.${id}`, signature)) known.set(user, id);
     }
     return known;
   };
@@ -40,7 +32,7 @@ export function devices(keys: readonly Uint8Array[]): Devices {
         .slice(0, maxUsers)
         .map(([each, device]) => {
           const text = `${each}.${device}`;
-          return `${text}.${sign(text, keys[0] ?? new Uint8Array())}`;
+          return `${text}.${sign(text)}`;
         })
         .join('~');
     },

@@ -1,15 +1,16 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import type { Signing } from '../../engine/records/index.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
 /** Signs texts for one purpose (HMAC-SHA256). The first of the instance's secrets signs, all verify. */
-export function signing(secrets: InstanceSecrets, purpose: string) {
+export function signing(secrets: InstanceSecrets, purpose: string): Signing {
   const keys = secrets.keys(purpose).map((key) => createSecretKey(key));
   const [current] = keys as [KeyObject];
   const signed = (key: KeyObject, text: string) => createHmac('sha256', key).update(text).digest('base64url');
   return {
-    sign: (text: string): string => signed(current, text),
+    sign: (text) => signed(current, text),
     // Compared as texts: several texts decode to the same bytes.
-    verify: (text: string, signature: string): boolean =>
+    verify: (text, signature) =>
       keys.some((key) => {
         const expected = Buffer.from(signed(key, text));
         const given = Buffer.from(signature);

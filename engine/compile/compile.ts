@@ -38,7 +38,6 @@ export function compile(
       const context: OperationContext = {
         definition,
         body: bodyRules(definition.fields),
-        partialBody: bodyRules(definition.fields, true),
         projection: projection(definition, definitions),
         effects,
       };

@@ -1,6 +1,5 @@
 // The shape of a field type: one object per type holds everything that the engine knows of its values.
 import type { Encoder } from './encode.ts';
-
 import type { Lookup } from './lookups.ts';
 
 /** A value that goes to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */

@@ -71,6 +71,8 @@ interface Tag {
 /** Empty elements of a list are skipped (RFC 9110, section 5.6.1). No two blanks stand side by side: it stays linear. */
 const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
 
+const malformed = (name: string) => errors.malformedHeader(name, 'must be * or a list of entity tags');
+
 function tagsOf(name: string, header: string | undefined): '*' | readonly Tag[] | undefined {
   if (header === undefined) return undefined;
   if (header.trim() === '*') return '*';
@@ -78,10 +80,10 @@ function tagsOf(name: string, header: string | undefined): '*' | readonly Tag[] 
   element.lastIndex = 0;
   while (element.lastIndex < header.length) {
     const found = element.exec(header);
-    if (found === null) throw errors.malformedHeader(name, 'must be * or a list of entity tags');
+    if (found === null) throw malformed(name);
     if (found[2] !== undefined) tags.push({ weak: found[1] !== undefined, opaque: found[2] });
   }
-  if (tags.length === 0) throw errors.malformedHeader(name, 'must be * or a list of entity tags');
+  if (tags.length === 0) throw malformed(name);
   return tags;
 }
 

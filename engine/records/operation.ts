@@ -70,8 +70,6 @@ export interface OperationRequest {
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
-  /** The same for a body whose absent fields stay as they are. */
-  readonly partialBody: BodyRules;
   readonly projection: Projection;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];

@@ -1,13 +1,14 @@
 import { literal, record } from '../sql/index.ts';
 import { type Assignment, assignments, type Writing } from './assignments.ts';
+import { bodyRules } from './body.ts';
 import { conditionsOf } from './conditions.ts';
 import type { Operation } from './operation.ts';
 import { mergePatchTypes } from './read-body.ts';
 import { missingReferences } from './references.ts';
-import { setClause } from './replace.ts';
 import { planOf, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
-import { prepareById, tableOf, type WriteById, writeStatement } from './statements.ts';
+import type { WriteById } from './statements.ts';
+import { prepareUpdate } from './update.ts';
 
 /** PATCH of a record; the body has the fields to write. */
 export interface PatchPlan extends WriteById, Writing {
@@ -23,11 +24,13 @@ export const patch: Operation<PatchPlan> = {
   action: 'update',
   status: 200,
   compile: (context) => {
-    const { definition, partialBody } = context;
+    const { definition } = context;
+    const isRequired = definition.fields.some(({ required }) => required);
+    const rules = isRequired ? bodyRules(definition.fields, true) : context.body;
     const writable = definition.fields.filter(({ readOnly }) => !readOnly);
-    const statement = prepareById<PatchPlan>(context, `${definition.name}_patch`, 3, ($, where) => {
+    const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
       const given = `${$((plan) => plan.given)}::text[]`;
-      const assigned = definition.fields.flatMap((field): Assignment[] => {
+      return definition.fields.flatMap((field): Assignment[] => {
         const written = assignments([field], 'update', $);
         if (field.readOnly) return written;
         // One statement for every choice of fields, so that the server keeps its plan.
@@ -36,12 +39,10 @@ export const patch: Operation<PatchPlan> = {
           value: `case when ${literal(field.name)} = any(${given}) then ${value} else ${record}.${column} end`,
         }));
       });
-      const update = `update ${tableOf(context)} ${record} set ${setClause(assigned)} where ${where}`;
-      return writeStatement(context, 'update', update, $);
     });
     return {
       plan: (request) => {
-        const body = validBody(partialBody, request, mergePatchTypes);
+        const body = validBody(rules, request, mergePatchTypes);
         return {
           ...planOf(request),
           body,

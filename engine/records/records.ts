@@ -5,9 +5,9 @@ import { assign, serverValue, type Writing } from './assignments.ts';
 import type { Body } from './body.ts';
 import type { Caller, OperationContext, Plan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
-import { setClause } from './replace.ts';
 import { visible } from './rows.ts';
-import { type ById, effectsOf, identified, tableOf } from './statements.ts';
+import { type ById, effectsOf, identified } from './statements.ts';
+import { updateOf } from './update.ts';
 
 /** A resource as far as modules write and find its records. */
 export interface RecordResource {
@@ -111,7 +111,7 @@ function patchStatement(
         const value = serverValue(field, 'update', $);
         return value === undefined ? [] : [{ column: quote(field.name), value }];
       });
-    const update = `update ${tableOf(context)} ${record} set ${setClause([...given, ...server])} where ${where}`;
+    const update = updateOf(context, [...given, ...server], where);
     return `with _written as (${update} returning ${record}."organization_id", ${record}."id")${effectsOf(context, 'update', $)} select "id"::text from _written`;
   });
 }

@@ -1,11 +1,11 @@
-import { record } from '../sql/index.ts';
-import { type Assignment, assignments, type Writing } from './assignments.ts';
+import { assignments, type Writing } from './assignments.ts';
 import { conditionsOf } from './conditions.ts';
 import type { Operation } from './operation.ts';
 import { missingReferences } from './references.ts';
 import { planOf, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
-import { prepareById, tableOf, type WriteById, writeStatement } from './statements.ts';
+import type { WriteById } from './statements.ts';
+import { prepareUpdate } from './update.ts';
 
 /** PUT of a record. */
 export interface ReplacePlan extends WriteById, Writing {
@@ -20,11 +20,9 @@ export const replace: Operation<ReplacePlan> = {
   status: 200,
   compile: (context) => {
     const { definition, body } = context;
-    const statement = prepareById<ReplacePlan>(context, `${definition.name}_replace`, 3, ($, where) => {
-      const set = setClause(assignments(definition.fields, 'update', $));
-      const update = `update ${tableOf(context)} ${record} set ${set} where ${where}`;
-      return writeStatement(context, 'update', update, $);
-    });
+    const statement = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>
+      assignments(definition.fields, 'update', $),
+    );
     return {
       plan: (request) => ({
         ...planOf(request),
@@ -47,9 +45,3 @@ export const replace: Operation<ReplacePlan> = {
     success: { description: 'The record as it is now.', schema: recordName },
   }),
 };
-
-/** SET of an UPDATE. Without anything to write the statement still finds out whether the record exists. */
-export const setClause = (assigned: readonly Assignment[]): string =>
-  assigned.length === 0
-    ? `"id" = ${record}."id"`
-    : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');

@@ -16,9 +16,12 @@ const id = ({ id }: ById) => id;
 export const identified = (placeholder: Placeholder<ById>): string =>
   `${visible(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
 
-/** The part of a statement that returns records as JSON: the columns and their sources. */
-export const selectRecord = ({ projection }: OperationContext, source: string): string =>
-  `select ${projection.columns} from ${source} ${record}${projection.joins}`;
+/**
+ * The part of a statement that returns a record's columns, and further ones.
+ * @param further each with a name, and beginning with a comma
+ */
+export const selectRecord = ({ projection }: OperationContext, source: string, further = ''): string =>
+  `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
 
 /** Wraps a write and its effects in a statement that returns the record as JSON, its versions and its id. */
 export function writeStatement(
@@ -32,7 +35,7 @@ export function writeStatement(
 
 /** The part of a statement that returns a record's columns, and its versions as "_versions". */
 export const selectRead = (context: OperationContext): string =>
-  `select ${context.projection.columns}, ${context.projection.versions} as "_versions" from ${tableOf(context)} ${record}${context.projection.joins}`;
+  selectRecord(context, tableOf(context), `, ${context.projection.versions} as "_versions"`);
 
 /**
  * The part of a statement that returns one record as JSON, its versions and its id, each as text.

@@ -1,5 +1,5 @@
 // Schema: migrations from the difference between two models.
-// May import errors, fields, sql, definition, database, compile.
+// May import errors, fields, definition, database, compile.
 
 export {
   applyPending,

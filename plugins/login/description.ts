@@ -18,7 +18,8 @@ const time = { type: 'string', format: 'date-time' };
 const user = object({ id, email: text });
 const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
 const me = {
-  ...object({ user: { anyOf: [user, { type: 'null' }] }, organizations }),
+  type: 'object',
+  required: ['user', 'organizations'],
   properties: {
     user: { anyOf: [user, { type: 'null' }] },
     organizations,

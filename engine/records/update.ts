@@ -1,0 +1,30 @@
+import { type Placeholder, record, type Statement } from '../sql/index.ts';
+import type { Assignment } from './assignments.ts';
+import type { OperationContext } from './operation.ts';
+import { prepareById, tableOf, type WriteById, writeStatement } from './statements.ts';
+
+/**
+ * Prepares an update of one record, with its effects, under the conditions of its request.
+ * @param assigned what it writes
+ */
+export const prepareUpdate = <P extends WriteById>(
+  context: OperationContext,
+  name: string,
+  assigned: (placeholder: Placeholder<P>) => readonly Assignment[],
+): ((plan: P) => Statement) =>
+  prepareById<P>(context, name, 3, ($, where) =>
+    writeStatement(context, 'update', updateOf(context, assigned($), where), $),
+  );
+
+/** An UPDATE. Without anything to write it still finds out whether the record exists. */
+export function updateOf(
+  context: Pick<OperationContext, 'definition'>,
+  assigned: readonly Assignment[],
+  where: string,
+): string {
+  const set =
+    assigned.length === 0
+      ? `"id" = ${record}."id"`
+      : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');
+  return `update ${tableOf(context)} ${record} set ${set} where ${where}`;
+}

@@ -1,14 +1,7 @@
 import type { Value } from '../sql/index.ts';
 
-const ascii = (text: string): number => text.charCodeAt(0);
-const [parse, bind, execute, close, sync] = ['P', 'B', 'E', 'C', 'S'].map(ascii) as [
-  number,
-  number,
-  number,
-  number,
-  number,
-];
-const statement = ascii('S');
+/** The codes of messages, and of a statement among the things that can be closed. */
+const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 0x53, 0x53] as const;
 
 /** UTF-8 bytes of one UTF-16 code unit, at most. */
 const widest = 3;

@@ -1,12 +1,10 @@
-import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
 import type { FramedConnection } from './connection.ts';
 import type { Rows, Runnable } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { timedOut } from './failures.ts';
 import { codes, columns, firstColumn } from './frames.ts';
-import { Messages } from './messages.ts';
-import { namesPerConnection } from './named.ts';
+import { NamedMessages } from './named-messages.ts';
 import { RecordsReader } from './records-reader.ts';
 import { cancel, cut } from './wire.ts';
 
@@ -56,12 +54,7 @@ export class Pipeline {
   readonly #connection: FramedConnection;
   readonly #limitMs: number;
   readonly #onBlocked: PipelineOptions['onBlocked'];
-  readonly #messages = new Messages();
-  readonly #names = new LRUCache<string, true>({
-    max: namesPerConnection,
-    // Sent ahead of the statement that takes its place.
-    dispose: (_, name, reason) => reason === 'evict' && this.#messages.close(name),
-  });
+  readonly #messages = new NamedMessages();
   /** Statements without a result; those before `#first` have theirs. */
   #sent: Sent[] = [];
   #first = 0;
@@ -100,16 +93,10 @@ export class Pipeline {
   }
 
   /** Sends a named statement. Never rejects. */
-  run({ name, text, values, records }: Runnable, organization: string): Promise<Outcome> {
+  run(statement: Runnable, organization: string): Promise<Outcome> {
+    const { name, records } = statement;
     return new Promise((done) => {
-      const messages = this.#messages;
-      if (this.#names.get(name) === undefined) {
-        this.#names.set(name, true);
-        messages.parse(name, text);
-      }
-      messages.bind(name, values);
-      messages.execute();
-      messages.sync();
+      this.#messages.run(statement);
       const reader = records && new RecordsReader(records, this.#connection.output);
       this.#sent.push({ name, organization, reader, rows: [], size: 0, failed: undefined, done });
       this.#watch ??= setInterval(() => this.#check(), checkIntervalMs).unref();
@@ -166,9 +153,7 @@ export class Pipeline {
       return;
     }
     this.#connection.output.clear();
-    // It may not have been prepared, or its plan may not be valid any more: the next one prepares it again.
-    this.#names.delete(name);
-    this.#messages.close(name);
+    this.#messages.forget(name);
     const isLate = timedOut.includes(failed);
     done(isLate ? 'late' : 'lost');
     // Those behind it may have to wait for the same reason, one after the other.

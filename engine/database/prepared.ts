@@ -1,32 +1,21 @@
 import type { PGlite } from '@electric-sql/pglite';
-import { LRUCache } from 'lru-cache';
 import type { Database, Rows, Runnable } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { codes, columns, firstColumn, frames } from './frames.ts';
-import { Messages } from './messages.ts';
-import { namesPerConnection } from './named.ts';
+import { NamedMessages } from './named-messages.ts';
 
 /**
  * Runs statements on PGlite, each prepared once under its name: `client.query` would parse and describe them each time.
  * One at a time, and none within somebody else's transaction.
  */
 export function runPrepared(client: PGlite): Database['run'] {
-  const messages = new Messages();
-  const names = new LRUCache<string, true>({
-    max: namesPerConnection,
-    // Sent ahead of the statement that takes its place.
-    dispose: (_, name, reason) => reason === 'evict' && messages.close(name),
-  });
+  const messages = new NamedMessages();
 
   async function run({ name, text, values, records }: Runnable): Promise<Rows> {
-    if (name === '' || names.get(name) === undefined) messages.parse(name, records?.asJson ?? text);
-    if (name !== '') names.set(name, true);
-    messages.bind(name, values);
-    messages.execute();
-    messages.sync();
+    messages.run({ name, text: records?.asJson ?? text, values });
     const found = read(Buffer.from(await client.execProtocolRaw(messages.take())), records !== undefined);
     if (!(found instanceof Error)) return found;
-    if (names.delete(name)) messages.close(name);
+    messages.forget(name);
     throw found;
   }
   return (statement) =>

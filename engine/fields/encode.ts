@@ -11,13 +11,8 @@ export type Encoder = (from: Uint8Array, start: number, end: number, to: Uint8Ar
 export const longest = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
-const [quote, backslash, zero, nine, minus] = ['"', '\\', '0', '9', '-'].map(ascii) as [
-  number,
-  number,
-  number,
-  number,
-  number,
-];
+const [quote, backslash, minus] = [ascii('"'), ascii('\\'), ascii('-')];
+const [zero, nine] = [ascii('0'), ascii('9')];
 const hexadecimal = Buffer.from('0123456789abcdef');
 
 /** The character after the backslash for each byte that has to be escaped; 0 for all others. */

@@ -1,6 +1,6 @@
 // Modules: the kind of everything that an instance has besides records, what its commands are made with, and how old rows
 // are removed.
-// May import config, definition, compile.
+// May import config, definition, tables, compile.
 
 export {
   asJson,
@@ -11,4 +11,4 @@ export {
   table,
 } from './command-line.ts';
 export type { Module } from './module.ts';
-export { pruneRegularly, pruningStep } from './pruning.ts';
+export { pruneRegularly, removeOld } from './pruning.ts';

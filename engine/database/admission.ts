@@ -8,7 +8,7 @@ export interface Bound {
 }
 
 /** What a statement waits for: its lane's connections, or the connections that short statements share. */
-export type Turn = Lane | 'short read' | 'short list';
+export type Turn = Lane | 'short read' | 'short list' | 'short write';
 
 /** The bounds of an {@link Admission}. */
 export interface Bounds {

@@ -39,6 +39,7 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
       // They do not occupy a connection. A list may have 20 MB: few are on their way before the first row shows it.
       'short read': [{ each: 64, total: 256 }],
       'short list': [{ each: 4, total: 16 }],
+      'short write': [{ each: 32, total: 256 }],
       read: [record],
       write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
       list: [list],
@@ -61,6 +62,7 @@ export function embeddedBounds(config: DatabaseConfig): Bounds {
     turns: {
       'short read': single,
       'short list': single,
+      'short write': single,
       read: single,
       write: single,
       list: single,

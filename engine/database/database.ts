@@ -27,6 +27,24 @@ export interface Pipelines {
   readonly close: () => void;
 }
 
+/** Writes that are carried out together with others of the same kind, which costs the database a fraction. */
+export interface Groups {
+  /** Whether a statement can join a group at the moment. */
+  readonly takes: (statement: Runnable, organization: string) => boolean;
+  /**
+   * Runs a statement that `takes` accepted.
+   * @returns its rows; undefined if its group failed, for whatever reason: then nothing was written, and it has to run alone
+   * @throws Error when the connection is lost: then nobody knows whether it was written
+   */
+  readonly run: (statement: Runnable) => Promise<Rows | undefined>;
+  /** Runs what has to run alone. If it fails or takes long, its organization's writes join no groups for a second. */
+  readonly alone: (organization: string, work: () => Promise<Rows>) => Promise<Rows>;
+  /** Gives all connections up; the next statements open new ones. */
+  readonly renew: () => void;
+  /** Gives all connections up for good. */
+  readonly close: () => void;
+}
+
 /** An open database. */
 export interface Database {
   readonly kind: 'embedded' | 'postgresql';
@@ -38,6 +56,8 @@ export interface Database {
   readonly run: (statement: Runnable) => Promise<Rows>;
   /** Connections that short statements share; undefined if there are none. */
   readonly pipelines?: Pipelines | undefined;
+  /** Connections for writes that are carried out together; undefined if there are none. */
+  readonly groups?: Groups | undefined;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /** Closes every connection and releases the data folder. */

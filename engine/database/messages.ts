@@ -1,4 +1,4 @@
-import type { Value } from '../sql/index.ts';
+import { arrayText, type Value } from '../sql/index.ts';
 
 /** The codes of messages, and of a statement among the things that can be closed. */
 const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 0x53, 0x53] as const;
@@ -7,10 +7,6 @@ const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 
 const widest = 3;
 /** Bytes that there is room for at first, and that are kept between sends at most. */
 const [usualSize, largest] = [16 * 1024, 1024 * 1024];
-
-/** An array as PostgreSQL reads it. */
-const arrayOf = (values: readonly (string | null)[]): string =>
-  `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
 
 /** Messages to PostgreSQL, one after the other, until they are sent together. */
 export class Messages {
@@ -29,7 +25,7 @@ export class Messages {
   /** Binds a prepared statement to values as text, for results as text. */
   bind(name: string, given: readonly Value[]): void {
     const values = given.map((value) =>
-      value === null || typeof value === 'string' ? value : arrayOf(value),
+      value === null || typeof value === 'string' ? value : arrayText(value),
     );
     let size = name.length * widest + 10;
     for (const value of values) size += 4 + (value === null ? 0 : value.length * widest);

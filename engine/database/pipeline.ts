@@ -22,8 +22,11 @@ interface Sent {
   readonly done: (outcome: Outcome) => void;
 }
 
-/** The rows of a statement; `late` if it was ended because of a time limit, `lost` if it has no result for any other reason. */
-export type Outcome = Rows | 'late' | 'lost';
+/**
+ * The rows of a statement; `late` if the server ended it because of a time limit, `refused` if it failed, both without
+ * writing anything; `lost` if the connection ended before the result, so that nobody knows.
+ */
+export type Outcome = Rows | 'late' | 'refused' | 'lost';
 
 /** What a {@link Pipeline} is made with. */
 export interface PipelineOptions {
@@ -155,7 +158,7 @@ export class Pipeline {
     this.#connection.output.clear();
     this.#messages.forget(name);
     const isLate = timedOut.includes(failed);
-    done(isLate ? 'late' : 'lost');
+    done(isLate ? 'late' : 'refused');
     // Those behind it may have to wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }

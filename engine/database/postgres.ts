@@ -7,6 +7,7 @@ import { admission } from './admission.ts';
 import { connections, postgresBounds } from './bounds.ts';
 import { guardedClients } from './client.ts';
 import type { Database } from './database.ts';
+import { groups } from './groups.ts';
 import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
 import { pipelines } from './pipelines.ts';
@@ -23,6 +24,8 @@ const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
 
 /** The time limits of a statement that shares its connection, and of its waits for locks, in milliseconds. */
 const [shortMs, shortLockMs] = [250, 50];
+/** The time limit of a group of writes, in milliseconds; its commit has none, like that of any other. */
+const groupMs = 1000;
 /** How long the server may take, beyond that limit, to say that it has ended a statement, in milliseconds. */
 const graceMs = 500;
 
@@ -45,7 +48,10 @@ export async function openPostgres(
     address.connectTimeoutMs ?? config.connectTimeoutMs,
   );
   // Found out by a write; the connections that only read must go to the new server too.
-  const becameReadOnly = () => short?.renew();
+  const becameReadOnly = () => {
+    short?.renew();
+    grouped?.renew();
+  };
   const clients = (limitMs: number) =>
     guardedClients({ route, target, statementTimeoutMs: limitMs, cancels: pooled, becameReadOnly });
   const recordClients = clients(statementTimeoutMs);
@@ -74,13 +80,18 @@ export async function openPostgres(
   // A statement that takes longer goes on in a pool, where others do not wait for it.
   const shortLimitMs = Math.min(shortMs, listLimitMs);
   const shortClients = clients(shortLimitMs);
-  const openShort = async () => {
-    const client = new shortClients.Client({ ...records.options, ...login(shortLimitMs, shortLockMs) });
+  const open = (clients: typeof shortClients, limitMs: number) => async () => {
+    const client = new clients.Client({ ...records.options, ...login(limitMs, shortLockMs) });
     await client.connect();
     return client;
   };
   // A pooler runs each statement on any of its connections, so none can be kept under a name there.
-  const short = pooled ? undefined : pipelines(openShort, shortLimitMs + graceMs);
+  const short = pooled ? undefined : pipelines(open(shortClients, shortLimitMs), shortLimitMs + graceMs);
+  const groupLimitMs = Math.min(groupMs, statementTimeoutMs || groupMs);
+  const groupClients = clients(groupLimitMs);
+  // Its limit ends statements; that of the connection, as for any other write, the wait for a server that is gone.
+  const writeLimitMs = (statementTimeoutMs || groupMs) + 2 * graceMs;
+  const grouped = pooled ? undefined : groups(open(groupClients, groupLimitMs), writeLimitMs);
   const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
   return {
     kind: 'postgresql',
@@ -93,13 +104,16 @@ export async function openPostgres(
         pooled ? { ...statement, name: '' } : statement,
       ),
     pipelines: short,
+    groups: grouped,
     close: async () => {
       short?.close();
+      grouped?.close();
       const closed = Promise.all([stopStatistics(), lists.end(), orm.close(true)]);
       if (await within(closeMs, closed)) return;
       recordClients.cutAll();
       listClients.cutAll();
       shortClients.cutAll();
+      groupClients.cutAll();
       await within(closeMs, closed);
     },
   };

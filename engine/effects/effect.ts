@@ -29,12 +29,14 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `_written`: one row with "organization_id" and "id" for each record written.
+   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `written`: one row with "organization_id" and "id" for each record written.
+   * Values of the input come by placeholders only: a statement may write for many inputs.
    * Its name begins with "_" and is unique among the effects.
    */
   readonly expression: (context: {
     readonly resource: string;
     readonly action: WriteAction;
     readonly placeholder: Placeholder<WriteInput>;
+    readonly written: string;
   }) => string;
 }

@@ -6,7 +6,7 @@ import { missingReferences } from './references.ts';
 import { planOf, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
-import { effectsOf, tableOf, writeStatement } from './statements.ts';
+import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
 
 /** POST of a record. */
 export interface CreatePlan extends Idempotent, Writing {
@@ -22,10 +22,14 @@ export const create: Operation<CreatePlan> = {
   compile: (context) => {
     const { definition, body } = context;
     const { name } = definition;
-    const simple = prepare<CreatePlan>(`${name}_create`, 'write', ($) => {
-      organizationOf($);
-      const { into, values } = insertion(context, $);
-      return writeStatement(context, 'create', `${into} values (${values})`, $);
+    const simple = prepareInsert<CreatePlan>(context, {
+      name: `${name}_create`,
+      action: 'create',
+      change: ($, source) => {
+        const { into, values } = insertion(context, $, source !== undefined);
+        return `${into} ${source === undefined ? `values (${values})` : `select ${values} from ${source}`} returning *`;
+      },
+      result: (further, join) => selectResult(context, '_written', undefined, further, join),
     });
     const once = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
       organizationOf($);
@@ -55,9 +59,15 @@ export const create: Operation<CreatePlan> = {
   }),
 };
 
-/** The columns of an INSERT, and the SQL of their values. */
-function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>) {
-  const assigned = assignments(context.definition.fields, 'create', placeholder);
+/**
+ * The columns of an INSERT, and the SQL of their values.
+ * @param hasId whether the source has the id of the record, in "_id"
+ */
+function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>, hasId = false) {
+  const assigned = [
+    ...(hasId ? [{ column: '"id"', value: '"_id"' }] : []),
+    ...assignments(context.definition.fields, 'create', placeholder),
+  ];
   const columns = assigned.map(({ column }) => column).join(', ');
   return {
     into: `insert into ${tableOf(context)} (${columns})`,

@@ -40,9 +40,9 @@ export async function execute<P extends Plan>(
   }
 }
 
-/** Short statements share connections; what has no result there, or is not taken, runs on a connection of its own. */
+/** Short reads share connections, writes are grouped; what has no result there, or is not taken, runs on a connection of its own. */
 async function inTurn(database: Database, { organization }: Plan, statement: Statement): Promise<Rows> {
-  const { admission, pipelines } = database;
+  const { admission, pipelines, groups } = database;
   const turn = pipelines?.turn(statement, organization);
   if (pipelines !== undefined && turn !== undefined) {
     const rows = await admission.run(turn, organization, async () =>
@@ -53,5 +53,11 @@ async function inTurn(database: Database, { organization }: Plan, statement: Sta
     );
     if (rows !== undefined) return rows;
   }
-  return admission.run(statement.lane, organization, () => database.run(statement));
+  if (groups?.takes(statement, organization) !== true)
+    return admission.run(statement.lane, organization, () => database.run(statement));
+  const rows = await admission.run('short write', organization, () => groups.run(statement));
+  if (rows !== undefined) return rows;
+  return admission.run(statement.lane, organization, () =>
+    groups.alone(organization, () => database.run(statement)),
+  );
 }

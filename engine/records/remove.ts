@@ -3,7 +3,7 @@ import { conditionsOf } from './conditions.ts';
 import type { Operation } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
 import { foundRow } from './responses.ts';
-import { effectsOf, prepareById, tableOf, type WriteById } from './statements.ts';
+import { prepareById, tableOf, type WriteById } from './statements.ts';
 
 /** `DELETE /R/{id}`: the record is gone; the database sets references to it to null. */
 export const remove: Operation<WriteById> = {
@@ -12,13 +12,14 @@ export const remove: Operation<WriteById> = {
   action: 'delete',
   status: 200,
   compile: (context) => {
-    const statement = prepareById<WriteById>(
-      context,
-      `${context.definition.name}_delete`,
-      1,
-      ($, where) =>
-        `with _written as (delete from ${tableOf(context)} ${record} where ${where} returning "organization_id", "id")${effectsOf(context, 'delete', $)} select 1 from _written`,
-    );
+    const table = tableOf(context);
+    const statement = prepareById<WriteById>(context, 1, {
+      name: `${context.definition.name}_delete`,
+      action: 'delete',
+      change: (_, source, condition) =>
+        `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}."organization_id", ${record}."id"`,
+      result: (further = '', join = '') => `select 1${further} from _written ${record}${join}`,
+    });
     return {
       plan: (request) => {
         refuse(unknownParameters(request, commonParameters));

@@ -1,8 +1,19 @@
 import type { WriteAction } from '../effects/index.ts';
-import { identifier, type Placeholder, prepare, quote, record, type Statement } from '../sql/index.ts';
+import {
+  identifier,
+  inputNumber,
+  inputs,
+  literal,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  quote,
+  record,
+  type Statement,
+} from '../sql/index.ts';
 import { type Conditional, meetsSql } from './conditions.ts';
 import type { OperationContext, Plan } from './operation.ts';
-import { type Scope, visible } from './rows.ts';
+import { organizationOf, type Scope, visible } from './rows.ts';
 
 /** A plan about one record. */
 export interface ById extends Scope {
@@ -23,30 +34,95 @@ export const identified = (placeholder: Placeholder<ById>): string =>
 export const selectRecord = ({ projection }: OperationContext, source: string, further = ''): string =>
   `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
 
-/** Wraps a write and its effects in a statement that returns the record as JSON, its versions and its id. */
-export function writeStatement(
-  context: OperationContext,
-  action: WriteAction,
-  write: string,
-  placeholder: Placeholder<Plan>,
-): string {
-  return `with _written as (${write} returning *)${effectsOf(context, action, placeholder)} ${selectResult(context, '_written')}`;
-}
-
 /** The part of a statement that returns a record's columns, and its versions as "_versions". */
 export const selectRead = (context: OperationContext): string =>
   selectRecord(context, tableOf(context), `, ${context.projection.versions} as "_versions"`);
 
 /**
- * The part of a statement that returns one record as JSON, its versions and its id, each as text.
+ * The part of a statement that returns records as JSON, with their versions and ids, each as text.
  * @param names of the three columns
+ * @param join what else the records are joined to; begins with a space
  */
 export const selectResult = (
   { projection }: OperationContext,
   source: string,
   [json, versions, id]: readonly [string, string, string] = ['record', 'versions', 'id'],
+  further = '',
+  join = '',
 ): string =>
-  `select row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+  `select row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)}${further} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+
+/** A write of records, in its form for one and in that for many. */
+export interface Write<P> {
+  readonly name: string;
+  readonly action: WriteAction;
+  /**
+   * The INSERT, UPDATE or DELETE, which returns what was written.
+   * @param source the table of the inputs; undefined for one input
+   * @param condition finds the record; empty for an INSERT
+   */
+  readonly change: (placeholder: Placeholder<P>, source: string | undefined, condition: string) => string;
+  /**
+   * The SELECT of what the statement returns, from `_written`.
+   * @param further column, beginning with a comma
+   * @param join beginning with a space
+   */
+  readonly result: (further?: string, join?: string) => string;
+}
+
+/** Writes the statement of one record: the write and its effects, and what it returns. */
+function writeOne<P extends Plan>(
+  context: OperationContext,
+  { action, change, result }: Write<P>,
+  placeholder: Placeholder<P>,
+  condition: string,
+): string {
+  const changed = change(placeholder, undefined, condition);
+  return `with _written as (${changed})${effectsOf(context, action, placeholder)} ${result()}`;
+}
+
+/**
+ * Writes the statement of many records, each with an input of its own, see {@link ForMany}.
+ * @param id SQL of the id of an input's record
+ */
+function writeMany<P extends Plan>(
+  context: OperationContext,
+  { action, change, result }: Write<P>,
+  placeholder: Placeholder<P>,
+  condition: string,
+  id: string,
+): string {
+  const changed = change(placeholder, inputs, condition);
+  const join = (written: string) =>
+    ` join ${inputs} on ${written}."organization_id" = ${organizationOf(placeholder)} and ${written}."id" = ${id}`;
+  const effects = effectsOf(context, action, placeholder, `_written${join('_written')}`);
+  return `_written as (${changed})${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
+}
+
+/** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */
+export function prepareInsert<P extends Plan & Scope>(
+  context: OperationContext,
+  write: Write<P>,
+): Prepared<P> {
+  const table = literal(tableOf(context));
+  return prepare<P>(
+    write.name,
+    'write',
+    ($) => {
+      organizationOf($);
+      return writeOne(context, write, $, '');
+    },
+    undefined,
+    {
+      write: ($) => {
+        organizationOf($);
+        return writeMany(context, write, $, '', `${inputs}."_id"`);
+      },
+      columns: `nextval(pg_get_serial_sequence(${table}, 'id')) as "_id", `,
+      differ: 0,
+    },
+  );
+}
 
 /** A plan that writes one record, under the conditions of its request. */
 export interface WriteById extends Plan, ById, Conditional {}
@@ -55,17 +131,25 @@ export interface WriteById extends Plan, ById, Conditional {}
  * Prepares a write of one record: one statement without conditions, and one that checks them where it writes, so that
  * no other write comes between.
  * @param columns how many the statement returns
- * @param write the statement, with the condition that finds the record
  */
 export function prepareById<P extends WriteById>(
   context: OperationContext,
-  name: string,
   columns: number,
-  write: (placeholder: Placeholder<P>, where: string) => string,
+  write: Write<P>,
 ): (plan: P) => Statement {
-  const unconditional = prepare<P>(identifier(name), 'write', ($) => write($, identified($)));
-  const checked = prepare<P>(identifier(`${name}_if`), 'write', ($) => {
-    const statement = write($, `${identified($)} and ${meetsSql(context, $)}`);
+  const unconditional = prepare<P>(
+    identifier(write.name),
+    'write',
+    ($) => writeOne(context, write, $, identified($)),
+    undefined,
+    {
+      write: ($) => writeMany(context, write, $, identified($), `${$(id)}::bigint`),
+      // The organization and the id.
+      differ: 2,
+    },
+  );
+  const checked = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
+    const statement = writeOne(context, write, $, `${identified($)} and ${meetsSql(context, $)}`);
     // A row of nulls: the record is there and was not written.
     const nulls = Array(columns).fill('null').join(', ');
     return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${identified($)} and not exists (select from _written)`;
@@ -73,15 +157,16 @@ export function prepareById<P extends WriteById>(
   return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
 }
 
-/** The further expressions of a statement that writes; each begins with a comma. */
+/** The further expressions of a statement that writes, given where they find what was written; each begins with a comma. */
 export const effectsOf = (
   { definition, effects }: Pick<OperationContext, 'definition' | 'effects'>,
   action: WriteAction,
   placeholder: Placeholder<Plan>,
+  written = '_written',
 ): string =>
   effects
     .filter((effect) => effect.on.includes(action))
-    .map((effect) => `, ${effect.expression({ resource: definition.name, action, placeholder })}`)
+    .map((effect) => `, ${effect.expression({ resource: definition.name, action, placeholder, written })}`)
     .join('');
 
 /** The quoted table of a resource. */

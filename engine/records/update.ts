@@ -1,7 +1,7 @@
 import { type Placeholder, record, type Statement } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { OperationContext } from './operation.ts';
-import { prepareById, tableOf, type WriteById, writeStatement } from './statements.ts';
+import { prepareById, selectResult, tableOf, type WriteById } from './statements.ts';
 
 /**
  * Prepares an update of one record, with its effects, under the conditions of its request.
@@ -12,19 +12,28 @@ export const prepareUpdate = <P extends WriteById>(
   name: string,
   assigned: (placeholder: Placeholder<P>) => readonly Assignment[],
 ): ((plan: P) => Statement) =>
-  prepareById<P>(context, name, 3, ($, where) =>
-    writeStatement(context, 'update', updateOf(context, assigned($), where), $),
-  );
+  prepareById<P>(context, 3, {
+    name,
+    action: 'update',
+    change: ($, source, condition) =>
+      `${updateOf(context, assigned($), condition, source)} returning ${record}.*`,
+    result: (further, join) => selectResult(context, '_written', undefined, further, join),
+  });
 
-/** An UPDATE. Without anything to write it still finds out whether the record exists. */
+/**
+ * An UPDATE. Without anything to write it still finds out whether the record exists.
+ * @param source a table that values and condition are taken from
+ */
 export function updateOf(
   context: Pick<OperationContext, 'definition'>,
   assigned: readonly Assignment[],
-  where: string,
+  condition: string,
+  source?: string,
 ): string {
   const set =
     assigned.length === 0
       ? `"id" = ${record}."id"`
       : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');
-  return `update ${tableOf(context)} ${record} set ${set} where ${where}`;
+  const from = source === undefined ? '' : ` from ${source}`;
+  return `update ${tableOf(context)} ${record} set ${set}${from} where ${condition}`;
 }

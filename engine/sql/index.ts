@@ -5,10 +5,15 @@ export { identifier, literal, quote } from './names.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
 export { Output, type Records, recordsAsJson, slice } from './records.ts';
 export {
+  arrayText,
+  inputNumber,
+  inputs,
   type Lane,
+  type Many,
   type Placeholder,
   type Prepared,
   prepare,
   type Statement,
   type Value,
+  valuesOfMany,
 } from './statement.ts';

@@ -1,4 +1,5 @@
 import type { Parameter } from '../fields/index.ts';
+import { identifier } from './names.ts';
 import { type Records, recordsOf, type Selected } from './records.ts';
 
 /** The value of one placeholder: text, null, or a list for `any(…)`. */
@@ -20,6 +21,19 @@ export interface Statement {
   readonly values: readonly Value[];
   /** How its rows become JSON; absent for rows that are taken as they are. */
   readonly records?: Records;
+  /** The statement for many inputs at once; absent if there is none. */
+  readonly many?: Many;
+}
+
+/**
+ * A statement that does for many inputs at once what another one does for each. Its parameters are those of the other
+ * one as arrays, with a value for each input; the last column of its rows is the number of the input, from 1.
+ */
+export interface Many {
+  readonly name: string;
+  readonly text: string;
+  /** How many of the first values together must differ between the inputs: they identify a row to be changed. */
+  readonly differ: number;
 }
 
 /**
@@ -36,26 +50,91 @@ export interface Prepared<Input> {
   readonly bind: (input: Input) => Statement;
 }
 
+/** The table of the inputs in a statement for many; its columns begin with "_". */
+export const inputs = '_in';
+/** The number of an input. */
+export const inputNumber = `${inputs}."_number"`;
+
+/** How a statement does its work for many inputs at once. */
+export interface ForMany<Input> {
+  /**
+   * Writes it, from the first expression of its `with` on; the inputs are there already, and the last column of its rows is
+   * {@link inputNumber}. Placeholders are columns of the inputs; it takes the same ones in the same order.
+   */
+  readonly write: (placeholder: Placeholder<Input>) => string;
+  /** Further columns of the inputs, with a comma after each. */
+  readonly columns?: string;
+  /** See {@link Many}. */
+  readonly differ: number;
+}
+
 /**
  * Writes a statement. Text and parameters come from the same place, so that no position is counted anywhere else:
  * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
  * @param name unique for the text; empty for an unnamed statement
  * @param selected for a statement whose rows are records
+ * @param many for one that can do its work for many inputs at once
  */
 export function prepare<Input>(
   name: string,
   lane: Lane,
   write: (placeholder: Placeholder<Input>) => string,
   selected?: Selected,
+  many?: ForMany<Input>,
 ): Prepared<Input> {
-  const values: ((input: Input) => Value)[] = [];
-  const text = write((value) => {
-    const known = values.indexOf(value);
-    return `$${known === -1 ? values.push(value) : known + 1}`;
-  });
-  const fixed = { name, text, lane, ...(selected && { records: recordsOf(text, selected) }) };
+  const { text, values } = writeWith(write, (position) => `$${position}`);
+  const fixed = {
+    name,
+    text,
+    lane,
+    ...(selected && { records: recordsOf(text, selected) }),
+    ...(many && { many: writeMany(name, many, values.length) }),
+  };
   return Object.freeze({
     ...fixed,
     bind: (input: Input) => ({ ...fixed, values: values.map((value) => value(input)) }),
   });
+}
+
+/** Writes a text, and collects what its placeholders stand for. */
+function writeWith<Input>(
+  write: (placeholder: Placeholder<Input>) => string,
+  placeholder: (position: number) => string,
+) {
+  const values: ((input: Input) => Value)[] = [];
+  const text = write((value) => {
+    const known = values.indexOf(value);
+    return placeholder(known === -1 ? values.push(value) : known + 1);
+  });
+  return { text, values };
+}
+
+/** Writes a statement for many inputs, which come as arrays of texts. */
+function writeMany<Input>(
+  name: string,
+  { write, columns = '', differ }: ForMany<Input>,
+  count: number,
+): Many {
+  const { text, values } = writeWith(write, (position) => `${inputs}."_${position}"`);
+  if (values.length !== count) throw new Error(`${name} has other parameters for many inputs`);
+  const arrays = values.map((_, index) => `$${index + 1}::text[]`).join(', ');
+  const names = values.map((_, index) => `"_${index + 1}"`).join(', ');
+  const source = `unnest(${arrays}) with ordinality as _i(${names}, "_number")`;
+  return {
+    name: identifier(`${name}_many`),
+    text: `with ${inputs} as materialized (select ${columns}_i.* from ${source}), ${text}`,
+    differ,
+  };
+}
+
+/** A list of values as the text of an array. */
+export const arrayText = (values: readonly (string | null)[]): string =>
+  `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
+
+/** The values of a statement for many inputs, from those of the statements for each. */
+export function valuesOfMany(statements: readonly Pick<Statement, 'values'>[]): Value[] {
+  const texts = statements.map(({ values }) =>
+    values.map((value) => (value === null || typeof value === 'string' ? value : arrayText(value))),
+  );
+  return (texts[0] ?? []).map((_, index) => texts.map((values) => values[index] ?? null));
 }

@@ -144,6 +144,32 @@ function* all(resource: Resource): Generator<Statement> {
 const mention =
   /\b(from|join|update|insert into|delete from)\s+"(\w+)"(?:\s+(?!where\b|on\b|set\b|values\b)("\w+"|\w+))?/g;
 
+/**
+ * The form of a statement for many inputs, as it is for one of them: an input's column stands for its parameter. What is
+ * written is joined to the input that it came from, by organization and id.
+ */
+function forMany({ many }: Statement): Pick<Statement, 'name' | 'text'>[] {
+  if (many === undefined) return [];
+  const start =
+    /^with _in as materialized \(select (?:nextval\(pg_get_serial_sequence\('"\w+"', 'id'\)\) as "_id", )?_i\.\* from unnest\((?:\$\d+::text\[\](?:, )?)+\) with ordinality as _i\((?:"_\d+", )+"_number"\)\), /;
+  assert.match(many.text, start);
+  const text = many.text
+    .replace(start, 'with ')
+    .replaceAll(/_in\."_(\d+)"/g, '$$$1')
+    .replaceAll(
+      / join _in on (?:t|_written)\."organization_id" = \$1::bigint and (?:t|_written)\."id" = (?:\$2::bigint|_in\."_id")/g,
+      '',
+    )
+    .replace(' from _in returning', ' returning')
+    .replace(
+      /insert into "(\w+)" \("id", (.*?)\) select "_id", (.*?) returning/,
+      'insert into "$1" ($2) values ($3) returning',
+    )
+    .replace(/ (?:from|using) _in where /, ' where ')
+    .replace(', _in."_number"::text', '');
+  return [{ name: many.name, text }];
+}
+
 /** What of a statement is not bound to the organization of its first parameter. */
 function unbound({ text }: Pick<Statement, 'text'>): string[] {
   const wrong: string[] = [];
@@ -215,7 +241,7 @@ describe('the check sees what is not bound', () => {
 
 for (const resource of resources) {
   describe(`the statements of ${resource.name}${resource.context.effects.length > 0 ? ', with audit' : ''}`, () => {
-    const prepared = [...all(resource)];
+    const prepared = [...all(resource)].flatMap((each) => [each, ...forMany(each)]);
     const { fields } = resource.definition;
 
     test('each is bound to the organization of its first parameter', () => {

@@ -12,6 +12,7 @@ const bounds: Bounds = {
   turns: {
     'short read': [records],
     'short list': [scans],
+    'short write': [scans],
     read: [records],
     write: [records, { each: 1, total: 2 }],
     list: [scans],

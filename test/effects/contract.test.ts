@@ -13,6 +13,7 @@ for (const [name, effect] of Object.entries(effects)) {
       test(`${action}: one expression that reads what was written and binds what it needs`, () => {
         const bound: unknown[] = [];
         const text = effect.expression({
+          written: '_written',
           resource: "lea'ds",
           action,
           placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
@@ -47,7 +48,10 @@ for (const [name, effect] of Object.entries(effects)) {
 
 test('names of expressions are unique', () => {
   const names = Object.values(effects).map(
-    (effect) => effect.expression({ resource: 'r', action: 'create', placeholder: () => '$1' }).split(' ')[0],
+    (effect) =>
+      effect
+        .expression({ resource: 'r', action: 'create', placeholder: () => '$1', written: '_written' })
+        .split(' ')[0],
   );
   assert.deepEqual([...new Set(names)], names);
 });

@@ -1,0 +1,238 @@
+// Writes that are carried out together: each response is the one to its own request, and what fails takes no other with it.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Groups } from '../../engine/database/database.ts';
+import { bodyText } from '../support/arbitraries.ts';
+import { everyType } from '../support/every-type.ts';
+import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { activityOf } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+import { exactRecord } from '../support/reading.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+describe('writes that are carried out together', () => {
+  let instance: Instance;
+  let groups: Groups;
+  let organizations: readonly Organization[];
+  /** Writes that a group carried out, and those that had to run alone after one. */
+  const counts = { together: 0, alone: 0 };
+
+  before(async () => {
+    instance = await startInstance('postgresql', { sources: await sourcesWith(...everyType) });
+    assert.ok(instance.database.groups);
+    groups = instance.database.groups;
+    organizations = await Promise.all(['one', 'two', 'three'].map((slug) => instance.organization(slug)));
+    const { run } = groups;
+    const counting: Groups['run'] = async (statement) => {
+      const rows = await run(statement);
+      counts[rows === undefined ? 'alone' : 'together']++;
+      return rows;
+    };
+    Object.assign(groups, { run: counting });
+  });
+  after(() => instance.close());
+
+  const organizationOf = (index: number) => organizations[index % organizations.length] as Organization;
+  /** Sends while the groups' connections are there and no organization is left to the pool. */
+  const ready = () =>
+    until(async () => {
+      const before = counts.together;
+      const sent = await Promise.all(organizations.map(({ key }) => post(key, {})));
+      return sent.every(({ status }) => status === 201) && counts.together === before + sent.length;
+    }, 'groups to take writes');
+  const post = (key: string, body: unknown, name = 'leads') =>
+    instance.call(`POST /api/v1/${name}`, { key, body });
+  const idOf = ({ status, json, text }: Answer) => {
+    assert.equal(status, 201, text);
+    return String(json.id);
+  };
+
+  test('100 at once of three organizations, of every kind: each has its own response, record and activity', async () => {
+    await ready();
+    const { together } = counts;
+    const made = await Promise.all(
+      Array.from({ length: 100 }, (_, index) =>
+        post(organizationOf(index).key, { last_name: `made ${index}`, lead_score: index }),
+      ),
+    );
+    for (const [index, { json }] of made.entries()) {
+      assert.equal(json.last_name, `made ${index}`);
+      assert.equal(String(json.organization_id), organizationOf(index).id);
+      assert.equal(String(json.owner_id), organizationOf(index).user);
+    }
+    const verbs = ['PUT', 'PATCH', 'DELETE'] as const;
+    const changed = await Promise.all(
+      made.map((answer, index) =>
+        instance.call(`${verbs[index % 3]} /api/v1/leads/${idOf(answer)}`, {
+          key: organizationOf(index).key,
+          ...(index % 3 < 2 && { body: { last_name: `changed ${index}` } }),
+        }),
+      ),
+    );
+    for (const [index, { status, json, text }] of changed.entries()) {
+      assert.equal(status, 200, text);
+      if (index % 3 === 2) assert.equal(text, '{"ok":true}');
+      else assert.deepEqual([json.id, json.last_name], [made[index]?.json.id, `changed ${index}`]);
+      if (index % 3 === 1) assert.equal(json.lead_score, index, 'PATCH leaves the rest');
+    }
+    assert.equal(counts.together - together, 200);
+    for (const organization of organizations) {
+      const ids = made.filter((_, index) => organizationOf(index) === organization).map(idOf);
+      const activity = await activityOf(instance, organization.id);
+      for (const id of ids) {
+        const rows = activity.filter(({ did }) => did.endsWith(` leads ${id}`));
+        assert.equal(rows.length, 2, 'the creation and the change');
+        assert.equal(new Set(rows.map(({ requestId }) => requestId)).size, 2);
+      }
+    }
+  });
+
+  test('a missing record and a bad reference among others: only they fail', async () => {
+    await ready();
+    const { key } = organizationOf(0);
+    const ids = (await Promise.all(Array.from({ length: 10 }, () => post(key, {})))).map(idOf);
+    const foreign = idOf(await post(organizationOf(1).key, { last_name: 'foreign' }));
+    const answers = await Promise.all(
+      [...ids, foreign, '987654321987'].map((id) =>
+        instance.call(`PUT /api/v1/leads/${id}`, { key, body: { last_name: 'mine' } }),
+      ),
+    );
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [...ids.map(() => 200), 404, 404],
+    );
+    const read = await instance.call(`GET /api/v1/leads/${foreign}`, { key: organizationOf(1).key });
+    assert.equal(read.json.last_name, 'foreign');
+
+    const { alone } = counts;
+    const contacts = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        post(organizationOf(index).key, { account_id: index === 5 ? 987654321 : null }, 'contacts'),
+      ),
+    );
+    assert.deepEqual(
+      contacts.map(({ status }) => status),
+      contacts.map((_, index) => (index === 5 ? 400 : 201)),
+    );
+    assert.ok(counts.alone > alone, 'a group failed');
+    assert.equal(
+      groups.takes({ ...statement, values: [] }, organizationOf(5).id),
+      false,
+      'left to the pool for a while',
+    );
+  });
+
+  /** A write that could join a group. */
+  const statement = { name: 'x', text: '', many: { name: 'x_many', text: '', differ: 0 } } as const;
+
+  test('one record changed by many at once: one after the other, none waits for a lock', async () => {
+    await ready();
+    const { key } = organizationOf(0);
+    const { alone } = counts;
+    const id = idOf(await post(key, {}));
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: index } }),
+      ),
+    );
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+    assert.equal(counts.alone, alone);
+    const [version] = /\d+/.exec(String(answers.at(-1)?.headers.get('etag'))) ?? [];
+    assert.equal(version, '31', 'no write is lost');
+  });
+
+  test('a locked record holds its own organization up, not the others of its group', async () => {
+    await ready();
+    const url = String(instance.config.environment.DATABASE_URL);
+    const id = idOf(await post(organizationOf(0).key, {}));
+    const others = await Promise.all(organizations.slice(1).map(({ key }) => post(key, {})));
+    await connected(url, async (client) => {
+      await client.query('begin');
+      await client.query('select 1 from leads where id = $1 for update', [id]);
+      let isOver = false;
+      const locked = instance
+        .call(`PUT /api/v1/leads/${id}`, { key: organizationOf(0).key, body: {} })
+        .finally(() => {
+          isOver = true;
+        });
+      const rest = await Promise.all(
+        others.map((answer, index) =>
+          instance.call(`PUT /api/v1/leads/${idOf(answer)}`, {
+            key: organizationOf(index + 1).key,
+            body: {},
+          }),
+        ),
+      );
+      assert.deepEqual(
+        rest.map(({ status }) => status),
+        [200, 200],
+      );
+      assert.equal(isOver, false, 'it still waits');
+      await client.query('commit');
+      assert.equal((await locked).status, 200);
+    });
+  });
+
+  test('a connection that ends in the middle: what was acknowledged is there once, what was not is a 500', async () => {
+    await ready();
+    const url = String(instance.config.environment.DATABASE_URL);
+    const { key, id: organization } = organizationOf(0);
+    let isOver = false;
+    const sabotage = connected(url, async (client) => {
+      while (!isOver) {
+        await client.query(
+          `select pg_terminate_backend(pid), pg_sleep(0.02) from pg_stat_activity
+           where query like 'with \\_in as%' and pid <> pg_backend_pid()`,
+        );
+      }
+    });
+    const answers: [mark: string, answer: Answer][] = [];
+    await Promise.all(
+      Array.from({ length: 16 }, async (_, client) => {
+        for (let number = 0; number < 40; number++) {
+          const mark = `killed ${client}-${number}`;
+          answers.push([mark, await post(key, { company: mark })]);
+        }
+      }),
+    );
+    isOver = true;
+    await sabotage;
+    const stored = await connected(url, async (client) => {
+      const text = `select company, count(*)::int as times from leads where organization_id = $1 and company like 'killed %' group by 1`;
+      const { rows } = await client.query<{ company: string; times: number }>(text, [organization]);
+      return new Map(rows.map(({ company, times }) => [company, times]));
+    });
+    for (const [mark, { status, text }] of answers) {
+      if (status === 201) assert.equal(stored.get(mark), 1, mark);
+      else assert.equal(status, 500, text);
+      assert.ok((stored.get(mark) ?? 0) <= 1, `${mark} is there twice`);
+    }
+    assert.ok(answers.some(([, { status }]) => status === 201));
+  });
+
+  test('together they write exactly what they write alone, whatever the values', async () => {
+    await ready();
+    const loose = instance.resources.find(({ name }) => name === 'loose');
+    assert.ok(loose);
+    const { key } = organizationOf(0);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(bodyText(loose, { own: [], foreign: [] }), { minLength: 4, maxLength: 8 }),
+        async (bodies) => {
+          const send = (body: string) => instance.call('POST /api/v1/loose', { key, body });
+          const together = await Promise.all(bodies.map(send));
+          for (const [index, answer] of together.entries()) {
+            const alone = await send(bodies[index] ?? '');
+            assert.equal(answer.status, alone.status, bodies[index]);
+            if (alone.status !== 201) continue;
+            const strip = ({ text }: Answer) => ({ ...exactRecord(text), id: undefined });
+            assert.deepEqual(strip(answer), strip(alone));
+          }
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+});

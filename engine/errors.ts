@@ -113,8 +113,11 @@ export const errors = {
     new HttpError(429, 'too_many_attempts', 'too many attempts; try again later', {
       headers: { 'retry-after': String(retryAfter) },
     }),
-  /** 404: a missing record, another organization's record and an unknown path look the same. */
+  /** 404: nothing there. */
   notFound: () => new HttpError(404, 'not_found', 'not found'),
+  /** 404: a missing record, another organization's and an id that cannot exist look the same, whatever the id. */
+  noRecord: (singular: string) =>
+    new HttpError(404, 'not_found', `${singular.replaceAll('_', ' ')} not found in your organization`),
   /** 405: a known path, with the methods that it has. */
   methodNotAllowed: (allow: string) =>
     new HttpError(405, 'method_not_allowed', 'method not allowed', { headers: { allow } }),

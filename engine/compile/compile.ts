@@ -6,6 +6,7 @@ import {
   type CompiledOperations,
   compileOperations,
   type OperationContext,
+  type Projection,
   projection,
 } from '../records/index.ts';
 import { entity } from './entity.ts';
@@ -33,12 +34,14 @@ export function compile(
   prefix: string,
   effects: readonly Effect[],
 ): readonly Resource[] {
+  const projections = new Map(definitions.map((each) => [each.name, projection(each, definitions)]));
   return Object.freeze(
     definitions.map((definition) => {
       const context: OperationContext = {
         definition,
         body: bodyRules(definition.fields),
-        projection: projection(definition, definitions),
+        projection: projections.get(definition.name) as Projection,
+        projections,
         effects,
       };
       return Object.freeze({
@@ -47,7 +50,7 @@ export function compile(
         entity: entity(definition),
         context,
         operations: compileOperations(context),
-        openApi: openApiFragment(definition, prefix),
+        openApi: openApiFragment(definition, definitions, prefix),
       });
     }),
   );

@@ -18,8 +18,15 @@ const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) 
 const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
-/** Compiles the OpenAPI description of a resource from its definition and operations. */
-export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
+/**
+ * Compiles the OpenAPI description of a resource from its definition and operations.
+ * @param definitions all resources, for those that it refers to
+ */
+export function openApiFragment(
+  definition: ResourceDefinition,
+  definitions: readonly ResourceDefinition[],
+  prefix: string,
+): Fragment {
   const { name, singular, description, fields } = definition;
   const recordName = pascal(singular);
   const word = singular.replaceAll('_', ' ');
@@ -51,7 +58,10 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
         type: 'object',
         description: description || undefined,
         required: fields.map((field) => field.name),
-        properties: Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
+        properties: {
+          ...Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
+          ...expandedSchema(definition, definitions),
+        },
       },
       [`${recordName}Input`]: inputSchema(fields, aRecord),
       [`${recordName}Patch`]: patchSchema(fields, aRecord),
@@ -167,6 +177,26 @@ function recordSchema(field: Field): Schema {
   return {
     ...valueSchema(field, field.nullable),
     ...(field.readOnly && { readOnly: true }),
+  };
+}
+
+/** What `?expand=` adds to a record; nothing where it refers to no others. */
+function expandedSchema(
+  { expansion }: ResourceDefinition,
+  definitions: readonly ResourceDefinition[],
+): Readonly<Record<string, Schema>> {
+  if (expansion.length === 0) return {};
+  const properties = expansion.map(({ name, to }) => {
+    const target = definitions.find((each) => each.name === to);
+    return [name, { anyOf: [ref('schemas', pascal(target?.singular ?? '')), { type: 'null' }] }];
+  });
+  return {
+    expanded: {
+      type: 'object',
+      readOnly: true,
+      description: 'The records that the references of `?expand=` point to; absent without it.',
+      properties: Object.fromEntries(properties),
+    },
   };
 }
 

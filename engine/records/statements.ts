@@ -2,6 +2,7 @@ import type { WriteAction } from '../effects/index.ts';
 import { identifier, type Placeholder, prepare, quote, record, type Statement } from '../sql/index.ts';
 import { type Conditional, meetsSql } from './conditions.ts';
 import type { OperationContext, Plan } from './operation.ts';
+import type { Projection } from './projection.ts';
 import { type Scope, visible } from './rows.ts';
 
 /** A plan about one record. */
@@ -20,8 +21,11 @@ export const identified = (placeholder: Placeholder<ById>): string =>
  * The part of a statement that returns a record's columns, and further ones.
  * @param further each with a name, and beginning with a comma
  */
-export const selectRecord = ({ projection }: OperationContext, source: string, further = ''): string =>
-  `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
+export const selectRecord = (
+  { projection }: { readonly projection: Pick<Projection, 'columns' | 'joins'> },
+  source: string,
+  further = '',
+): string => `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
 
 /** Wraps a write and its effects in a statement that returns the record as JSON, its versions and its id. */
 export function writeStatement(

@@ -38,7 +38,7 @@ export const fragments = (resources: readonly Resource[]): readonly Fragment[] =
 /** Builds the service. It owns neither the database nor the process. */
 export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
-  const app = await httpServer(config, database.admission);
+  const app = await httpServer(config, database.admission, resources);
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
   app.decorate('settingsProblem', () => settings.problem);

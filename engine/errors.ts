@@ -115,6 +115,8 @@ export const errors = {
     }),
   /** 404: nothing there. */
   notFound: () => new HttpError(404, 'not_found', 'not found'),
+  /** 404: an unknown path. @param hint about what there is, with the punctuation that it begins with */
+  noPath: (hint: string) => new HttpError(404, 'not_found', `no such path${hint}`),
   /** 404: a missing record, another organization's and an id that cannot exist look the same, whatever the id. */
   noRecord: (singular: string) =>
     new HttpError(404, 'not_found', `${singular.replaceAll('_', ' ')} not found in your organization`),

@@ -29,7 +29,12 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
 
 /** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
-  compile(checkSources(await readSources(config.resources)), apiPrefix, chosenEffects(config));
+  compile(
+    checkSources(await readSources(config.resources)),
+    apiPrefix,
+    chosenEffects(config),
+    config.rateLimit !== undefined,
+  );
 
 /** The OpenAPI descriptions of modules and resources. */
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>

@@ -28,6 +28,7 @@ export const errorCodes = {
   expectation_failed: 'The server does not know what `Expect` asks for.',
   idempotency_key_reused: 'The `Idempotency-Key` was sent with another body.',
   too_many_attempts: 'Too many wrong passwords or secrets.',
+  rate_limited: 'The key or person has sent as many requests as the instance allows.',
   head_too_large: 'The head of the request is too large.',
   internal: 'The server failed.',
   database_failed: 'The database failed or cannot be reached.',
@@ -111,6 +112,11 @@ export const errors = {
   /** 429: too many attempts; `retryAfter` in seconds. */
   throttled: (retryAfter: number) =>
     new HttpError(429, 'too_many_attempts', 'too many attempts; try again later', {
+      headers: { 'retry-after': String(retryAfter) },
+    }),
+  /** 429: more requests than the rate limit allows; `retryAfter` in seconds. */
+  rateLimited: (retryAfter: number) =>
+    new HttpError(429, 'rate_limited', 'too many requests; try again later', {
       headers: { 'retry-after': String(retryAfter) },
     }),
   /** 404: nothing there. */

@@ -28,11 +28,13 @@ export interface Resource {
  * Compiles checked definitions. They must be complete: references are followed.
  * @param prefix path of the API, for the description
  * @param effects the effects of every write
+ * @param isLimited whether the requests of each caller are limited, for the description
  */
 export function compile(
   definitions: readonly ResourceDefinition[],
   prefix: string,
   effects: readonly Effect[],
+  isLimited = false,
 ): readonly Resource[] {
   const projections = new Map(definitions.map((each) => [each.name, projection(each, definitions)]));
   return Object.freeze(
@@ -50,7 +52,7 @@ export function compile(
         entity: entity(definition),
         context,
         operations: compileOperations(context),
-        openApi: openApiFragment(definition, definitions, prefix),
+        openApi: openApiFragment(definition, { definitions, prefix, isLimited }),
       });
     }),
   );

@@ -352,6 +352,8 @@ onBothDrivers(
         'ledger_number',
         'budget',
         'kick_off',
+        'fields',
+        'expand',
       ]);
       const { Project: record, ProjectInput: input } = components.schemas;
       assert.ok(record && input);

@@ -60,9 +60,19 @@ export const listParameters = (declarations: Declarations): string[] =>
 
 /** Reads a request's parameters; adds everything that is wrong to `problems`. */
 export const parseQuery = (declarations: Declarations, query: Query, problems: FieldProblem[]): Asked =>
-  Object.fromEntries(
-    parts.map(([name, part]) => [name, part.parse(declarations[name], query, problems)]),
-  ) as Asked;
+  parseParts(parts, declarations, query, problems) as Asked;
+
+/** One object that grows: this runs for every list. */
+function parseParts(
+  some: typeof parts,
+  declarations: Declarations,
+  query: Query,
+  problems: FieldProblem[],
+): Readonly<Record<string, unknown>> {
+  const asked: Record<string, unknown> = {};
+  for (const [name, part] of some) asked[name] = part.parse(declarations[name], query, problems);
+  return asked;
+}
 
 /** The part of a request that the text of its statement depends on. */
 export const queryShape = (asked: Asked): string =>
@@ -108,9 +118,7 @@ export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),
   parse: (declarations: Declarations, query: Query, problems: FieldProblem[]): Shown =>
-    Object.fromEntries(
-      recordParts.map(([name, part]) => [name, part.parse(declarations[name], query, problems)]),
-    ) as Shown,
+    parseParts(recordParts, declarations, query, problems) as unknown as Shown,
   shape: (shown: Shown): string =>
     recordParts.map(([name, part]) => part.shape(shown[name as keyof Shown])).join(' '),
   describe: (declarations: Declarations) =>

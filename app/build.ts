@@ -29,7 +29,12 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
 
 /** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
-  compile(checkSources(await readSources(config.resources)), apiPrefix, chosenEffects(config));
+  compile(
+    checkSources(await readSources(config.resources)),
+    apiPrefix,
+    chosenEffects(config),
+    config.rateLimit !== undefined,
+  );
 
 /** The OpenAPI descriptions of modules and resources. */
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>
@@ -38,7 +43,7 @@ export const fragments = (resources: readonly Resource[]): readonly Fragment[] =
 /** Builds the service. It owns neither the database nor the process. */
 export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
-  const app = await httpServer(config, database.admission);
+  const app = await httpServer(config, database.admission, resources);
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
   app.decorate('settingsProblem', () => settings.problem);

@@ -16,6 +16,7 @@ import { httpVariables } from '../engine/http/index.ts';
 import { keyVariables } from '../plugins/api-keys/index.ts';
 import { sessionVariables } from '../plugins/identity/index.ts';
 import { secretsVariables } from '../plugins/secrets/index.ts';
+import { throttlingVariables } from '../plugins/throttling/index.ts';
 import { settingsVariables } from '../webhooks/settings/index.ts';
 
 /** The environment variables of the process. */
@@ -49,6 +50,7 @@ export const variables = {
   ...secretsVariables,
   ...sessionVariables,
   ...keyVariables,
+  ...throttlingVariables,
   ...settingsVariables,
 };
 

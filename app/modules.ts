@@ -10,6 +10,7 @@ import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
+import { throttlingModule } from '../plugins/throttling/index.ts';
 import { usersModule } from '../plugins/users/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
 import type { Instance, Services } from './services.ts';
@@ -22,6 +23,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   identityModule,
   usersModule,
   apiKeysModule,
+  throttlingModule,
   loginModule,
   membersModule,
   profilesModule,

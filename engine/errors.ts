@@ -28,6 +28,7 @@ export const errorCodes = {
   expectation_failed: 'The server does not know what `Expect` asks for.',
   idempotency_key_reused: 'The `Idempotency-Key` was sent with another body.',
   too_many_attempts: 'Too many wrong passwords or secrets.',
+  rate_limited: 'The key or person has sent as many requests as the instance allows.',
   head_too_large: 'The head of the request is too large.',
   internal: 'The server failed.',
   database_failed: 'The database failed or cannot be reached.',
@@ -113,8 +114,18 @@ export const errors = {
     new HttpError(429, 'too_many_attempts', 'too many attempts; try again later', {
       headers: { 'retry-after': String(retryAfter) },
     }),
-  /** 404: a missing record, another organization's record and an unknown path look the same. */
+  /** 429: more requests than the rate limit allows; `retryAfter` in seconds. */
+  rateLimited: (retryAfter: number) =>
+    new HttpError(429, 'rate_limited', 'too many requests; try again later', {
+      headers: { 'retry-after': String(retryAfter) },
+    }),
+  /** 404: nothing there. */
   notFound: () => new HttpError(404, 'not_found', 'not found'),
+  /** 404: an unknown path. @param hint about what there is, with the punctuation that it begins with */
+  noPath: (hint: string) => new HttpError(404, 'not_found', `no such path${hint}`),
+  /** 404: a missing record, another organization's and an id that cannot exist look the same, whatever the id. */
+  noRecord: (singular: string) =>
+    new HttpError(404, 'not_found', `${singular.replaceAll('_', ' ')} not found in your organization`),
   /** 405: a known path, with the methods that it has. */
   methodNotAllowed: (allow: string) =>
     new HttpError(405, 'method_not_allowed', 'method not allowed', { headers: { allow } }),

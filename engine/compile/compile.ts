@@ -6,6 +6,7 @@ import {
   type CompiledOperations,
   compileOperations,
   type OperationContext,
+  type Projection,
   projection,
 } from '../records/index.ts';
 import { entity } from './entity.ts';
@@ -27,18 +28,22 @@ export interface Resource {
  * Compiles checked definitions. They must be complete: references are followed.
  * @param prefix path of the API, for the description
  * @param effects the effects of every write
+ * @param isLimited whether the requests of each caller are limited, for the description
  */
 export function compile(
   definitions: readonly ResourceDefinition[],
   prefix: string,
   effects: readonly Effect[],
+  isLimited = false,
 ): readonly Resource[] {
+  const projections = new Map(definitions.map((each) => [each.name, projection(each, definitions)]));
   return Object.freeze(
     definitions.map((definition) => {
       const context: OperationContext = {
         definition,
         body: bodyRules(definition.fields),
-        projection: projection(definition, definitions),
+        projection: projections.get(definition.name) as Projection,
+        projections,
         effects,
       };
       return Object.freeze({
@@ -47,7 +52,7 @@ export function compile(
         entity: entity(definition),
         context,
         operations: compileOperations(context),
-        openApi: openApiFragment(definition, prefix),
+        openApi: openApiFragment(definition, { definitions, prefix, isLimited }),
       });
     }),
   );

@@ -18,8 +18,21 @@ const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) 
 const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
+/** What the description of a resource says of the instance. */
+interface Surroundings {
+  /** All resources, for those that it refers to. */
+  readonly definitions: readonly ResourceDefinition[];
+  /** Path of the API. */
+  readonly prefix: string;
+  /** Whether the requests of each caller are limited. */
+  readonly isLimited: boolean;
+}
+
 /** Compiles the OpenAPI description of a resource from its definition and operations. */
-export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
+export function openApiFragment(
+  definition: ResourceDefinition,
+  { definitions, prefix, isLimited }: Surroundings,
+): Fragment {
   const { name, singular, description, fields } = definition;
   const recordName = pascal(singular);
   const word = singular.replaceAll('_', ' ');
@@ -30,7 +43,10 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
     Object.fromEntries(
       all
         .filter((operation) => operation.path === path)
-        .map((operation) => [operation.method.toLowerCase(), describeOperation(resource, operation)]),
+        .map((operation) => [
+          operation.method.toLowerCase(),
+          describeOperation(resource, operation, isLimited),
+        ]),
     );
   const id = {
     name: 'id',
@@ -51,7 +67,10 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
         type: 'object',
         description: description || undefined,
         required: fields.map((field) => field.name),
-        properties: Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
+        properties: {
+          ...Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
+          ...expandedSchema(definition, definitions),
+        },
       },
       [`${recordName}Input`]: inputSchema(fields, aRecord),
       [`${recordName}Patch`]: patchSchema(fields, aRecord),
@@ -82,8 +101,28 @@ const tagHeader = {
   },
 };
 
+/** Fields of draft-ietf-httpapi-ratelimit-headers-09. */
+const limitHeaders = {
+  'RateLimit-Policy': {
+    description: 'Requests (`q`) that the caller may send in a window of so many seconds (`w`).',
+    schema: { type: 'string', examples: ['"requests";q=60;w=60'] },
+  },
+  RateLimit: {
+    description: 'Requests that are left (`r`) in a window that ends in so many seconds (`t`).',
+    schema: { type: 'string', examples: ['"requests";r=59;t=41'] },
+  },
+};
+const tooMany = {
+  description: 'The caller has sent as many requests as the instance allows; nothing was done.',
+  headers: {
+    'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 0 } },
+    ...limitHeaders,
+  },
+  content: content(ref('schemas', 'Error')),
+};
+
 /** An operation as the OpenAPI document describes it. */
-function describeOperation(resource: DescribedResource, operation: Operation): Schema {
+function describeOperation(resource: DescribedResource, operation: Operation, isLimited: boolean): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
@@ -91,6 +130,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
     ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
+    ...(isLimited && limitHeaders),
   };
   return {
     operationId,
@@ -121,6 +161,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
         304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
       }),
       ...failures(operation.action),
+      ...(isLimited && { 429: tooMany }),
     },
   };
 }
@@ -167,6 +208,26 @@ function recordSchema(field: Field): Schema {
   return {
     ...valueSchema(field, field.nullable),
     ...(field.readOnly && { readOnly: true }),
+  };
+}
+
+/** What `?expand=` adds to a record; nothing where it refers to no others. */
+function expandedSchema(
+  { expansion }: ResourceDefinition,
+  definitions: readonly ResourceDefinition[],
+): Readonly<Record<string, Schema>> {
+  if (expansion.length === 0) return {};
+  const properties = expansion.map(({ name, to }) => {
+    const target = definitions.find((each) => each.name === to);
+    return [name, { anyOf: [ref('schemas', pascal(target?.singular ?? '')), { type: 'null' }] }];
+  });
+  return {
+    expanded: {
+      type: 'object',
+      readOnly: true,
+      description: 'The records that the references of `?expand=` point to; absent without it.',
+      properties: Object.fromEntries(properties),
+    },
   };
 }
 

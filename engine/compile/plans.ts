@@ -1,7 +1,8 @@
 import type { Database } from '../database/index.ts';
+import type { ResourceDefinition } from '../definition/index.ts';
 import { columnsOf, type Field } from '../fields/index.ts';
-import { listParameters, pageSize } from '../query/index.ts';
-import { type OperationRequest, routed } from '../records/index.ts';
+import { listParameters, pageSize, recordQuery } from '../query/index.ts';
+import { type Action, everything, grantMasks, type OperationRequest, routed } from '../records/index.ts';
 import { type Lane, literal, quote, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
@@ -87,7 +88,7 @@ function* statementsOf(resource: Resource): Generator<readonly [string, Statemen
   );
   const scans = new Set<string>();
   for (const { operation, compiled } of routed(operations)) {
-    const queries = operation.action === 'list' ? listQueries(resource) : [{}];
+    const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
       const request = requestOf(query, operation.path === '' ? undefined : '1', body);
       const statement = compiled.statement(compiled.plan(request));
@@ -109,13 +110,15 @@ function* statementsOf(resource: Resource): Generator<readonly [string, Statemen
   if (missing !== undefined) yield ['references of a refused write', missing];
 }
 
+const everyGrant = grantMasks([{ object: everything, action: everything }]);
+
 const requestOf = (
   query: Readonly<Record<string, string>>,
   id: string | undefined,
   body: Readonly<Record<string, unknown>>,
 ): OperationRequest => ({
   caller: {
-    principal: { kind: 'command', actor: null, organization: '1', user: null, grants: {} },
+    principal: { kind: 'command', actor: null, organization: '1', user: null, grants: everyGrant },
     requestId: '',
   },
   query,
@@ -129,8 +132,19 @@ const requestOf = (
 /** Pages that have statements of their own. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
+/** The queries of an operation that make statements of their own. */
+function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
+  const shaping = recordQuery.parameters(definition);
+  const shapes: readonly Record<string, string>[] = [
+    { fields: 'id' },
+    ...(shaping.includes('expand') ? [{ expand: definition.expansion.map(({ name }) => name).join() }] : []),
+  ];
+  if (action === 'list') return [...listQueries(definition), ...shapes];
+  return action === 'read' ? [{}, ...shapes] : [{}];
+}
+
 /** Every order, direction and depth of a list, with each filter. */
-function listQueries({ definition }: Resource): Record<string, string>[] {
+function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const known = listParameters(definition);
   const byName = new Map(definition.fields.map((field) => [field.name, field]));
   const filters = known.flatMap((parameter) => {

@@ -18,8 +18,8 @@ const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names with a meaning on every JavaScript object. */
-const forbidden = new Set(['constructor', 'prototype']);
+/** Names with a meaning on every JavaScript object, and the key that `?expand=` adds to a record. */
+const forbidden = new Set(['constructor', 'prototype', 'expanded']);
 
 /** Reports a mistake at a key of the field, or at the field's name where `key` is undefined. */
 export type Report = (key: string | undefined, message: string) => void;

@@ -1,7 +1,7 @@
 // Fields: what a value is, one object for each type.
 // May import nothing of ours.
 
-export { type Encoder, longest } from './encode.ts';
+export { asItIs, type Encoder, longest } from './encode.ts';
 export { ExactNumber, int64, isRowId } from './exact.ts';
 export { parseExactJson } from './exact-json.ts';
 export { columnsOf, type Field, type ServerValue } from './field.ts';

@@ -5,7 +5,7 @@ const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const sent =
   'Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, Idempotency-Key, Prefer, X-Request-Id';
 const exposed =
-  'ETag, Location, Link, Retry-After, Idempotency-Replayed, Preference-Applied, X-Request-Id, X-Total-Count';
+  'ETag, Location, Link, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Preference-Applied, X-Request-Id, X-Total-Count';
 /** How long a browser remembers what it may send, in seconds. */
 const maxAge = '600';
 

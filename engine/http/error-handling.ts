@@ -4,6 +4,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import fastifyPlugin from 'fastify-plugin';
 import { databaseFailure, isDatabaseError, sqlState } from '../database/index.ts';
 import { type ErrorCode, errors, type FieldProblem, HttpError } from '../errors.ts';
+import type { Missing } from './missing.ts';
 import { json } from './reply.ts';
 import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 
@@ -101,11 +102,14 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
  * Responds to an address that cannot be decoded, such as `/%ff`: 404, because no record has such an id; 401 without
  * credentials.
  */
-export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const { code } = error as Partial<FastifyError>;
-  const missing = request.headers.authorization === undefined ? errors.unauthenticated() : errors.notFound();
-  sendError(code === 'FST_ERR_BAD_URL' ? missing : error, request, reply);
-}
+export const refuseAddress =
+  (missing: Missing) =>
+  (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    const { code } = error as Partial<FastifyError>;
+    const isStranger = request.headers.authorization === undefined;
+    const refusal = isStranger ? errors.unauthenticated() : missing(request.url);
+    sendError(code === 'FST_ERR_BAD_URL' ? refusal : error, request, reply);
+  };
 
 const connectionErrors: Readonly<Record<string, { readonly status: number; readonly code: ErrorCode }>> = {
   HPE_HEADER_OVERFLOW: { status: 431, code: 'head_too_large' },
@@ -144,7 +148,7 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
 
 /** One shape for every error, also for unknown paths. */
 export const errorHandling = fastifyPlugin(
-  async (app: FastifyInstance) => {
+  async (app: FastifyInstance, { missing }: { readonly missing: Missing }) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     // Node would respond 417 in its own format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
@@ -158,7 +162,7 @@ export const errorHandling = fastifyPlugin(
         })
         .end(body);
     });
-    app.setNotFoundHandler((request, reply) => sendError(errors.notFound(), request, reply));
+    app.setNotFoundHandler((request, reply) => sendError(missing(request.url), request, reply));
     app.addHook('onRequest', ({ raw, id }, reply, done) => {
       reply.headers(standardHeaders(id));
       const hosts = countHosts(raw);
@@ -167,7 +171,7 @@ export const errorHandling = fastifyPlugin(
     });
     // Before the body is read: no handler would use it.
     app.addHook('preParsing', (request, _reply, payload, done) =>
-      request.is404 ? done(errors.notFound()) : done(null, payload),
+      request.is404 ? done(missing(request.url)) : done(null, payload),
     );
   },
   { name: 'errors', fastify: '5.x' },

@@ -5,23 +5,29 @@ import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
 import { memory } from './memory.ts';
+import { type Missing, missing, type NamedResource } from './missing.ts';
 import { rawBodies } from './raw-bodies.ts';
 import { requestIdOf } from './request-id.ts';
 import type { HttpConfig } from './variables.ts';
 
-/** A server without routes: its limits, its errors, and how it stops. */
+/**
+ * A server without routes: its limits, its errors, and how it stops.
+ * @param resources what its addresses will name
+ */
 export async function httpServer(
   config: HttpConfig & Pick<DatabaseConfig, 'responseBytes'>,
   admission: Admission,
+  resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
-  const app = fastify(serverOptions(config));
+  const refused = missing(resources);
+  const app = fastify(serverOptions(config, refused));
   // So that a known path responds 405 to every other method.
   for (const method of METHODS) {
     if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
       app.addHttpMethod(method, { hasBody: true });
   }
   const { maxConnections, responseBytes: bodyBytes } = config;
-  await app.register(errorHandling);
+  await app.register(errorHandling, { missing: refused });
   await app.register(draining);
   await app.register(compression, { compress: config.compress });
   await app.register(memory, { admission, maxConnections, bodyBytes });
@@ -30,7 +36,10 @@ export async function httpServer(
 }
 
 /** Limits are in bytes and milliseconds. */
-function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOptions<Server> {
+function serverOptions(
+  { logLevel, trustedProxies }: HttpConfig,
+  refused: Missing,
+): FastifyHttpOptions<Server> {
   return {
     logger: { level: logLevel, stream: process.stderr },
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
@@ -53,6 +62,6 @@ function serverOptions({ logLevel, trustedProxies }: HttpConfig): FastifyHttpOpt
     },
     routerOptions: { maxParamLength: 16_384 },
     clientErrorHandler: refuseConnection,
-    frameworkErrors: refuseAddress,
+    frameworkErrors: refuseAddress(refused),
   };
 }

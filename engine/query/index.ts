@@ -16,5 +16,7 @@ export {
   queryIndexes,
   querySchema,
   queryShape,
+  recordQuery,
+  type Shown,
 } from './parts.ts';
 export { foreignCursor } from './sort.ts';

@@ -67,6 +67,8 @@ export interface QueryPart<Declared = unknown, Asked = unknown> {
   readonly yaml?: Schema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
   readonly declare: (declaring: Declaring) => Declared;
+  /** Whether it also shapes a record that is read by its id. */
+  readonly ofRecord?: true;
   /** Parameters that it always reserves, so that no field may be filtered by one of these names. */
   readonly reserved?: readonly string[];
   /** Names of the parameters that it knows for this resource. */

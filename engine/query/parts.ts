@@ -1,14 +1,16 @@
 import type { FieldProblem } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
+import { expansion } from './expansion.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
 import type { Clauses, Cost, Declaring, Index, Query, QueryPart } from './part.ts';
 import { search } from './search.ts';
+import { selection } from './selection.ts';
 import { sort } from './sort.ts';
 
 /** Every query part by its name, which is also its YAML key. Wrong parameters are listed in this order. */
-export const queryParts = { page, sort, filters, search } as const;
+export const queryParts = { page, sort, filters, search, selection, expansion } as const;
 
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
@@ -20,6 +22,8 @@ export type Asked = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse
 
 /** The parts as a list, for work that is the same for each; their individual types are erased. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
+/** Those that a record that is read by its id has too. */
+const recordParts = parts.filter(([, part]) => part.ofRecord === true);
 const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
 
 /** The YAML keys of the parts, as JSON Schema. */
@@ -56,9 +60,19 @@ export const listParameters = (declarations: Declarations): string[] =>
 
 /** Reads a request's parameters; adds everything that is wrong to `problems`. */
 export const parseQuery = (declarations: Declarations, query: Query, problems: FieldProblem[]): Asked =>
-  Object.fromEntries(
-    parts.map(([name, part]) => [name, part.parse(declarations[name], query, problems)]),
-  ) as Asked;
+  parseParts(parts, declarations, query, problems) as Asked;
+
+/** One object that grows: this runs for every list. */
+function parseParts(
+  some: typeof parts,
+  declarations: Declarations,
+  query: Query,
+  problems: FieldProblem[],
+): Readonly<Record<string, unknown>> {
+  const asked: Record<string, unknown> = {};
+  for (const [name, part] of some) asked[name] = part.parse(declarations[name], query, problems);
+  return asked;
+}
 
 /** The part of a request that the text of its statement depends on. */
 export const queryShape = (asked: Asked): string =>
@@ -95,6 +109,21 @@ export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field
     scan: costs.some(({ scan }) => scan === true),
   };
 }
+
+/** What a request asks to see of each record. */
+export type Shown = Pick<Asked, 'selection' | 'expansion'>;
+
+/** The same as {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for one record. */
+export const recordQuery = {
+  parameters: (declarations: Declarations): string[] =>
+    recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),
+  parse: (declarations: Declarations, query: Query, problems: FieldProblem[]): Shown =>
+    parseParts(recordParts, declarations, query, problems) as unknown as Shown,
+  shape: (shown: Shown): string =>
+    recordParts.map(([name, part]) => part.shape(shown[name as keyof Shown])).join(' '),
+  describe: (declarations: Declarations) =>
+    recordParts.flatMap(([name, part]) => part.describe(declarations[name])),
+} as const;
 
 /** The parameters of a list as OpenAPI describes them. */
 export const describeQuery = (declarations: Declarations) =>

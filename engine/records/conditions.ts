@@ -44,10 +44,14 @@ export function conditionsOf(
   };
 }
 
-/** The condition that a record with these versions does not meet, in the order of RFC 9110, section 13.2.2. */
-export function unmet({ match, noneMatch }: Conditions, versions: Versions): keyof Conditions | undefined {
-  if (match !== null && !match.includes(versions)) return 'match';
-  return noneMatch === '*' || noneMatch?.includes(versions) ? 'noneMatch' : undefined;
+/** The condition that a record with these versions (undefined: it has no tag) does not meet, in the order of RFC 9110, section 13.2.2. */
+export function unmet(
+  { match, noneMatch }: Conditions,
+  versions: Versions | undefined,
+): keyof Conditions | undefined {
+  const isOneOf = (all: readonly Versions[]) => versions !== undefined && all.includes(versions);
+  if (match !== null && !isOneOf(match)) return 'match';
+  return noneMatch === '*' || (noneMatch !== null && isOneOf(noneMatch)) ? 'noneMatch' : undefined;
 }
 
 /** SQL of whether the row that a statement writes meets the conditions. */

@@ -24,6 +24,6 @@ export type {
   Signing,
 } from './operation.ts';
 export { type CompiledOperations, compileOperations, operations, routed } from './operations.ts';
-export { projection } from './projection.ts';
+export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import type { FieldProblem } from '../errors.ts';
 import {
   type Asked,
@@ -12,13 +10,23 @@ import {
   queryCost,
   queryShape,
 } from '../query/index.ts';
-import { identifier, type Placeholder, type Prepared, prepare, record, recordsAsJson } from '../sql/index.ts';
+import {
+  type Placeholder,
+  type Prepared,
+  prepare,
+  quote,
+  record,
+  recordsAsJson,
+  type Selected,
+} from '../sql/index.ts';
 import { isIndexed } from './indexes.ts';
 import { isValidCursor, type Linked, linkHeader } from './links.ts';
 import type { Counting, Operation, OperationContext } from './operation.ts';
+import { shownValue } from './projection.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
 import { around } from './responses.ts';
 import { visible } from './rows.ts';
+import { permitExpansion, selectShown, shownColumns, statementsByShape } from './shown.ts';
 import { selectRecord, tableOf } from './statements.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
@@ -29,9 +37,6 @@ export interface ListPlan extends Linked {
   readonly strict: boolean;
 }
 
-/** Statements kept for one resource; the least recently used is dropped and prepared again when needed. */
-const maxShapes = 500;
-
 /** `GET /R`: a page of records. */
 export const list: Operation<ListPlan> = {
   method: 'GET',
@@ -41,7 +46,11 @@ export const list: Operation<ListPlan> = {
   compile: (context) => {
     const { definition } = context;
     const known = [...commonParameters, ...listParameters(definition)];
-    const prepared = listStatements(context);
+    const byShape = statementsByShape<ListPlan>(context, 'list');
+    const prepared = ({ asked, counting }: ListPlan) =>
+      byShape(`${queryShape(asked)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
+        listStatement(context, asked, counting, name),
+      );
     return {
       plan: (request) => {
         // Unknown names with brackets are refused by the filters, strict or not.
@@ -49,6 +58,7 @@ export const list: Operation<ListPlan> = {
           ({ field }) => !field.includes('['),
         );
         const asked = parseQuery(definition, request.query, problems);
+        permitExpansion(request.caller.principal, asked);
         refuse(problems);
         const { links, query, counting, strict } = request;
         const resource = definition.name;
@@ -111,22 +121,6 @@ function headersOf(
   };
 }
 
-/** The statements of lists by shape, each prepared when it is first needed. */
-function listStatements(context: OperationContext): (plan: ListPlan) => Prepared<ListPlan> {
-  const made = new LRUCache<string, Prepared<ListPlan>>({ max: maxShapes });
-  return ({ asked, counting }) => {
-    const shape = `${queryShape(asked)}${counting === undefined ? '' : ` ${counting}`}`;
-    const known = made.get(shape);
-    if (known !== undefined) return known;
-    // The same shape has the same name on every node and after every restart.
-    const hash = createHash('sha256').update(shape).digest('hex').slice(0, 16);
-    const name = identifier(`${context.definition.name}_list_${hash}`);
-    const prepared = listStatement(context, asked, counting, name);
-    made.set(shape, prepared);
-    return prepared;
-  };
-}
-
 /** The statement of a list: its records, how many they are, and id and sort key of the last one. */
 function listStatement(
   context: OperationContext,
@@ -134,12 +128,15 @@ function listStatement(
   counting: Counting | undefined,
   name: string,
 ): Prepared<ListPlan> {
-  const { definition, projection } = context;
+  const { definition } = context;
   const table = tableOf(context);
-  const selected = { fields: definition.fields, last: ['id', asked.sort.field.name] };
+  const selected = selectedOf(context, asked);
 
   const parts = ($: Placeholder<ListPlan>) => {
     const rows = visible($);
+    const projection = selectShown(context, asked, $);
+    const key =
+      selected.further === undefined ? '' : `, ${shownValue(asked.sort.field)} as ${quote(sortKey)}`;
     const {
       where = [],
       after = [],
@@ -163,8 +160,8 @@ function listStatement(
     );
     const page =
       keysFirst || gathered || branches.length > 1
-        ? `select ${projection.columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered} limit ${limit}`
-        : `${selectRecord(context, table)} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${ordered} ${paged}`;
+        ? `select ${projection.columns}${key} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered} limit ${limit}`
+        : `${selectRecord({ projection }, table, key)} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${ordered} ${paged}`;
     return { page, conditions };
   };
 
@@ -175,6 +172,18 @@ function listStatement(
     const { page, conditions } = parts($);
     return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
   });
+}
+
+/** The further column with the sort key of a record that does not show it. */
+const sortKey = '_key';
+
+/** What the statement of a list selects; id and sort key of the last record come after their number. */
+function selectedOf(context: OperationContext, asked: Asked): Selected {
+  const fields = shownColumns(context, asked);
+  const { name } = asked.sort.field;
+  return fields.some((field) => field.name === name)
+    ? { fields, last: ['id', name] }
+    : { fields, last: ['id'], further: [sortKey] };
 }
 
 /** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */

@@ -71,6 +71,8 @@ export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
   readonly projection: Projection;
+  /** Those of all resources, by name. */
+  readonly projections: ReadonlyMap<string, Projection>;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
 }

@@ -48,7 +48,7 @@ export const patch: Operation<PatchPlan> = {
           body,
           given: writable.flatMap(({ name }) => (body[name] === undefined ? [] : [name])),
           conditions: conditionsOf(context, request),
-          id: recordId(request.id),
+          id: recordId(context, request),
         };
       },
       statement,

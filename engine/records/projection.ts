@@ -9,6 +9,8 @@ export interface Projection {
   readonly columns: string;
   /** The joins that joined fields need; each begins with a space. */
   readonly joins: string;
+  /** The columns of some of its fields, and the joins that these need. */
+  readonly only: (fields: readonly Field[]) => Pick<Projection, 'columns' | 'joins'>;
   /** SQL text of the versions that the record's text follows from: its own, and those of joined records. */
   readonly versions: string;
   /** The same without the joins, for conditions of a write. */
@@ -20,10 +22,11 @@ export interface Projection {
 /** The record as columns named like its fields, and the joins that joined fields need. */
 export function projection(definition: ResourceDefinition, all: readonly ResourceDefinition[]): Projection {
   const links = new Map<string, Link>();
-  const columns = definition.fields.map((field) => {
+  const columns = new Map<string, string>();
+  for (const field of definition.fields) {
     if (field.through === undefined) {
-      const sql = field.type.read?.(columnsOf(field).map(column)) ?? column(field);
-      return `${sql} as ${quote(field.name)}`;
+      columns.set(field.name, `${shownValue(field)} as ${quote(field.name)}`);
+      continue;
     }
     const link = definition.fields.find(({ name }) => name === field.through);
     const target = all.find(({ name }) => name === link?.to);
@@ -37,15 +40,20 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
         ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joined} end`
         : joined;
     links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, same, version });
-    return `${joinedText(field, link, target, definition, alias)} as ${quote(field.name)}`;
+    columns.set(field.name, `${joinedText(field, link, target, definition, alias)} as ${quote(field.name)}`);
+  }
+  const only: Projection['only'] = (fields) => ({
+    columns: fields.map(({ name }) => columns.get(name)).join(', '),
+    joins: [...links]
+      .filter(([name]) => fields.some(({ through }) => through === name))
+      .map(([, { from, same }]) => ` left join ${from} on ${same}`)
+      .join(''),
   });
   const followed = [...links.values()];
-  const shown = {
-    columns: columns.join(', '),
-    joins: followed.map(({ from, same }) => ` left join ${from} on ${same}`).join(''),
-  };
+  const shown = only(definition.fields);
   return {
     ...shown,
+    only,
     versions: versionsOf(followed.map(({ alias, version }) => version(versionOf(alias)))),
     currentVersions: versionsOf(
       followed.map(({ alias, from, same, version }) =>
@@ -55,6 +63,10 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
     mark: markOf(shown, definition),
   };
 }
+
+/** SQL of a stored value as responses have it. */
+export const shownValue = (field: Field): string =>
+  field.type.read?.(columnsOf(field).map(column)) ?? column(field);
 
 /** A reference that joined fields follow. */
 interface Link {

@@ -1,13 +1,18 @@
-import { errors } from '../errors.ts';
+import { errors, type FieldProblem } from '../errors.ts';
+import { recordQuery, type Shown } from '../query/index.ts';
 import { prepare } from '../sql/index.ts';
 import { type Conditional, conditionsOf, unmet } from './conditions.ts';
-import type { Operation, Plan } from './operation.ts';
+import type { Operation, OperationContext, OperationRequest, Plan } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
 import { foundRow, recordResponse } from './responses.ts';
-import { type ById, identified, selectRead } from './statements.ts';
+import { permitExpansion, selectShown, shownColumns, statementsByShape } from './shown.ts';
+import { type ById, identified, selectRead, selectRecord, tableOf } from './statements.ts';
 
 /** GET of one record. */
-export interface ReadPlan extends Plan, ById, Conditional {}
+export interface ReadPlan extends Plan, ById, Conditional {
+  /** What to show of it; undefined: all of its fields, and nothing else. */
+  readonly shown: Shown | undefined;
+}
 
 /** `GET /R/{id}`: the record, or 404; 304 if the caller has it as it is. */
 export const read: Operation<ReadPlan> = {
@@ -16,30 +21,66 @@ export const read: Operation<ReadPlan> = {
   action: 'read',
   status: 200,
   compile: (context) => {
-    const { bind } = prepare<ReadPlan>(
-      `${context.definition.name}_read`,
+    const { definition } = context;
+    const whole = prepare<ReadPlan>(
+      `${definition.name}_read`,
       'read',
       ($) => `${selectRead(context)} where ${identified($)}`,
-      { fields: context.definition.fields, further: ['_versions'] },
+      { fields: definition.fields, further: ['_versions'] },
     );
+    const byShape = statementsByShape<ReadPlan>(context, 'read');
+    const partly = (shown: Shown) =>
+      byShape(recordQuery.shape(shown), (name) => shownStatement(context, shown, name));
+    const shaping = recordQuery.parameters(definition);
+    const known = [...commonParameters, ...shaping];
     return {
       plan: (request) => {
-        refuse(unknownParameters(request, commonParameters));
+        const problems = unknownParameters(request, known);
+        const isShaped = shaping.some((name) => request.query[name] !== undefined);
+        const shown = isShaped ? shownOf(context, request, problems) : undefined;
+        refuse(problems);
         const conditions = conditionsOf(context, request);
-        return { ...planOf(request), conditions, id: recordId(request.id) };
+        return { ...planOf(request), conditions, shown, id: recordId(context, request) };
       },
-      statement: bind,
-      respond: ({ conditions }, rows) => {
-        const response = recordResponse(context, rows);
-        const failed = conditions && unmet(conditions, foundRow(rows)[1]);
+      statement: (plan) => (plan.shown === undefined ? whole : partly(plan.shown)).bind(plan),
+      respond: ({ conditions, shown }, rows) => {
+        const [body, versions] = foundRow(context, rows);
+        // What is shown in part has no tag: its bytes may change without the record's version.
+        const response = shown === undefined ? recordResponse(context, rows) : { body };
+        const failed = conditions && unmet(conditions, shown === undefined ? versions : undefined);
         if (failed === 'match') throw errors.preconditionFailed();
         return failed === undefined ? response : { ...response, body: '', status: 304 };
       },
     };
   },
-  describe: ({ aRecord, recordName }) => ({
+  describe: ({ definition, aRecord, recordName }) => ({
     operationId: `get${recordName}`,
     summary: `Read ${aRecord}`,
+    parameters: recordQuery.describe(definition),
     success: { description: 'The record.', schema: recordName },
   }),
 };
+
+/**
+ * What a request asks to see of the record; undefined if that is all of it and nothing else.
+ * @throws HttpError 403 for a reference to what the caller may not read
+ */
+function shownOf(
+  { definition }: OperationContext,
+  { query, caller }: OperationRequest,
+  problems: FieldProblem[],
+): Shown | undefined {
+  const shown = recordQuery.parse(definition, query, problems);
+  permitExpansion(caller.principal, shown);
+  return shown.selection === undefined && shown.expansion.length === 0 ? undefined : shown;
+}
+
+/** The statement that reads what is shown of a record. */
+const shownStatement = (context: OperationContext, shown: Shown, name: string) =>
+  prepare<ReadPlan>(
+    name,
+    'read',
+    ($) =>
+      `${selectRecord({ projection: selectShown(context, shown, $) }, tableOf(context))} where ${identified($)}`,
+    { fields: shownColumns(context, shown) },
+  );

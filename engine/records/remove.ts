@@ -24,11 +24,11 @@ export const remove: Operation<WriteById> = {
       plan: (request) => {
         refuse(unknownParameters(request, commonParameters));
         const conditions = conditionsOf(context, request);
-        return { ...planOf(request), conditions, id: recordId(request.id) };
+        return { ...planOf(request), conditions, id: recordId(context, request) };
       },
       statement,
       respond: (_, rows) => {
-        foundRow(rows);
+        foundRow(context, rows);
         return { body: '{"ok":true}' };
       },
     };

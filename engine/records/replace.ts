@@ -28,7 +28,7 @@ export const replace: Operation<ReplacePlan> = {
         ...planOf(request),
         body: validBody(body, request),
         conditions: conditionsOf(context, request),
-        id: recordId(request.id),
+        id: recordId(context, request),
       }),
       statement,
       respond: (_, rows) => recordResponse(context, rows),

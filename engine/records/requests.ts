@@ -2,7 +2,7 @@ import { errors, type FieldProblem } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
 import { wrong } from '../query/index.ts';
 import type { Body, BodyRules } from './body.ts';
-import type { OperationRequest, Plan } from './operation.ts';
+import type { OperationContext, OperationRequest, Plan } from './operation.ts';
 
 /** Query parameters that every operation knows; `org` chooses the organization of people, keys have their own. */
 export const commonParameters: readonly string[] = ['org'];
@@ -14,9 +14,12 @@ export const planOf = ({ caller }: OperationRequest): Plan => ({
 });
 
 /** An id of a path. One that is no int64 cannot exist, so it is missing like any other. @throws HttpError 404 */
-export function recordId(text: string | undefined): string {
-  const id = int64(text ?? '');
-  if (id === undefined) throw errors.notFound();
+export function recordId(
+  { definition }: Pick<OperationContext, 'definition'>,
+  { id: text = '' }: OperationRequest,
+): string {
+  const id = int64(text);
+  if (id === undefined) throw errors.noRecord(definition.singular);
   return id;
 }
 

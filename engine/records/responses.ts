@@ -12,13 +12,13 @@ type Found = readonly [record: string | Buffer, versions: string, ...more: reado
  * @throws HttpError 404 if there is no row; 412 if the record was not written because of the request's conditions
  */
 export function recordResponse(context: OperationContext, rows: Rows): OperationResponse {
-  const [body, versions] = foundRow(rows);
+  const [body, versions] = foundRow(context, rows);
   return { body, headers: { etag: entityTag(context, versions) } };
 }
 
 /** The row of a statement about one record. @throws HttpError as {@link recordResponse} */
-export function foundRow([row]: Rows): Found {
-  if (row === undefined) throw errors.notFound();
+export function foundRow({ definition }: Pick<OperationContext, 'definition'>, [row]: Rows): Found {
+  if (row === undefined) throw errors.noRecord(definition.singular);
   // A record that is there but did not meet the conditions, see `prepareById`.
   if (row[0] === null) throw errors.preconditionFailed();
   return row as unknown as Found;

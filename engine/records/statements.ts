@@ -14,6 +14,7 @@ import {
 import { type Conditional, meetsSql } from './conditions.ts';
 import type { OperationContext, Plan } from './operation.ts';
 import { organizationOf, type Scope, visible } from './rows.ts';
+import type { Projection } from './projection.ts';
 
 /** A plan about one record. */
 export interface ById extends Scope {
@@ -31,8 +32,11 @@ export const identified = (placeholder: Placeholder<ById>): string =>
  * The part of a statement that returns a record's columns, and further ones.
  * @param further each with a name, and beginning with a comma
  */
-export const selectRecord = ({ projection }: OperationContext, source: string, further = ''): string =>
-  `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
+export const selectRecord = (
+  { projection }: { readonly projection: Pick<Projection, 'columns' | 'joins'> },
+  source: string,
+  further = '',
+): string => `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
 
 /** The part of a statement that returns a record's columns, and its versions as "_versions". */
 export const selectRead = (context: OperationContext): string =>

@@ -3,7 +3,7 @@
 
 export { identifier, literal, quote } from './names.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
-export { Output, type Records, recordsAsJson, slice } from './records.ts';
+export { Output, type Records, recordsAsJson, type Selected, slice } from './records.ts';
 export {
   arrayText,
   inputNumber,

@@ -1,7 +1,11 @@
-import { type Field, longest } from '../fields/index.ts';
+import { type Encoder, longest } from '../fields/index.ts';
 import { quote } from './names.ts';
 
-type NamedField = Pick<Field, 'name' | 'type'>;
+/** A column of a record, named like its key in JSON. */
+interface NamedField {
+  readonly name: string;
+  readonly type: { readonly encode: Encoder };
+}
 
 /** What a statement selects: the columns of a record, each named like its field, then further ones. */
 export interface Selected {
@@ -131,7 +135,7 @@ function rowWriter(fields: readonly NamedField[]): RowWriter {
         next = copied(nullText, to, next);
         continue;
       }
-      next = (encoders[index] as NamedField['type']['encode'])(row, at, at + length, to, next);
+      next = (encoders[index] as Encoder)(row, at, at + length, to, next);
       at += length;
     }
     output.length = copied(closing, to, next);

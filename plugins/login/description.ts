@@ -17,12 +17,21 @@ const text = { type: 'string' };
 const time = { type: 'string', format: 'date-time' };
 const user = object({ id, email: text });
 const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
+const grants = {
+  type: 'object',
+  description: 'Actions by resource; `*` stands for every resource, later ones too.',
+  additionalProperties: { type: 'array', items: text },
+};
 const me = {
   type: 'object',
-  required: ['user', 'organizations'],
+  required: ['user', 'organizations', 'limits'],
   properties: {
     user: { anyOf: [user, { type: 'null' }] },
-    organizations,
+    organizations: {
+      type: 'array',
+      description: 'Those of the caller, with the profile there and what it grants.',
+      items: object({ id, slug: text, name: text, profile: text, grants }),
+    },
     key: object({
       id,
       name: text,
@@ -30,14 +39,17 @@ const me = {
       profile: text,
       expires_at: { anyOf: [time, { type: 'null' }] },
     }),
-    grants: {
-      type: 'object',
-      description: 'Actions by resource; `*` stands for every resource, later ones too.',
-      additionalProperties: { type: 'array', items: text },
-    },
+    grants,
     limits: object({
       per_page: { type: 'integer', description: 'Records of a page.' },
       body_bytes: { type: 'integer', description: 'The largest body of a request to a resource.' },
+      rate: {
+        description: 'Requests to resources in a window; null: not limited.',
+        anyOf: [
+          object({ requests: { type: 'integer' }, window_seconds: { type: 'integer' } }),
+          { type: 'null' },
+        ],
+      },
     }),
   },
 };
@@ -125,7 +137,8 @@ export const loginFragment: Fragment = {
     },
     '/auth/me': {
       get: operation('getMe', 'Who is calling', {
-        description: 'With an API key also what the key is and may do; then `user` is null.',
+        description:
+          'The organizations of the caller with what may be done there. With an API key also what the key is; then `user` is null.',
         security: [...security, { apiKey: [] }],
         responses: { 200: response('The caller.', me), ...failures },
       }),

@@ -4,7 +4,7 @@ import { errors } from '../../engine/errors.ts';
 import { isRowId, isStorable } from '../../engine/fields/index.ts';
 import { json, jsonId, refuseOtherMethods } from '../../engine/http/index.ts';
 import { pageSize } from '../../engine/query/index.ts';
-import { readBody } from '../../engine/records/index.ts';
+import { grantedActions, readBody } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
   beginSession,
@@ -13,7 +13,6 @@ import {
   endReplaced,
   endSession,
   findMemberships,
-  type IdentityServices,
   listSessions,
   type Membership,
   type Person,
@@ -21,15 +20,17 @@ import {
   type Session,
   tokens,
 } from '../identity/index.ts';
+import type { ThrottlingConfig } from '../throttling/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
 import { credentialCheck } from './credentials.ts';
+import type { LoginServices } from './services.ts';
 
 /** Body limit of these paths, in bytes: an address and a password, in any escaping. */
 const small = { bodyLimit: 16 * 1024 };
 
 /** Login, logout and a person's own sessions, as API; the screens use the same functions. */
 export const login = fastifyPlugin(
-  async (app: FastifyInstance, { config, database, secrets }: IdentityServices) => {
+  async (app: FastifyInstance, { config, database, secrets }: LoginServices) => {
     const { site } = app;
     const { fitting, remember } = credentialCheck({ database, secrets }, site);
     /** HttpOnly, same site, TLS except on loopback; a session cookie, because the server decides when it expires. */
@@ -128,7 +129,7 @@ export const login = fastifyPlugin(
         token_type: 'Bearer',
         expires_in: Math.floor((result.expires.getTime() - Date.now()) / 1000),
         user: { id: jsonId(result.user.id), email: result.user.email },
-        organizations: organizations(result.memberships),
+        organizations: [...result.memberships.values()].map(organizationOf),
       });
     });
 
@@ -148,18 +149,24 @@ export const login = fastifyPlugin(
       const holder = await app.identifyHolder(request);
       if (holder !== undefined) {
         const { key, organization, grants } = holder;
+        const { profile } = key;
         return respond(reply, {
           user: null,
-          organizations: [{ ...organization, id: jsonId(organization.id) }],
+          organizations: [{ ...organization, id: jsonId(organization.id), profile, grants }],
           key: { ...key, id: jsonId(key.id) },
           grants,
-          limits: { per_page: pageSize, body_bytes: request.routeOptions.bodyLimit },
+          limits: limitsOf(request, config),
         });
       }
       const { session } = await app.identify(request);
       return respond(reply, {
         user: { id: jsonId(session.user.id), email: session.user.email },
-        organizations: organizations(session.memberships),
+        organizations: [...session.memberships.values()].map((membership) => ({
+          ...organizationOf(membership),
+          profile: membership.profile,
+          grants: grantedActions(membership.grants),
+        })),
+        limits: limitsOf(request, config),
       });
     });
 
@@ -195,8 +202,21 @@ export const login = fastifyPlugin(
 export const organizationsOf = (session: Session): string[] =>
   [...session.memberships.values()].map((membership) => membership.organization);
 
-const organizations = (memberships: ReadonlyMap<string, Membership>) =>
-  [...memberships.values()].map(({ organization, slug, name }) => ({ id: jsonId(organization), slug, name }));
+const organizationOf = ({ organization, slug, name }: Membership) => ({
+  id: jsonId(organization),
+  slug,
+  name,
+});
+
+/** What bounds the requests of a caller. */
+const limitsOf = ({ routeOptions }: FastifyRequest, { rateLimit }: ThrottlingConfig) => ({
+  per_page: pageSize,
+  body_bytes: routeOptions.bodyLimit,
+  rate:
+    rateLimit === undefined
+      ? null
+      : { requests: rateLimit.requests, window_seconds: rateLimit.windowMs / 1000 },
+});
 
 const describe = (
   { id, ...rest }: Awaited<ReturnType<typeof listSessions>>[number],

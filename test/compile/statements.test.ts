@@ -7,7 +7,7 @@ import { effects } from '../../engine/effects/effects.ts';
 import { columnsOf } from '../../engine/fields/field.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
-import type { Asked } from '../../engine/query/parts.ts';
+import type { Asked, Shown } from '../../engine/query/parts.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
 import { versionColumn } from '../../engine/sql/record.ts';
@@ -66,6 +66,23 @@ const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
 const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', signature: '' }));
 
+const whole: Shown = { selection: undefined, expansion: [] };
+
+/** What can be asked to see of a record: each field, each reference, all of them. */
+const shapes = ({ selection, expansion }: Resource['definition']): Shown[] => {
+  const id = selection.filter(({ name }) => name === 'id');
+  return [
+    ...selection.map((field) => ({ selection: [...new Set([...id, field])], expansion: [] })),
+    ...expansion.map((reference) => ({ selection: undefined, expansion: [reference] })),
+    ...(expansion.length > 0
+      ? [
+          { selection: undefined, expansion },
+          { selection: id, expansion },
+        ]
+      : []),
+  ];
+};
+
 /** Every list that can be asked for. Where there are many filters, each alone and all together. */
 function* lists({ definition, operations }: Resource): Generator<Statement> {
   const { sort, filters } = definition;
@@ -87,12 +104,15 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
         ['2', 'shallow'],
         ['6', 'deep'],
       ] as const) {
-        for (const [words, conditions, after, counting] of [
-          ...some.map((each) => [[], each, undefined, undefined] as const),
-          ...(definition.search.length > 0 ? [[['a', 'b'], [], undefined, undefined] as const] : []),
-          ...(depth === 'first' ? places.map((place) => [[], [], place, undefined] as const) : []),
+        for (const [words, conditions, after, counting, shown] of [
+          ...some.map((each) => [[], each, undefined, undefined, whole] as const),
+          ...(definition.search.length > 0 ? [[['a', 'b'], [], undefined, undefined, whole] as const] : []),
+          ...(depth === 'first' ? places.map((place) => [[], [], place, undefined, whole] as const) : []),
           ...(['exact', 'estimated'] as const).map(
-            (each) => [[], some.at(-1) ?? [], undefined, each] as const,
+            (each) => [[], some.at(-1) ?? [], undefined, each, whole] as const,
+          ),
+          ...(field === sort.field ? shapes(definition) : []).flatMap((each) =>
+            ([undefined, 'exact'] as const).map((counting) => [[], [], undefined, counting, each] as const),
           ),
         ]) {
           const asked = {
@@ -100,6 +120,7 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
             sort: { field, direction, ...(after && { after }) },
             filters: conditions,
             search: words,
+            ...shown,
           };
           const statement = operations.list.statement({
             ...plan,
@@ -124,7 +145,10 @@ function* all(resource: Resource): Generator<Statement> {
   const conditions = { match: ['1'], noneMatch: ['2'] };
   const missing = create.missingReferences?.statement({ ...plan, body, idempotency: undefined });
   for (const statement of [
-    read.statement({ ...plan, id, conditions: undefined }),
+    read.statement({ ...plan, id, conditions: undefined, shown: undefined }),
+    ...shapes(resource.definition).map((shown) =>
+      read.statement({ ...plan, id, conditions: undefined, shown }),
+    ),
     create.statement({ ...plan, body, idempotency: undefined }),
     create.statement({ ...plan, body, idempotency: { key: 'k', bodyHash: 'h' } }),
     ...[undefined, conditions].flatMap((conditions) => [
@@ -254,7 +278,20 @@ for (const resource of resources) {
         ...tables,
         ...auditColumns,
         ...stored.flatMap(({ properties }) => Object.keys(properties)),
-        ...['record', 'record_id', 'tag', 'versions', '_versions', '_0', '_1', '_2', 'id', 'free'],
+        ...[
+          'record',
+          'record_id',
+          'tag',
+          'versions',
+          '_versions',
+          '_key',
+          'expanded',
+          '_0',
+          '_1',
+          '_2',
+          'id',
+          'free',
+        ],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
         ...fields.map(({ name }) => `via_${name}`),

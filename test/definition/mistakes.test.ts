@@ -62,6 +62,7 @@ const mistakes: readonly (readonly [files: Files, ...lines: string[]])[] = [
   ),
   [things('  1: { type: string }'), `things.yaml:4:3  "1" ${name}`],
   [things('  constructor: { type: string }'), 'things.yaml:4:3  "constructor" cannot be a field name'],
+  [things('  expanded: { type: string }'), 'things.yaml:4:3  "expanded" cannot be a field name'],
   [things('name: My things'), `things.yaml:4:7  name ${name}`],
   [things('singular: Thing'), `things.yaml:4:11  singular ${name}`],
   [things('name: crm_users'), 'things.yaml:4:7  names that begin with "crm_" are the platform\'s own'],

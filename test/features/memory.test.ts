@@ -7,6 +7,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { admission, type Bounds } from '../../engine/database/admission.ts';
 import { errorHandling } from '../../engine/http/error-handling.ts';
 import { memory } from '../../engine/http/memory.ts';
+import { missing } from '../../engine/http/missing.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 
@@ -60,7 +61,7 @@ describe('slow readers', () => {
     const counted = admission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);
-    await app.register(errorHandling);
+    await app.register(errorHandling, { missing: missing([]) });
     await app.register(memory, {
       admission: {
         ...counted,

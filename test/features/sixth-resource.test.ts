@@ -136,7 +136,12 @@ onBothDrivers(
       { as: 'accountant', does: 'GET /api/v1/projects/{project}', gets: 403, without: ['Bridge'] },
       { does: 'GET /api/v1/projects', gets: 401, without: ['Bridge'] },
       // Other organizations.
-      { as: 'beta', does: 'GET /api/v1/projects/{project}', gets: 404, has: { error: 'not found' } },
+      {
+        as: 'beta',
+        does: 'GET /api/v1/projects/{project}',
+        gets: 404,
+        has: { error: 'project not found in your organization' },
+      },
       { as: 'beta', does: 'PUT /api/v1/projects/{project}', with: full, gets: 404 },
       { as: 'beta', does: 'DELETE /api/v1/projects/{project}', gets: 404 },
       { as: 'beta', does: 'GET /api/v1/projects', gets: 200, without: ['Bridge', 'Acme'] },
@@ -347,6 +352,8 @@ onBothDrivers(
         'ledger_number',
         'budget',
         'kick_off',
+        'fields',
+        'expand',
       ]);
       const { Project: record, ProjectInput: input } = components.schemas;
       assert.ok(record && input);

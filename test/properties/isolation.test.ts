@@ -258,11 +258,19 @@ onBothDrivers('tenants', (instance) => {
         'update cases set account_id = $2::bigint, contact_id = $3::bigint where organization_id = $1::bigint',
         [id, ids.alpha?.accounts?.[0] ?? '', ids.alpha?.contacts?.[0] ?? ''],
       );
-      for (const request of [`GET ${path}`, 'GET /api/v1/cases', 'GET /api/v1/cases?page=1&status=New']) {
+      for (const request of [
+        `GET ${path}`,
+        'GET /api/v1/cases',
+        'GET /api/v1/cases?page=1&status=New',
+        `GET ${path}?expand=account_id,contact_id`,
+        'GET /api/v1/cases?expand=account_id,contact_id&fields=subject,account_name',
+      ]) {
         const answer = await instance().call(request, { key });
         assert.equal(answer.status, 200);
         assert.ok(!answer.text.includes('marker-of'), answer.text);
       }
+      const { expanded } = (await instance().call(`GET ${path}?expand=account_id,contact_id`, { key })).json;
+      assert.deepEqual(expanded, { account_id: null, contact_id: null });
       const { account_name, contact_name } = (await instance().call(`GET ${path}`, { key })).json;
       assert.deepEqual([account_name, contact_name], ['', '']);
     } finally {

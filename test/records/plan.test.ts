@@ -298,7 +298,11 @@ describe('ids in a path', () => {
         () => removePlan(leads, id, input()),
         () => replacePlan(leads, id, {}, input()),
       ]) {
-        assert.deepEqual(refusal(plan), { status: 404, fields: [], message: 'not found' });
+        assert.deepEqual(refusal(plan), {
+          status: 404,
+          fields: [],
+          message: 'lead not found in your organization',
+        });
       }
     });
   }

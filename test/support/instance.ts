@@ -100,7 +100,8 @@ export async function startInstance(
     ...options.environment,
   };
   const sources = options.sources ?? (await sourcesWith());
-  const resources = compile(checkSources(sources), apiPrefix, chosenEffects(readConfig(environment)));
+  const { rateLimit, ...chosen } = readConfig(environment);
+  const resources = compile(checkSources(sources), apiPrefix, chosenEffects(chosen), rateLimit !== undefined);
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {

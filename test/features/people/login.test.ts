@@ -7,6 +7,8 @@ import { cookieOf, exchange, logIn, makePerson, type Person, told } from '../../
 import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
 const twelveHours = 12 * 3600;
+const everything = { '*': ['list', 'read', 'create', 'update', 'delete'] };
+const limits = { per_page: 20, body_bytes: 1024 * 1024, rate: null };
 
 onBothDrivers('login', (instance) => {
   let acme: Organization;
@@ -38,14 +40,19 @@ onBothDrivers('login', (instance) => {
     assert.equal(answer.headers.get('cache-control'), 'no-store');
   });
 
-  test('/auth/me says the same, by cookie and by token', async () => {
+  test('/auth/me says the same and what one may do, by cookie and by token', async () => {
     const { json } = await post({ email: ann.email, password: ann.password });
-    const { user, organizations } = json;
+    const { user } = json;
+    const organizations = (json.organizations as object[]).map((each) => ({
+      ...each,
+      profile: 'administrator',
+      grants: everything,
+    }));
     const { byCookie, byToken } = await logIn(instance(), ann);
     for (const headers of [byCookie, byToken]) {
       const me = await instance().call('GET /auth/me', { headers });
       assert.equal(me.status, 200);
-      assert.deepEqual(me.json, { user, organizations });
+      assert.deepEqual(me.json, { user, organizations, limits });
       assert.equal(me.headers.get('cache-control'), 'no-store');
     }
   });
@@ -217,10 +224,10 @@ onBothDrivers('login', (instance) => {
     const { name, profile } = me.json.key as Record<string, unknown>;
     assert.deepEqual(me.json, {
       user: null,
-      organizations: [{ id: Number(acme.id), slug: 'acme', name: 'acme' }],
+      organizations: [{ id: Number(acme.id), slug: 'acme', name: 'acme', profile, grants: everything }],
       key: { id: Number(id), name, last_four: key.slice(-4), profile, expires_at: expiresAt.toISOString() },
-      grants: { '*': ['list', 'read', 'create', 'update', 'delete'] },
-      limits: { per_page: 20, body_bytes: 1024 * 1024 },
+      grants: everything,
+      limits,
     });
     assert.equal((await instance().call('GET /auth/me', { key: `${key.slice(0, -1)}x` })).status, 401);
   });

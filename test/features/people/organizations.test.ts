@@ -68,6 +68,7 @@ onBothDrivers('organizations', (instance) => {
       headers,
       ...(writes(method) && method !== 'DELETE' ? { body: { last_name: 'New' } } : {}),
     });
+  const missingLead = 'lead not found in your organization';
   const refusedWith = (answer: Answer, status: number, error: string) => {
     assert.deepEqual([answer.status, answer.json.error], [status, error]);
     assertErrorShape(answer);
@@ -121,7 +122,7 @@ onBothDrivers('organizations', (instance) => {
             assert.equal(own.status, 200);
             for (const [slug, id] of Object.entries(leads)) {
               if (slug === outcome) continue;
-              refusedWith(await call('GET', `/api/v1/leads/${id}${query}`, headers), 404, 'not found');
+              refusedWith(await call('GET', `/api/v1/leads/${id}${query}`, headers), 404, missingLead);
             }
           });
         }
@@ -168,7 +169,7 @@ onBothDrivers('organizations', (instance) => {
               const answer = await call(method, path.replace('{id}', id), headers);
               // Without the grant nobody learns whether there is such a record.
               if (!allowed) refusedWith(answer, 403, notGranted(action));
-              else if (!found && path.includes('{id}')) refusedWith(answer, 404, 'not found');
+              else if (!found && path.includes('{id}')) refusedWith(answer, 404, missingLead);
               else assert.equal(answer.status, method === 'POST' ? 201 : 200, answer.text);
             }
           });

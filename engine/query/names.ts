@@ -1,0 +1,42 @@
+import type { FieldProblem } from '../errors.ts';
+import type { Field } from '../fields/index.ts';
+import { type Query, wrong } from './part.ts';
+
+/** Characters of an unknown name that a response repeats. */
+const maxEcho = 40;
+
+/**
+ * Reads a parameter that names fields, separated by commas; repeated, the lists are joined.
+ * @param known the fields that it may name
+ * @returns the fields in the order of `known`; empty if it names none
+ */
+export function parseNames(
+  parameter: string,
+  given: Query[string],
+  known: readonly Field[],
+  problems: FieldProblem[],
+): readonly Field[] {
+  const texts = [given ?? []].flat().flatMap((text) => text.split(','));
+  const names = new Set(texts.map((name) => name.trim()).filter((name) => name !== ''));
+  const found = known.filter(({ name }) => names.has(name));
+  if (found.length === names.size) return found;
+  const unknown = [...names].find((name) => !known.some((field) => field.name === name)) ?? '';
+  const accepted = known.map(({ name }) => name).join(', ');
+  problems.push(
+    wrong(
+      parameter,
+      `knows no ${JSON.stringify(unknown.slice(0, maxEcho))}: accepted are ${accepted}, separated by commas`,
+    ),
+  );
+  return found;
+}
+
+/** How OpenAPI describes such a parameter. */
+export const describeNames = (name: string, description: string, known: readonly Field[]) => ({
+  name,
+  in: 'query',
+  description,
+  style: 'form',
+  explode: false,
+  schema: { type: 'array', items: { type: 'string', enum: known.map((field) => field.name) } },
+});

@@ -1,0 +1,152 @@
+// Requests are limited where that is configured: for each key and person, on all nodes together.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import { build } from '../../app/build.ts';
+import { readConfig } from '../../app/config.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+const limit = 40;
+const fields = ({ headers }: Answer) => {
+  const [, requests, windowSeconds] =
+    /^"requests";q=(\d+);w=(\d+)$/.exec(headers.get('ratelimit-policy') ?? '') ?? [];
+  const [, left, seconds] = /^"requests";r=(\d+);t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? [];
+  return { policy: [requests, windowSeconds].map(Number), left: Number(left), seconds: Number(seconds) };
+};
+
+onBothDrivers(
+  'The rate limit',
+  (instance) => {
+    let acme: Organization;
+    let other: FastifyInstance;
+    let otherUrl: string;
+    before(async () => {
+      // A window that ends meanwhile would begin again with all requests.
+      const rest = 3_600_000 - (Date.now() % 3_600_000);
+      if (rest < 60_000) await pause(rest);
+      acme = await instance().organization('acme');
+      const { config } = instance();
+      other = await build({ ...instance(), secrets: instanceSecrets(config) });
+      otherUrl = await other.listen({ host: '127.0.0.1', port: 0 });
+    });
+    after(() => other.close());
+
+    test('each response says what is left; beyond it is 429, whatever is asked for, and others are served', async () => {
+      const [key, second] = await Promise.all([acme.makeKey(), acme.makeKey()]);
+      for (let left = limit - 1; left >= 0; left--) {
+        const request = left % 2 === 0 ? 'GET /api/v1/leads' : 'GET /api/v1/leads/7';
+        const answer = await instance().call(request, key);
+        assert.equal(answer.status, left % 2 === 0 ? 200 : 404);
+        const { policy, seconds, ...said } = fields(answer);
+        assert.deepEqual([policy, said.left], [[limit, 3600], left]);
+        assert.ok(seconds > 0 && seconds <= 3600);
+      }
+      for (const request of ['GET /api/v1/leads', 'DELETE /api/v1/leads/7', 'HEAD /api/v1/cases']) {
+        const refused = await instance().call(request, key);
+        assert.equal(refused.status, 429);
+        if (!request.startsWith('HEAD')) {
+          assertErrorShape(refused);
+          assert.equal(refused.json.code, 'rate_limited');
+        }
+        assert.equal(Number(refused.headers.get('retry-after')), fields(refused).seconds);
+        assert.equal(fields(refused).left, 0);
+      }
+      assert.equal((await instance().call('GET /api/v1/leads', second)).status, 200);
+    });
+
+    test('who calls, what it may do and what is there in public are not counted', async () => {
+      const { key } = await acme.makeKey();
+      const nothing = await acme.keyWith([]);
+      for (const [request, credentials, status] of [
+        ['GET /auth/me', key, 200],
+        ['GET /docs/openapi.json', key, 200],
+        ['OPTIONS /api/v1/leads', key, 204],
+        ['GET /api/v1/leads', nothing, 403],
+        ['GET /api/v1/leads', `${key}x`, 401],
+      ] as const) {
+        const answer = await instance().call(request, { key: credentials });
+        assert.equal(answer.status, status, request);
+        assert.equal(answer.headers.get('ratelimit'), null, request);
+      }
+      assert.equal(fields(await instance().call('GET /api/v1/leads', { key })).left, limit - 1);
+    });
+
+    test('another node knows of it after its own first requests', async () => {
+      const { id, key } = await acme.makeKey();
+      for (let sent = 0; sent < limit; sent++) {
+        assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
+      }
+      const deadline = performance.now() + 10_000;
+      const stored = async () => {
+        const text = 'select "requests"::text from "crm_request_counts" where "caller" = $1';
+        const [row] = await instance().database.run({ name: '', text, values: [`key ${id}`] });
+        return Number(row?.[0] ?? 0);
+      };
+      while ((await stored()) < limit) {
+        assert.ok(performance.now() < deadline, 'it is stored');
+        await pause(20);
+      }
+      let served = 0;
+      let answer = await send(otherUrl, 'GET /api/v1/leads', { key });
+      while (answer.status === 200 && performance.now() < deadline) {
+        served++;
+        // Longer in all than the node takes to learn what is stored.
+        await pause(20);
+        answer = await send(otherUrl, 'GET /api/v1/leads', { key });
+      }
+      assert.equal(answer.status, 429);
+      assert.ok(served > 0 && served < limit, `${served} beyond the limit`);
+    });
+
+    test('counting costs no statement for each request', async () => {
+      const { key } = await acme.makeKey();
+      const { database } = instance();
+      const { run } = database;
+      let stored = 0;
+      Object.assign(database, {
+        run: (statement: Parameters<typeof run>[0]) => {
+          if (statement.name === 'request_counts') stored++;
+          return run(statement);
+        },
+      });
+      const start = performance.now();
+      try {
+        for (let sent = 0; sent < limit; sent++) await instance().call('GET /api/v1/leads', { key });
+      } finally {
+        Object.assign(database, { run });
+      }
+      const seconds = (performance.now() - start) / 1000;
+      assert.ok(stored <= 2 + seconds, `${stored} in ${seconds} s`);
+    });
+
+    test('the description and /auth/me say so', async () => {
+      const { json } = await instance().call('GET /auth/me', { key: acme.key });
+      const { limits } = json as { limits: Record<string, unknown> };
+      assert.deepEqual(limits.rate, { requests: limit, window_seconds: 3600 });
+      const { paths } = (await instance().call('GET /docs/openapi.json')).json as {
+        paths: Record<string, Record<string, { responses?: Record<string, { headers?: object }> }>>;
+      };
+      for (const [path, operations] of Object.entries(paths)) {
+        for (const { responses } of Object.values(operations)) {
+          if (!path.startsWith('/api/v1/') || responses === undefined) continue;
+          assert.ok(responses[429], path);
+          assert.ok(Object.hasOwn((responses[200] ?? responses[201])?.headers ?? {}, 'RateLimit'), path);
+        }
+      }
+    });
+  },
+  { environment: { RATE_LIMIT: `${limit}/h` } },
+);
+
+test('a limit that is none is refused, in one line', () => {
+  for (const given of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
+    assert.throws(() => readConfig({ RATE_LIMIT: given }), {
+      message: 'RATE_LIMIT must be a number of requests for each s, min or h, such as 60/min',
+    });
+  }
+  assert.deepEqual(readConfig({ RATE_LIMIT: '60/min' }).rateLimit, { requests: 60, windowMs: 60_000 });
+  assert.equal(readConfig({}).rateLimit, undefined);
+});

@@ -40,6 +40,11 @@ export function compile(
         body: bodyRules(definition.fields),
         projection: projection(definition, definitions),
         effects,
+        referrers: definitions.flatMap(({ name, fields }) =>
+          fields
+            .filter(({ to }) => to === definition.name)
+            .map((field) => ({ resource: name, field: field.name })),
+        ),
       };
       return Object.freeze({
         name: definition.name,

@@ -13,7 +13,7 @@ export {
 } from './failures.ts';
 export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';
-export { openModel } from './orm.ts';
+export { type ModelTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
 export { ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

@@ -73,6 +73,14 @@ export interface OperationContext {
   readonly projection: Projection;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
+  /** The references that point to records of this resource. */
+  readonly referrers: readonly Referrer[];
+}
+
+/** A reference of a resource. */
+export interface Referrer {
+  readonly resource: string;
+  readonly field: string;
 }
 
 /** The work of a request on the database, as data. */

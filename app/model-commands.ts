@@ -43,7 +43,9 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, openApi()));
   program
     .command('citus')
-    .description('print the SQL that distributes a migrated database by organization on Citus; needs no database')
+    .description(
+      'print the SQL that distributes a migrated database by organization on Citus; needs no database',
+    )
     .addOption(asJson())
     .action(({ json }) => run(json, citus()));
 }

@@ -2,12 +2,13 @@
 // May import errors, config, sql.
 
 export type { Admission } from './admission.ts';
-export type { Database, Rows } from './database.ts';
+export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
 export { exclusively } from './exclusive.ts';
 export {
   databaseFailure,
   foreignKeyViolation,
   isDatabaseError,
+  ranTooLong,
   sqlState,
   uniqueViolation,
 } from './failures.ts';

@@ -29,6 +29,7 @@ export const read: Operation<ReadPlan> = {
         return { ...planOf(request), conditions, id: recordId(request.id) };
       },
       statement: bind,
+      readsOnly: true,
       respond: ({ conditions }, rows) => {
         const response = recordResponse(context, rows);
         const failed = conditions && unmet(conditions, foundRow(rows)[1]);

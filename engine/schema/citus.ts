@@ -58,7 +58,8 @@ function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds'
 
 /** Foreign keys are taken away first and come back last: while tables change their kind, some would not be allowed. */
 function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']): string[] {
-  const of = (kind: CitusKind) => tables.filter(({ name }) => kinds.get(name) === kind).map(({ name }) => name);
+  const of = (kind: CitusKind) =>
+    tables.filter(({ name }) => kinds.get(name) === kind).map(({ name }) => name);
   const [first, ...rest] = of('distributed');
   const keys = tables.flatMap(({ name, foreignKeys }) => foreignKeys.map((key) => ({ table: name, ...key })));
   return [

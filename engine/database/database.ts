@@ -42,8 +42,8 @@ export interface Replicas {
    * @param mayWrite whether the caller may write: then the replica must have everything that was acknowledged to
    *   anybody before this call, on any node; otherwise what the primary had at some moment within the configured lag
    */
-  readonly for: (organization: string, mayWrite: boolean) => Promise<ReadingServer | undefined>;
-  /** Why each is left out, by its hosts; undefined for one that is used. */
+  readonly find: (organization: string, mayWrite: boolean) => Promise<ReadingServer | undefined>;
+  /** Why each is left out, by its hosts and database; undefined for one that is used. */
   readonly status: () => Readonly<Record<string, string | undefined>>;
 }
 

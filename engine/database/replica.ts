@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PoolConfig } from 'pg';
-import { type Address, describeHost } from './address.ts';
+import { type Address, describeAddress } from './address.ts';
 import type { ReadingServer, Rows, Runnable } from './database.ts';
 import { openReading, type Reading } from './reading.ts';
 import { findServer } from './server.ts';
@@ -17,7 +17,7 @@ export interface Position {
 
 /** One replica, as far as this node knows. */
 export interface Replica {
-  /** Its hosts. */
+  /** Its hosts and its database. */
   readonly name: string;
   /** Its connections; undefined while it is left out. */
   readonly server: (maxLagMs: number) => ReadingServer | undefined;
@@ -97,7 +97,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     return Number.isFinite(lagMs) ? `is ${Math.round(lagMs)} ms behind` : 'is behind';
   };
   return {
-    name: address.hosts.map(describeHost).join(','),
+    name: describeAddress(address),
     problem: problemNow,
     server: (maxLagMs) => (problemNow(maxLagMs) === undefined ? reading : undefined),
     reaches: async (wanted) => {
@@ -123,7 +123,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
       const had = ahead.filter((position) => position.bytes <= bytes);
       freshAt = Math.max(freshAt, ...had.map(({ at }) => at));
       ahead = ahead.filter((position) => position.bytes > bytes);
-      isLate = ahead.length > 0;
+      isLate = false;
     },
     close: async () => {
       isClosed = true;

@@ -51,7 +51,7 @@ export function openReplicas(
   void checkAll();
 
   return {
-    for: async (organization, mayWrite) => {
+    find: async (organization, mayWrite) => {
       // An organization's reads stay on one replica, so that its pages stay in that one's memory.
       const first = Number(BigInt(organization) % BigInt(all.length));
       for (let tried = 0; tried < all.length; tried++) {

@@ -47,7 +47,7 @@ export async function execute<P extends Plan>(
 /** On a replica where one is fit for it, otherwise on the primary, as also if the replica fails. */
 async function onReplica(database: Database, plan: Plan, statement: Statement): Promise<Rows> {
   const { organization, caller } = plan;
-  const replica = await database.replicas?.for(organization, mayWrite(caller.principal.grants));
+  const replica = await database.replicas?.find(organization, mayWrite(caller.principal.grants));
   if (replica === undefined) return inTurn(database, plan, statement);
   return inTurn(database, plan, statement, replica).catch((cause: unknown) => {
     // Another server would be no faster, and the turn did not come.

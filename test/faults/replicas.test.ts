@@ -32,8 +32,8 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     replica.pathname = new URL(url).pathname;
     const environment = {
       DATABASE_URL: url,
-      // Nobody is at the first one.
-      DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${replica.href}`,
+      // Nobody is at the first one, and the second one has a database of another name.
+      DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${standby.url}, ${replica.href}`,
       DATABASE_REPLICA_LAG_MS: String(maxLagMs),
     };
     instance = await startInstance('postgresql', { environment });
@@ -42,9 +42,9 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     reader = await acme.keyWith([{ object: '*', actions: ['list', 'read'] }]);
     const { replicas } = instance.database;
     assert.ok(replicas);
-    const { for: find } = replicas;
+    const { find } = replicas;
     Object.assign(replicas, {
-      for: async (...given: Parameters<typeof find>): Promise<ReadingServer | undefined> => {
+      find: async (...given: Parameters<typeof find>): Promise<ReadingServer | undefined> => {
         const server = await find(...given);
         if (server !== undefined) onReplica++;
         return server;
@@ -59,8 +59,9 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     await primary?.stop();
   });
 
-  const host = () => new URL(standby.url).host;
-  const problem = () => instance.database.replicas?.status()[host()];
+  const named = (path: string) => new URL(standby.url).host + path;
+  const name = () => named(new URL(String(instance.config.environment.DATABASE_URL)).pathname);
+  const problem = () => instance.database.replicas?.status()[name()];
   const used = () => until(() => problem() === undefined, 'the replica to be used');
   const onStandby = (text: string) => connected(standby.url, (client) => client.query(text));
   const create = async (call = instance.call, key = acme.key): Promise<string> => {
@@ -264,7 +265,11 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     const { statusCode, body } = await admin.inject('/readyz');
     await admin.close();
     assert.equal(statusCode, 200);
-    assert.deepEqual(JSON.parse(body).replicas, { '127.0.0.1:1': 'does not respond', [host()]: 'ok' });
+    assert.deepEqual(JSON.parse(body).replicas, {
+      '127.0.0.1:1/none': 'does not respond',
+      [named('/postgres')]: 'holds another database',
+      [name()]: 'ok',
+    });
   });
 
   test('a replica that is promoted is no replica any more', async () => {

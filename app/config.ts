@@ -67,6 +67,9 @@ export type Config = Values<typeof variables> & {
 export function readConfig(environment: Environment = process.env): Config {
   const mistakes: string[] = [];
   const values = readVariables(variables, environment, mistakes);
+  if (values.replicaAddresses.length > 0 && values.databaseAddress === undefined) {
+    mistakes.push('DATABASE_REPLICA_URLS needs DATABASE_URL: the embedded database has no replicas');
+  }
   if (mistakes.length > 0) throw new UserError(mistakes.join('\n'));
   const stopDelayMs = values.stopDelayMs ?? (values.adminPort === undefined ? 0 : 2000);
   return Object.freeze({ ...values, stopDelayMs, environment });

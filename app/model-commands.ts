@@ -7,7 +7,13 @@ import { checkNeeds } from '../engine/definition/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { openApiDocument } from '../engine/http/index.ts';
 import { asJson, type CommandLine, type Result, table } from '../engine/modules/index.ts';
-import { applyPending, assertMigrationsComplete, createMigration, migrate } from '../engine/schema/index.ts';
+import {
+  applyPending,
+  assertMigrationsComplete,
+  citusModel,
+  createMigration,
+  migrate,
+} from '../engine/schema/index.ts';
 import { readSettings } from '../webhooks/settings/index.ts';
 import { fragments, loadResources, version } from './build.ts';
 import { type Config, readConfig } from './config.ts';
@@ -15,7 +21,7 @@ import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
 import type { Instance } from './services.ts';
 
-/** `migrate`, `check` and `openapi`. */
+/** `migrate`, `check`, `openapi` and `citus`. */
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
@@ -35,6 +41,13 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .description('print the OpenAPI description; needs no database')
     .addOption(asJson())
     .action(({ json }) => run(json, openApi()));
+  program
+    .command('citus')
+    .description(
+      'print the SQL that distributes a migrated database by organization on Citus; needs no database',
+    )
+    .addOption(asJson())
+    .action(({ json }) => run(json, citus()));
 }
 
 /** `check`: definitions, configuration and settings, without the instance's database. */
@@ -103,6 +116,16 @@ const checkModules = (resources: readonly Resource[]): void =>
 async function openApi(): Promise<Result> {
   const document = openApiDocument(fragments(await loadResources(readConfig())), version);
   return { json: document, text: JSON.stringify(document, null, 2) };
+}
+
+/** `citus`: the statements for the coordinator, to be run once after `migrate`. */
+async function citus(): Promise<Result> {
+  const config = readConfig();
+  const { kinds, statements } = await citusModel(config, modelOf(await loadResources(config)));
+  return {
+    json: { tables: Object.fromEntries(kinds), statements },
+    text: statements.map((statement) => `${statement};`).join('\n'),
+  };
 }
 
 /** `migrate`: applies migrations, or with `--create` writes one. */

@@ -65,7 +65,8 @@ async function openAdmin(
   const probe = await openProbe(database);
   const migrations = (await database.orm.migrator.getExecuted()).map(({ name }) => name);
   const { settingsProblem, isLeaving } = app;
-  const admin = operations({ probe, migrations, settingsProblem, isLeaving });
+  const { replicas } = database;
+  const admin = operations({ probe, migrations, settingsProblem, isLeaving, replicas });
   const close = async () => {
     await admin.close();
     probe.close();

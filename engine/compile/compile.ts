@@ -45,6 +45,11 @@ export function compile(
         projection: projections.get(definition.name) as Projection,
         projections,
         effects,
+        referrers: definitions.flatMap(({ name, fields }) =>
+          fields
+            .filter(({ to }) => to === definition.name)
+            .map((field) => ({ resource: name, field: field.name })),
+        ),
       };
       return Object.freeze({
         name: definition.name,

@@ -45,19 +45,37 @@ export interface Groups {
   readonly close: () => void;
 }
 
+/** A server as far as statements of requests run there. */
+export interface ReadingServer {
+  /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
+  readonly run: (statement: Runnable) => Promise<Rows>;
+  /** Connections that short statements share; undefined if there are none. */
+  readonly pipelines?: Pipelines | undefined;
+}
+
+/** Standbys of the database that reads may go to. */
+export interface Replicas {
+  /**
+   * The replica for a read, if one is fit for it.
+   * @param mayWrite whether the caller may write: then the replica must have everything that was acknowledged to
+   *   anybody before this call, on any node; otherwise what the primary had at some moment within the configured lag
+   */
+  readonly find: (organization: string, mayWrite: boolean) => Promise<ReadingServer | undefined>;
+  /** Why each is left out, by its hosts and database; undefined for one that is used. */
+  readonly status: () => Readonly<Record<string, string | undefined>>;
+}
+
 /** An open database. */
-export interface Database {
+export interface Database extends ReadingServer {
   readonly kind: 'embedded' | 'postgresql';
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
   /** Schedules the statements of requests. */
   readonly admission: Admission;
-  /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
-  readonly run: (statement: Runnable) => Promise<Rows>;
-  /** Connections that short statements share; undefined if there are none. */
-  readonly pipelines?: Pipelines | undefined;
   /** Connections for writes that are carried out together; undefined if there are none. */
   readonly groups?: Groups | undefined;
+  /** Undefined where none are configured. */
+  readonly replicas?: Replicas | undefined;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /** Closes every connection and releases the data folder. */

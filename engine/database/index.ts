@@ -2,18 +2,19 @@
 // May import errors, config, sql.
 
 export type { Admission } from './admission.ts';
-export type { Database, Rows } from './database.ts';
+export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
 export { exclusively } from './exclusive.ts';
 export {
   databaseFailure,
   foreignKeyViolation,
   isDatabaseError,
+  ranTooLong,
   sqlState,
   uniqueViolation,
 } from './failures.ts';
 export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';
-export { openModel } from './orm.ts';
+export { type ModelTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
 export { ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

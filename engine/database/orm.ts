@@ -47,3 +47,44 @@ export function openModel(
     dbName: 'none',
   });
 }
+
+/** A table of a model: what keeps its rows apart, and what they refer to. */
+export interface ModelTable {
+  readonly name: string;
+  /** The columns of its primary key and of each unique key. */
+  readonly keys: readonly (readonly string[])[];
+  readonly foreignKeys: readonly {
+    readonly name: string;
+    readonly columns: readonly string[];
+    readonly to: string;
+    readonly toColumns: readonly string[];
+    /** As SQL has it, such as `cascade` or `set null ("account_id")`. */
+    readonly onDelete: string;
+  }[];
+  readonly hasTriggers: boolean;
+}
+
+/** The tables of a model, without a database. */
+export async function tablesOfModel(
+  config: DatabaseConfig,
+  entities: readonly EntitySchema[],
+): Promise<readonly ModelTable[]> {
+  const orm = await openModel(config, entities);
+  const schema = new ExactSchemaGenerator(orm.em).getTargetSchema();
+  return schema.getTables().map((table) => ({
+    name: table.name,
+    keys: table.getIndexes().flatMap(({ primary, unique, columnNames, expression }) => {
+      if (typeof expression !== 'string') return primary || unique ? [columnNames] : [];
+      const columns = /^create unique index "\w+" on "\w+" \(([^()]*)\)/.exec(expression)?.[1];
+      return columns === undefined ? [] : [columns.split(', ').map((column) => column.slice(1, -1))];
+    }),
+    foreignKeys: Object.values(table.getForeignKeys()).map((key) => ({
+      name: key.constraintName,
+      columns: key.columnNames,
+      to: key.referencedTableName.replace(/^public\./, ''),
+      toColumns: key.referencedColumnNames,
+      onDelete: key.deleteRule ?? 'no action',
+    })),
+    hasTriggers: table.getTriggers().length > 0,
+  }));
+}

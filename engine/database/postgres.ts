@@ -1,6 +1,6 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
-import pg, { type Pool, type TypeOverrides } from 'pg';
+import type { Pool, TypeOverrides } from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
 import { admission } from './admission.ts';
@@ -10,7 +10,8 @@ import type { Database } from './database.ts';
 import { groups } from './groups.ts';
 import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
-import { pipelines } from './pipelines.ts';
+import { openReading } from './reading.ts';
+import { openReplicas } from './replicas.ts';
 import { findServer } from './server.ts';
 import { keepStatistics } from './statistics.ts';
 import { parsers } from './types.ts';
@@ -22,12 +23,10 @@ const closeMs = 1000;
 /** The lanes of the pool for lists. */
 const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
 
-/** The time limits of a statement that shares its connection, and of its waits for locks, in milliseconds. */
-const [shortMs, shortLockMs] = [250, 50];
-/** The time limit of a group of writes, in milliseconds; its commit has none, like that of any other. */
-const groupMs = 1000;
-/** How long the server may take, beyond that limit, to say that it has ended a statement, in milliseconds. */
-const graceMs = 500;
+/** The time limit of a group of writes, and of its waits for locks, in milliseconds; its commit has none, like that of any other. */
+const [groupMs, groupLockMs] = [1000, 50];
+/** How long the server may take, beyond the limit of a write, to say that it has ended it, in milliseconds. */
+const graceMs = 1000;
 
 /**
  * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for the rest.
@@ -39,21 +38,23 @@ export async function openPostgres(
   address: Address,
   entities: readonly EntitySchema[],
 ): Promise<Database> {
-  const { statementTimeoutMs, listTimeoutMs } = config;
+  const { statementTimeoutMs } = config;
   const { target } = address;
   const max = connections(config.pool);
-  const { route, pooled, login } = await findServer(
-    config,
-    address,
-    address.connectTimeoutMs ?? config.connectTimeoutMs,
-  );
-  // Found out by a write; the connections that only read must go to the new server too.
-  const becameReadOnly = () => {
-    short?.renew();
-    grouped?.renew();
-  };
+  const server = await findServer(config, address, address.connectTimeoutMs ?? config.connectTimeoutMs);
+  const { route, pooled, login } = server;
   const clients = (limitMs: number) =>
-    guardedClients({ route, target, statementTimeoutMs: limitMs, cancels: pooled, becameReadOnly });
+    guardedClients({
+      route,
+      target,
+      statementTimeoutMs: limitMs,
+      cancels: pooled,
+      // Found out by a write; all other connections must go to the new server too.
+      becameReadOnly: () => {
+        reading.pipelines?.renew();
+        grouped?.renew();
+      },
+    });
   const recordClients = clients(statementTimeoutMs);
   const orm = await PostgresOrm.init<PostgreSqlDriver, SqlEntityManager<PostgreSqlDriver>>({
     ...ormOptions(entities, config),
@@ -67,52 +68,40 @@ export async function openPostgres(
   const records: Pool = await orm.em.getConnection().getNativeClient();
   const types = records.options.types as TypeOverrides;
   for (const [oid, parse] of Object.entries(parsers)) types.setTypeParser(Number(oid), parse);
-  const listLimitMs = Math.min(listTimeoutMs, statementTimeoutMs || listTimeoutMs);
-  const listClients = clients(listLimitMs);
-  const lists = new pg.Pool({
-    ...records.options,
-    ...login(listLimitMs),
-    Client: listClients.Client,
-    max: max.lists,
-  });
-  // A connection that breaks while idle is replaced when it is next needed.
-  lists.on('error', () => {});
-  // A statement that takes longer goes on in a pool, where others do not wait for it.
-  const shortLimitMs = Math.min(shortMs, listLimitMs);
-  const shortClients = clients(shortLimitMs);
-  const open = (clients: typeof shortClients, limitMs: number) => async () => {
-    const client = new clients.Client({ ...records.options, ...login(limitMs, shortLockMs) });
+  const reading = openReading(config, server, target, records.options);
+  const { pipelines } = reading;
+  const replicas =
+    config.replicaAddresses.length === 0
+      ? undefined
+      : openReplicas(config, config.replicaAddresses, reading, records.options);
+  const groupLimitMs = Math.min(groupMs, statementTimeoutMs || groupMs);
+  const groupClients = clients(groupLimitMs);
+  const openGroup = async () => {
+    const client = new groupClients.Client({ ...records.options, ...login(groupLimitMs, groupLockMs) });
     await client.connect();
     return client;
   };
   // A pooler runs each statement on any of its connections, so none can be kept under a name there.
-  const short = pooled ? undefined : pipelines(open(shortClients, shortLimitMs), shortLimitMs + graceMs);
-  const groupLimitMs = Math.min(groupMs, statementTimeoutMs || groupMs);
-  const groupClients = clients(groupLimitMs);
-  // Its limit ends statements; that of the connection, as for any other write, the wait for a server that is gone.
-  const writeLimitMs = (statementTimeoutMs || groupMs) + 2 * graceMs;
-  const grouped = pooled ? undefined : groups(open(groupClients, groupLimitMs), writeLimitMs);
+  const grouped = pooled ? undefined : groups(openGroup, (statementTimeoutMs || groupMs) + graceMs);
   const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
   return {
     kind: 'postgresql',
     orm,
     admission: admission(postgresBounds(config)),
     run: (statement) =>
-      runNamed(
-        statement.lane !== undefined && listLanes.includes(statement.lane) ? lists : records,
-        // A pooler runs each statement on any of its connections, so none has a name there.
-        pooled ? { ...statement, name: '' } : statement,
-      ),
-    pipelines: short,
+      statement.lane !== undefined && listLanes.includes(statement.lane)
+        ? reading.run(statement)
+        : // A pooler runs each statement on any of its connections, so none has a name there.
+          runNamed(records, pooled ? { ...statement, name: '' } : statement),
+    pipelines,
     groups: grouped,
+    replicas,
     close: async () => {
-      short?.close();
       grouped?.close();
-      const closed = Promise.all([stopStatistics(), lists.end(), orm.close(true)]);
+      const closed = Promise.all([replicas?.close(), stopStatistics(), reading.close(), orm.close(true)]);
       if (await within(closeMs, closed)) return;
       recordClients.cutAll();
-      listClients.cutAll();
-      shortClients.cutAll();
+      reading.cutAll();
       groupClients.cutAll();
       await within(closeMs, closed);
     },

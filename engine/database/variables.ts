@@ -13,6 +13,19 @@ export const databaseVariables = {
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
     read: (given) => (isAddress(given) ? parseAddress(given) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
+  /** The addresses of standbys that reads may go to. */
+  replicaAddresses: {
+    name: 'DATABASE_REPLICA_URLS',
+    fallback: [],
+    expected: 'PostgreSQL addresses, with commas between',
+    read: (given) => {
+      // An address may have several hosts, with commas between them too.
+      const all = given.split(/\s*,\s*(?=postgres(?:ql)?:)/);
+      return all.every(isAddress) ? all.map(parseAddress) : undefined;
+    },
+  } satisfies Variable<readonly Address[]> as Variable<readonly Address[]>,
+  /** How old what a replica has may be for callers who cannot write, in milliseconds. */
+  replicaLagMs: integer('DATABASE_REPLICA_LAG_MS', 1000, [300, 600_000]),
   /** Whether a pooler shares the connections; undefined: detected at start. */
   databasePooler: oneOf<boolean | undefined>('DATABASE_POOLER', undefined, {
     transaction: true,

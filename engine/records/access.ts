@@ -26,6 +26,19 @@ export function allows(grants: Grants, object: string, action: Action): boolean 
   return (((grants[object] ?? 0) | (grants[everything] ?? 0)) & actions[action]) !== 0;
 }
 
+const writing = actions.create | actions.update | actions.delete;
+const writers = new WeakMap<Grants, boolean>();
+
+/** Whether grants allow any write of records. */
+export function mayWrite(grants: Grants): boolean {
+  let known = writers.get(grants);
+  if (known === undefined) {
+    known = Object.values(grants).some((mask) => (mask & writing) !== 0);
+    writers.set(grants, known);
+  }
+  return known;
+}
+
 /** The actions that grants permit, by object; `*` stands for every object. */
 export const grantedActions = (grants: Grants): Readonly<Record<string, readonly Action[]>> =>
   Object.fromEntries(

@@ -2,11 +2,14 @@ import {
   type Database,
   databaseFailure,
   foreignKeyViolation,
+  type ReadingServer,
   type Rows,
+  ranTooLong,
   sqlState,
 } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
+import { mayWrite } from './access.ts';
 import type { CompiledOperation, Plan } from './operation.ts';
 
 /**
@@ -17,18 +20,19 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, further, retryable, missingReferences }: CompiledOperation<P>,
+  { statement, readsOnly, further, retryable, missingReferences }: CompiledOperation<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);
   if (asked === undefined) return [];
+  const run = readsOnly && database.replicas !== undefined ? onReplica : inTurn;
   try {
-    const rows = await inTurn(database, plan, asked).catch((cause: unknown) => {
-      if (retryable?.(cause)) return inTurn(database, plan, asked);
+    const rows = await run(database, plan, asked).catch((cause: unknown) => {
+      if (retryable?.(cause)) return run(database, plan, asked);
       throw cause;
     });
     const more = further?.(plan, rows);
-    return more === undefined ? rows : [...rows, ...(await inTurn(database, plan, more))];
+    return more === undefined ? rows : [...rows, ...(await run(database, plan, more))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)
@@ -40,9 +44,27 @@ export async function execute<P extends Plan>(
   }
 }
 
+/** On a replica where one is fit for it, otherwise on the primary, as also if the replica fails. */
+async function onReplica(database: Database, plan: Plan, statement: Statement): Promise<Rows> {
+  const { organization, caller } = plan;
+  const replica = await database.replicas?.find(organization, mayWrite(caller.principal.grants));
+  if (replica === undefined) return inTurn(database, plan, statement);
+  return inTurn(database, plan, statement, replica).catch((cause: unknown) => {
+    // Another server would be no faster, and the turn did not come.
+    if (cause instanceof HttpError || ranTooLong(cause)) throw cause;
+    return inTurn(database, plan, statement);
+  });
+}
+
 /** Short reads share connections, writes are grouped; what has no result there, or is not taken, runs on a connection of its own. */
-async function inTurn(database: Database, { organization }: Plan, statement: Statement): Promise<Rows> {
-  const { admission, pipelines, groups } = database;
+async function inTurn(
+  database: Database,
+  { organization }: Plan,
+  statement: Statement,
+  server: ReadingServer = database,
+): Promise<Rows> {
+  const { admission, groups } = database;
+  const { pipelines } = server;
   const turn = pipelines?.turn(statement, organization);
   if (pipelines !== undefined && turn !== undefined) {
     const rows = await admission.run(turn, organization, async () =>
@@ -54,10 +76,10 @@ async function inTurn(database: Database, { organization }: Plan, statement: Sta
     if (rows !== undefined) return rows;
   }
   if (groups?.takes(statement, organization) !== true)
-    return admission.run(statement.lane, organization, () => database.run(statement));
+    return admission.run(statement.lane, organization, () => server.run(statement));
   const rows = await admission.run('short write', organization, () => groups.run(statement));
   if (rows !== undefined) return rows;
   return admission.run(statement.lane, organization, () =>
-    groups.alone(organization, () => database.run(statement)),
+    groups.alone(organization, () => server.run(statement)),
   );
 }

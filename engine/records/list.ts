@@ -71,6 +71,7 @@ export const list: Operation<ListPlan> = {
         plan.asked.page.offset === undefined && plan.counting === undefined
           ? undefined
           : prepared(plan).bind(plan),
+      readsOnly: true,
       further: (plan, rows) => estimate(context, plan, rows),
       respond: (plan, rows) => {
         const [records, count, id, shown] = rows[0] ?? [];

@@ -75,6 +75,14 @@ export interface OperationContext {
   readonly projections: ReadonlyMap<string, Projection>;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
+  /** The references that point to records of this resource. */
+  readonly referrers: readonly Referrer[];
+}
+
+/** A reference of a resource. */
+export interface Referrer {
+  readonly resource: string;
+  readonly field: string;
 }
 
 /** The work of a request on the database, as data. */
@@ -164,6 +172,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly createdId?: (rows: Rows) => string;
   /** Whether the statement failed, without writing anything, so that running it again may succeed. */
   readonly retryable?: (cause: unknown) => boolean;
+  /** Whether it only reads, so that its statements may run on a replica. */
+  readonly readsOnly?: true;
   /** A further statement that the rows of the first one call for; its rows come after them. */
   readonly further?: (plan: P, rows: Rows) => Statement | undefined;
   /** Explains a refused foreign key: finds the references that point to no record. */

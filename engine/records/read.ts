@@ -43,6 +43,7 @@ export const read: Operation<ReadPlan> = {
         return { ...planOf(request), conditions, shown, id: recordId(context, request) };
       },
       statement: (plan) => (plan.shown === undefined ? whole : partly(plan.shown)).bind(plan),
+      readsOnly: true,
       respond: ({ conditions, shown }, rows) => {
         const [body, versions] = foundRow(context, rows);
         // What is shown in part has no tag: its bytes may change without the record's version.

@@ -13,8 +13,8 @@ import {
 } from '../sql/index.ts';
 import { type Conditional, meetsSql } from './conditions.ts';
 import type { OperationContext, Plan } from './operation.ts';
-import { organizationOf, type Scope, visible } from './rows.ts';
 import type { Projection } from './projection.ts';
+import { organizationOf, type Scope, visible } from './rows.ts';
 
 /** A plan about one record. */
 export interface ById extends Scope {
@@ -59,6 +59,8 @@ export const selectResult = (
 /** A write of records, in its form for one and in that for many. */
 export interface Write<P> {
   readonly name: string;
+  /** Whether it has only the form for one. */
+  readonly isAlone?: boolean;
   readonly action: WriteAction;
   /**
    * The INSERT, UPDATE or DELETE, which returns what was written.
@@ -66,6 +68,8 @@ export interface Write<P> {
    * @param condition finds the record; empty for an INSERT
    */
   readonly change: (placeholder: Placeholder<P>, source: string | undefined, condition: string) => string;
+  /** Further expressions that read what was written, each beginning with a comma; `source` as in `change`. */
+  readonly further?: (placeholder: Placeholder<P>, source: string | undefined) => string;
   /**
    * The SELECT of what the statement returns, from `_written`.
    * @param further column, beginning with a comma
@@ -77,12 +81,13 @@ export interface Write<P> {
 /** Writes the statement of one record: the write and its effects, and what it returns. */
 function writeOne<P extends Plan>(
   context: OperationContext,
-  { action, change, result }: Write<P>,
+  { action, change, further, result }: Write<P>,
   placeholder: Placeholder<P>,
   condition: string,
 ): string {
   const changed = change(placeholder, undefined, condition);
-  return `with _written as (${changed})${effectsOf(context, action, placeholder)} ${result()}`;
+  const more = further?.(placeholder, undefined) ?? '';
+  return `with _written as (${changed})${more}${effectsOf(context, action, placeholder)} ${result()}`;
 }
 
 /**
@@ -91,7 +96,7 @@ function writeOne<P extends Plan>(
  */
 function writeMany<P extends Plan>(
   context: OperationContext,
-  { action, change, result }: Write<P>,
+  { action, change, further, result }: Write<P>,
   placeholder: Placeholder<P>,
   condition: string,
   id: string,
@@ -100,7 +105,8 @@ function writeMany<P extends Plan>(
   const join = (written: string) =>
     ` join ${inputs} on ${written}."organization_id" = ${organizationOf(placeholder)} and ${written}."id" = ${id}`;
   const effects = effectsOf(context, action, placeholder, `_written${join('_written')}`);
-  return `_written as (${changed})${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
+  const more = further?.(placeholder, inputs) ?? '';
+  return `_written as (${changed})${more}${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
 }
 
 /** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */
@@ -146,11 +152,13 @@ export function prepareById<P extends WriteById>(
     'write',
     ($) => writeOne(context, write, $, identified($)),
     undefined,
-    {
-      write: ($) => writeMany(context, write, $, identified($), `${$(id)}::bigint`),
-      // The organization and the id.
-      differ: 2,
-    },
+    write.isAlone === true
+      ? undefined
+      : {
+          write: ($) => writeMany(context, write, $, identified($), `${$(id)}::bigint`),
+          // The organization and the id.
+          differ: 2,
+        },
   );
   const checked = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
     const statement = writeOne(context, write, $, `${identified($)} and ${meetsSql(context, $)}`);

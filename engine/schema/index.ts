@@ -1,6 +1,7 @@
-// Schema: migrations from the difference between two models.
-// May import errors, fields, definition, database, compile.
+// Schema: migrations from the difference between two models; how a model is distributed on Citus.
+// May import errors, fields, sql, definition, database, tables, compile.
 
+export { type CitusKind, citusModel } from './citus.ts';
 export {
   applyPending,
   assertMigrationsComplete,

@@ -44,7 +44,10 @@ const migrationLock = 7_263_140_559n;
  * @returns the names of those applied
  */
 export async function migrate(config: DatabaseConfig, model: Model): Promise<string[]> {
-  const database = await openDatabase({ ...config, statementTimeoutMs: 0, pool: 2 }, entitiesOf(model));
+  const database = await openDatabase(
+    { ...config, statementTimeoutMs: 0, pool: 2, replicaAddresses: [] },
+    entitiesOf(model),
+  );
   try {
     return await applyPending(database);
   } finally {

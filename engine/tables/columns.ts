@@ -58,6 +58,18 @@ export function tenantLink(
 /** The column and key part that every table of tenants begins with. */
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
+/**
+ * Where a table of tenants is when the database is distributed by organization (`crm citus`), unless with the
+ * organization's other rows: `everywhere`, for small tables that are read before the organization is known, or
+ * `coordinator`, for tables whose statements concern all organizations at once.
+ */
+export type Placement = 'everywhere' | 'coordinator';
+
+const placements = new WeakMap<EntitySchema, Placement>();
+
+/** The {@link Placement} that a table was declared with, if any. */
+export const placementOf = (entity: EntitySchema): Placement | undefined => placements.get(entity);
+
 /** Keys and indexes of a table in addition to its primary key. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
@@ -66,10 +78,17 @@ interface Keys {
     readonly properties?: readonly string[];
     readonly expression?: string;
   }[];
+  readonly placement?: Placement;
 }
 
 /** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
-export const table = (name: keyof TableRows, properties: Properties, keys: Keys = {}): EntitySchema =>
-  new EntitySchema({ name, tableName: name, properties, ...keys } as unknown as ConstructorParameters<
-    typeof EntitySchema
-  >[0]);
+export function table(
+  name: keyof TableRows,
+  properties: Properties,
+  { placement, ...keys }: Keys = {},
+): EntitySchema {
+  const options = { name, tableName: name, properties, ...keys };
+  const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
+  if (placement !== undefined) placements.set(entity, placement);
+  return entity;
+}

@@ -8,6 +8,7 @@ export {
   integer,
   link,
   now,
+  placementOf,
   table,
   tenant,
   tenantLink,

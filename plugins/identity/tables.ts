@@ -116,7 +116,11 @@ const memberships = table(
     ...tenantLink('crm_memberships', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
     created_at: now,
   },
-  { indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }] },
+  {
+    indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }],
+    // A session has those of all organizations.
+    placement: 'everywhere',
+  },
 );
 
 const resets = table(

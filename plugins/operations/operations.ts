@@ -14,12 +14,17 @@ export function operations(parts: Parts): FastifyInstance {
   });
   app.get('/livez', async () => ({ status: 'ok' }));
   app.get('/readyz', async (_request, reply) => {
-    const found = Object.entries(await readiness());
-    const checks = Object.fromEntries(found.map(([name, problem]) => [name, problem ?? 'ok']));
-    const failing = found.flatMap(([name, problem]) => (problem === undefined ? [] : [name]));
-    if (failing.length === 0) return { status: 'ready', checks };
-    return reply.code(503).send({ error: `not ready: ${failing.join(', ')}`, checks });
+    const found = await readiness();
+    const checks = passedOr(found);
+    const replicas = parts.replicas && { replicas: passedOr(parts.replicas.status()) };
+    const failing = Object.entries(found).flatMap(([name, problem]) => (problem === undefined ? [] : [name]));
+    if (failing.length === 0) return { status: 'ready', checks, ...replicas };
+    return reply.code(503).send({ error: `not ready: ${failing.join(', ')}`, checks, ...replicas });
   });
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'not found' }));
   return app;
 }
+
+/** Each problem, or `ok`. */
+const passedOr = (problems: object): Record<string, string> =>
+  Object.fromEntries(Object.entries(problems).map(([name, problem = 'ok']) => [name, String(problem)]));

@@ -1,4 +1,4 @@
-import type { Probe } from '../../engine/database/index.ts';
+import type { Probe, Replicas } from '../../engine/database/index.ts';
 
 /** The parts of an instance that readiness checks. */
 export interface Parts {
@@ -8,6 +8,8 @@ export interface Parts {
   /** Why the last change of the configuration was refused. */
   readonly settingsProblem: () => string | undefined;
   readonly isLeaving: () => boolean;
+  /** Reported, but no part of readiness: reads go to the primary without them. */
+  readonly replicas?: Replicas | undefined;
 }
 
 /** The failure of each check in a few words; undefined if it passes. */

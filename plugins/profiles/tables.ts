@@ -19,11 +19,16 @@ const profiles = table(
   { uniques: [{ name: 'crm_profiles_name', properties: ['organization_id_link', 'name'] }] },
 );
 
-const grants = table('crm_grants', {
-  ...tenantLink('crm_grants', 'profile', 'crm_profiles', { primary: true, deleteRule: 'cascade' }),
-  object: { ...text, primary: true },
-  action: { ...text, primary: true },
-});
+const grants = table(
+  'crm_grants',
+  {
+    ...tenantLink('crm_grants', 'profile', 'crm_profiles', { primary: true, deleteRule: 'cascade' }),
+    object: { ...text, primary: true },
+    action: { ...text, primary: true },
+  },
+  // Found with the key or the session that a request brings.
+  { placement: 'everywhere' },
+);
 
 /** Profiles and their grants. */
 export const profilesTables = [profiles, grants];

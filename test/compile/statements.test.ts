@@ -185,6 +185,7 @@ function forMany({ many }: Statement): Pick<Statement, 'name' | 'text'>[] {
       '',
     )
     .replace(' from _in returning', ' returning')
+    .replaceAll('."organization_id" = _written."organization_id"', '."organization_id" = $1::bigint')
     .replace(
       /insert into "(\w+)" \("id", (.*?)\) select "_id", (.*?) returning/,
       'insert into "$1" ($2) values ($3) returning',

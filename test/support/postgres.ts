@@ -69,13 +69,16 @@ async function startCluster(
   });
   await (prepare === undefined ? server.initialise() : prepare(cluster));
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  const started = server.start();
-  // The package waits for words that a standby does not say.
-  await (prepare === undefined ? started : Promise.race([started, responding(url)]));
+  const start = async () => {
+    const started = server.start();
+    // The package waits for words that a standby does not say.
+    await (prepare === undefined ? started : Promise.race([started, responding(url)]));
+  };
+  await start();
   return {
     url,
     pause: () => server.stop(),
-    resume: () => server.start(),
+    resume: start,
     freeze: () => signalAll(cluster, 'SIGSTOP'),
     thaw: () => signalAll(cluster, 'SIGCONT'),
     processes: () => processesOf(cluster),

@@ -114,6 +114,8 @@ const inbox = table(
         expression: `create index "crm_inbox_ended" on "crm_inbox" ("status", "done_at") where "status" <> 'waiting'`,
       },
     ],
+    // A claim walks through the organizations.
+    placement: 'coordinator',
   },
 );
 

@@ -1,0 +1,73 @@
+import type { PoolConfig } from 'pg';
+import type { Address } from './address.ts';
+import type { ReadingServer, Replicas, Runnable } from './database.ts';
+import { answer, identitySql, openReplica, type Position } from './replica.ts';
+import { shared } from './shared.ts';
+import type { DatabaseConfig } from './variables.ts';
+
+/** How often each replica is looked at, in milliseconds. */
+const checkIntervalMs = 250;
+
+// Of what was acknowledged nothing is beyond what was flushed, unless commits do not wait for that.
+const bytesSql = `(case current_setting('synchronous_commit') when 'off' then pg_current_wal_insert_lsn() else pg_current_wal_flush_lsn() end - '0/0')::text`;
+const statement = (name: string, text: string): Runnable => ({ name, text, lane: 'read', values: [] });
+const bytes = statement('primary_bytes', `select ${bytesSql}`);
+const position = statement('primary_position', `select ${bytesSql}, ${identitySql}`);
+
+/**
+ * Replicas that are looked at all the time; reads get one of them where it has what the caller may know of.
+ * @param primary where reads go otherwise
+ * @param options of the primary's pool
+ */
+export function openReplicas(
+  config: DatabaseConfig,
+  addresses: readonly Address[],
+  primary: ReadingServer,
+  options: PoolConfig,
+): Replicas & { readonly close: () => Promise<void> } {
+  const { replicaLagMs } = config;
+  const all = addresses.map((address) => openReplica(config, address, options));
+  const bytesNow = shared(async (): Promise<number | undefined> => {
+    const [row] = (await answer(primary, bytes)) ?? [];
+    return row === undefined ? undefined : Number(row[0]);
+  });
+  async function locate(): Promise<Position | undefined> {
+    const at = performance.now();
+    const [row] = (await answer(primary, position)) ?? [];
+    return row === undefined ? undefined : { at, bytes: Number(row[0]), identity: String(row[1]) };
+  }
+
+  /** Replicas that are being looked at: one that is silent must not delay the others. */
+  const checking = new Set<(typeof all)[number]>();
+  const checkAll = async () => {
+    const found = await locate();
+    for (const replica of all) {
+      if (checking.has(replica)) continue;
+      checking.add(replica);
+      void replica.check(found).finally(() => checking.delete(replica));
+    }
+  };
+  const timer = setInterval(() => void checkAll(), checkIntervalMs).unref();
+  void checkAll();
+
+  return {
+    find: async (organization, mayWrite) => {
+      // An organization's reads stay on one replica, so that its pages stay in that one's memory.
+      const first = Number(BigInt(organization) % BigInt(all.length));
+      for (let tried = 0; tried < all.length; tried++) {
+        const replica = all[(first + tried) % all.length];
+        const server = replica?.server(replicaLagMs);
+        if (replica === undefined || server === undefined) continue;
+        if (!mayWrite) return server;
+        const wanted = await bytesNow();
+        return wanted !== undefined && (await replica.reaches(wanted)) ? server : undefined;
+      }
+      return undefined;
+    },
+    status: () => Object.fromEntries(all.map(({ name, problem }) => [name, problem(replicaLagMs)] as const)),
+    close: async () => {
+      clearInterval(timer);
+      await Promise.all(all.map(({ close }) => close()));
+    },
+  };
+}

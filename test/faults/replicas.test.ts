@@ -1,0 +1,302 @@
+// Replicas: what reads find there, whatever the replicas do: a primary, a real standby, and two nodes on both.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { readConfig } from '../../app/config.ts';
+import type { ReadingServer } from '../../engine/database/database.ts';
+import { operations } from '../../plugins/operations/operations.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { type Node, secondNode } from '../support/people.ts';
+import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { connected, migrated, until } from '../support/process.ts';
+
+const maxLagMs = 1000;
+const suite = drivers.includes('postgresql') ? describe : describe.skip;
+
+suite('a primary and its replicas', { concurrency: 1 }, () => {
+  let primary: Server;
+  let standby: Server;
+  let instance: Instance;
+  let other: Node;
+  let acme: Organization;
+  /** A key that cannot write. */
+  let reader: string;
+  /** How many statements the replica was given. */
+  let onReplica = 0;
+
+  before(async () => {
+    primary = await startPostgres();
+    standby = await primary.standby();
+    const { url } = await makeDatabase(primary.url, migrated);
+    const replica = new URL(standby.url);
+    replica.pathname = new URL(url).pathname;
+    const environment = {
+      DATABASE_URL: url,
+      // Nobody is at the first one, and the second one has a database of another name.
+      DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${standby.url}, ${replica.href}`,
+      DATABASE_REPLICA_LAG_MS: String(maxLagMs),
+    };
+    instance = await startInstance('postgresql', { environment });
+    other = await secondNode(instance);
+    acme = await instance.organization('acme');
+    reader = await acme.keyWith([{ object: '*', actions: ['list', 'read'] }]);
+    const { replicas } = instance.database;
+    assert.ok(replicas);
+    const { find } = replicas;
+    Object.assign(replicas, {
+      find: async (...given: Parameters<typeof find>): Promise<ReadingServer | undefined> => {
+        const server = await find(...given);
+        if (server !== undefined) onReplica++;
+        return server;
+      },
+    });
+    await used();
+  });
+  after(async () => {
+    await other?.close();
+    await instance?.close();
+    await standby?.stop();
+    await primary?.stop();
+  });
+
+  const named = (path: string) => new URL(standby.url).host + path;
+  const name = () => named(new URL(String(instance.config.environment.DATABASE_URL)).pathname);
+  const problem = () => instance.database.replicas?.status()[name()];
+  const used = () => until(() => problem() === undefined, 'the replica to be used');
+  const onStandby = (text: string) => connected(standby.url, (client) => client.query(text));
+  const create = async (call = instance.call, key = acme.key): Promise<string> => {
+    const answer = await call('POST /api/v1/leads', { key, body: { last_name: 'x' } });
+    assert.equal(answer.status, 201, answer.text);
+    return String(answer.json.id);
+  };
+  const status = async (id: string, key = acme.key, call = instance.call) =>
+    (await call(`GET /api/v1/leads/${id}`, { key })).status;
+  /** Runs work while the standby replays nothing. */
+  const paused = async (work: () => Promise<void>) => {
+    await onStandby('select pg_wal_replay_pause()');
+    await until(
+      async () =>
+        (await onStandby('select pg_get_wal_replay_pause_state() as state')).rows[0].state === 'paused',
+      'the pause',
+    );
+    try {
+      await work();
+    } finally {
+      await onStandby('select pg_wal_replay_resume()');
+      await used();
+    }
+  };
+
+  test('reads go there, of those who write and of those who cannot; lists of every lane', async () => {
+    const id = await create();
+    for (const key of [acme.key, reader]) {
+      for (const request of [`/${id}`, '', '?page=6', '?sort=description', '?q=x']) {
+        await until(async () => {
+          const before = onReplica;
+          assert.ok(
+            [200, 400].includes((await instance.call(`GET /api/v1/leads${request}`, { key })).status),
+          );
+          return onReplica > before;
+        }, `${request} on the replica`);
+      }
+    }
+  });
+
+  test('writes, and what explains a refused one, do not', async () => {
+    const before = onReplica;
+    const id = await create();
+    const key = acme.key;
+    for (const [request, expected] of [
+      [`PATCH /api/v1/leads/${id}`, 200],
+      [`DELETE /api/v1/leads/${id}`, 200],
+    ] as const)
+      assert.equal((await instance.call(request, { key, body: { last_name: 'y' } })).status, expected);
+    const missing = { last_name: 'x', account_id: 999 };
+    assert.equal((await instance.call('POST /api/v1/contacts', { key, body: missing })).status, 400);
+    assert.equal(onReplica, before);
+  });
+
+  test('a replica that stands still: whoever may write sees every write at once, on both nodes; others within the lag', () =>
+    paused(async () => {
+      const began = performance.now();
+      const id = await create();
+      assert.equal(await status(id), 200);
+      assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
+      const stale = await status(id, reader);
+      if (performance.now() - began < maxLagMs / 2) assert.equal(stale, 404, 'from the replica, as it was');
+      await until(async () => (await status(id, reader)) === 200, 'the replica to be left out', 2 * maxLagMs);
+      assert.match(String(problem()), /^is \d+ ms behind$/);
+      const before = onReplica;
+      assert.equal(await status(id, reader), 200);
+      assert.equal(onReplica, before);
+    }));
+
+  test('a key that is revoked ends within a second, whatever the replica has', () =>
+    paused(async () => {
+      const { id, key } = await acme.makeKey();
+      const lead = await create(instance.call, key);
+      assert.equal(await status(lead, key), 200);
+      const { orm } = instance.database;
+      await orm.em.fork().execute('update crm_api_keys set revoked_at = now() where id = ?', [id]);
+      await until(async () => (await status(lead, key)) === 401, 'the key to end', 1000);
+    }));
+
+  test('what any caller has written it reads, on every node, while the replica lags now and then', async () => {
+    const keys = await Promise.all(Array.from({ length: 3 }, () => acme.makeKey()));
+    const calls = [instance.call, other.call];
+    const pick = <T>(all: readonly T[], index: number): T => all[index % all.length] as T;
+    const step = fc.record({ by: fc.nat(2), node: fc.nat(1), write: fc.boolean(), record: fc.nat(3) });
+    let isOver = false;
+    const lagging = (async () => {
+      while (!isOver) {
+        await onStandby('select pg_wal_replay_pause(), pg_sleep(0.03)');
+        await onStandby('select pg_wal_replay_resume(), pg_sleep(0.05)');
+      }
+    })();
+    let reads = 0;
+    const before = onReplica;
+    try {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.array(step, { maxLength: 10 }), { minLength: 2, maxLength: 4 }),
+          async (clients) => {
+            // Each client has records of its own, of which it knows the state.
+            await Promise.all(
+              clients.map(async (steps) => {
+                const records: { id: string; name: string }[] = [];
+                for (const { by, node, write, record } of steps) {
+                  const { key } = pick(keys, by);
+                  const call = pick(calls, node);
+                  if (write || records.length === 0) {
+                    const known = records[record];
+                    const name = `name ${Math.random()}`;
+                    const body = { last_name: name };
+                    const path = known === undefined ? 'POST /api/v1/leads' : `PUT /api/v1/leads/${known.id}`;
+                    const answer = await call(path, { key, body });
+                    assert.ok(answer.status < 300, answer.text);
+                    if (known === undefined) records.push({ id: String(answer.json.id), name });
+                    else known.name = name;
+                    continue;
+                  }
+                  const known = pick(records, record);
+                  const read = await call(`GET /api/v1/leads/${known.id}`, { key });
+                  reads++;
+                  assert.equal(read.json.last_name, known.name);
+                }
+              }),
+            );
+          },
+        ),
+        { numRuns: 15 },
+      );
+    } finally {
+      isOver = true;
+      await lagging;
+    }
+    assert.ok(reads > 50, String(reads));
+    assert.ok(onReplica > before, 'some of them on the replica');
+  });
+
+  /** Reads from six clients until something has happened. @returns the statuses, and the slowest in milliseconds */
+  const reading = async (work: () => Promise<void>) => {
+    const id = await create();
+    await used();
+    let isOver = false;
+    let slowest = 0;
+    const statuses = new Map<number, number>();
+    const clients = Array.from({ length: 6 }, async (_, index) => {
+      while (!isOver) {
+        const began = performance.now();
+        const path = index % 3 === 0 ? 'GET /api/v1/leads?sort=description' : `GET /api/v1/leads/${id}`;
+        const { status } = await instance.call(path.replace('?sort', '?page=1&sort'), {
+          key: index % 2 === 0 ? acme.key : reader,
+        });
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        slowest = Math.max(slowest, performance.now() - began);
+      }
+    });
+    try {
+      await work();
+    } finally {
+      isOver = true;
+      await Promise.all(clients);
+    }
+    return { statuses: [...statuses.keys()], slowest };
+  };
+
+  test('a replica that dies: no request fails, it is left out within a second, and comes back by itself', async () => {
+    const { statuses } = await reading(async () => {
+      const began = performance.now();
+      await standby.pause();
+      await until(() => problem() !== undefined, 'the replica to be left out');
+      assert.ok(performance.now() - began < 3000);
+      assert.equal(problem(), 'does not respond');
+      await standby.resume();
+      await used();
+    });
+    assert.deepEqual(statuses, [200]);
+  });
+
+  test('a replica that falls silent: the same', async () => {
+    const { statuses, slowest } = await reading(async () => {
+      standby.freeze();
+      try {
+        const began = performance.now();
+        await until(() => problem() !== undefined, 'the replica to be left out');
+        assert.ok(performance.now() - began < 1500, 'soon');
+      } finally {
+        standby.thaw();
+      }
+      await used();
+    });
+    assert.deepEqual(statuses, [200]);
+    assert.ok(slowest < 4000, `${slowest} ms`);
+  });
+
+  test('/readyz says so and stays ready', async () => {
+    const { replicas } = instance.database;
+    const admin = operations({
+      probe: { migrations: async () => [], close: () => {} },
+      migrations: [],
+      settingsProblem: () => undefined,
+      isLeaving: () => false,
+      replicas,
+    });
+    const { statusCode, body } = await admin.inject('/readyz');
+    await admin.close();
+    assert.equal(statusCode, 200);
+    assert.deepEqual(JSON.parse(body).replicas, {
+      '127.0.0.1:1/none': 'does not respond',
+      [named('/postgres')]: 'holds another database',
+      [name()]: 'ok',
+    });
+  });
+
+  test('a replica that is promoted is no replica any more', async () => {
+    await onStandby('select pg_promote()');
+    await until(() => problem() !== undefined, 'the replica to be left out');
+    assert.equal(problem(), 'is no standby');
+    assert.equal(await status(await create()), 200);
+  });
+});
+
+test('without PostgreSQL there are no replicas', () => {
+  assert.throws(() => readConfig({ DATABASE_REPLICA_URLS: 'postgres://a@b/c' }), {
+    name: 'UserError',
+    message: 'DATABASE_REPLICA_URLS needs DATABASE_URL: the embedded database has no replicas',
+  });
+  assert.throws(
+    () => readConfig({ DATABASE_URL: 'postgres://a@b/c', DATABASE_REPLICA_URLS: 'mysql://a@b/c' }),
+    {
+      name: 'UserError',
+    },
+  );
+  const { replicaAddresses } = readConfig({
+    DATABASE_URL: 'postgres://a@b/c',
+    DATABASE_REPLICA_URLS: 'postgres://a@b,d:5433/c , postgresql://a@e/c',
+  });
+  assert.deepEqual(
+    replicaAddresses.map(({ hosts }) => hosts.map((each) => `${each.host}:${each.port}`)),
+    [['b:5432', 'd:5433'], ['e:5432']],
+  );
+});

@@ -1,0 +1,218 @@
+// Citus (https://docs.citusdata.com): what it demands of tables and statements, held against all of ours. Citus itself is not needed: its rules are
+// functions with the names of its own, on a real PostgreSQL, that look into the catalog and refuse what it would refuse.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import pg from 'pg';
+import { modelOf } from '../../app/instance.ts';
+import { type CitusKind, citusModel } from '../../engine/schema/citus.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { prune } from '../../plugins/idempotency/prune.ts';
+import { publicUrl } from '../support/channels.ts';
+import { everyType } from '../support/every-type.ts';
+import { type Route, routesOf } from '../support/hostile/routes.ts';
+import { partnerSecrets, type Target, targetsOf } from '../support/hostile/targets.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { entries, organization, variables } from '../support/payments.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+import { openScreens, type Screens } from '../support/screens.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const { environment } = settingsFile(
+  {
+    public_url: publicUrl,
+    partners: {
+      booking_forms_whatsapp: { secrets: ['${BOOKING_FORMS_WHATSAPP_TOKEN}'], organization: 'acme' },
+      payments: entries,
+    },
+    messaging: { acme: { sender: 'log' } },
+  },
+  { ...variables, ...partnerSecrets },
+);
+
+const rules = `
+create table citus_kinds (name text primary key, kind text);
+create function create_reference_table(given regclass) returns void language plpgsql as $$ begin
+  if exists (select from pg_constraint where contype = 'f' and given in (conrelid, confrelid)) then
+    raise 'foreign keys of %: not all of its neighbours are on Citus yet', given; end if;
+  insert into citus_kinds values (given::text, 'reference'); end $$;
+create function citus_add_local_table_to_metadata(given regclass) returns void language plpgsql as $$ begin
+  insert into citus_kinds values (given::text, 'local'); end $$;
+create function create_distributed_table(given regclass, by text, colocate_with text) returns void language plpgsql as $$
+declare place smallint := (select attnum from pg_attribute where attrelid = given and attname = by and atttypid = 'bigint'::regtype); begin
+  if place is null then raise '% has no %', given, by; end if;
+  if exists (select from pg_index where indrelid = given and (indisunique or indisexclusion) and not place = any (indkey)) then
+    raise 'cannot create constraint on %: it does not include %', given, by; end if;
+  if exists (select from pg_trigger where tgrelid = given and not tgisinternal and tgtype & 1 = 0) then
+    raise '% has a trigger for statements', given; end if;
+  if exists (select from pg_trigger where tgrelid = given and not tgisinternal)
+      and coalesce(current_setting('citus.enable_unsafe_triggers', true), 'off') <> 'on' then
+    raise 'cannot distribute relation % because it has triggers', given; end if;
+  if exists (select from pg_constraint where contype = 'f' and given in (conrelid, confrelid)) then
+    raise 'foreign keys of %: not all of its neighbours are on Citus yet', given; end if;
+  if (colocate_with = 'none') = exists (select from citus_kinds where kind = 'distributed') then
+    raise '% is in a group of its own', given; end if;
+  insert into citus_kinds values (given::text, 'distributed'); end $$;`;
+
+/** Foreign keys that Citus refuses. */
+const refused = `
+select c.conname from pg_constraint c
+join citus_kinds f on f.name = c.conrelid::regclass::text join citus_kinds t on t.name = c.confrelid::regclass::text
+cross join lateral (select a.attnum from pg_attribute a where a.attrelid = c.conrelid and a.attname = 'organization_id') here
+cross join lateral (select coalesce((select a.attnum from pg_attribute a where a.attrelid = c.confrelid and a.attname = 'organization_id'), 0) as attnum) there
+where c.contype = 'f' and case
+  when f.kind = 'distributed' and t.kind = 'distributed' then
+    array_position(c.conkey, here.attnum) is null or array_position(c.confkey, there.attnum::int2) is distinct from array_position(c.conkey, here.attnum)
+    or c.confdeltype in ('n', 'd') or c.confupdtype in ('n', 'd', 'c')
+  when f.kind = 'distributed' and t.kind = 'reference' then
+    here.attnum = any (c.conkey) and (c.confdeltype in ('n', 'd') or c.confupdtype in ('n', 'd', 'c'))
+  else f.kind <> t.kind and not (f.kind = 'local' and t.kind = 'reference') end`;
+
+const suite = drivers.includes('postgresql') ? describe : describe.skip;
+
+suite('a database on Citus', { concurrency: 1 }, () => {
+  let instance: Instance;
+  let acme: Organization;
+  let routes: Route[];
+  let watched: ReturnType<typeof watchStatements>;
+  let screens: Screens;
+  let kinds: ReadonlyMap<string, CitusKind>;
+  let statements: readonly string[];
+
+  before(async () => {
+    watched = watchStatements();
+    const sources = await sourcesWith(...everyType);
+    const found = await routesOf(() => startInstance('postgresql', { sources, environment }));
+    instance = found.built;
+    routes = found.routes(instance.app);
+    screens = await openScreens(instance);
+    await instance.organization(organization);
+    ({ acme } = screens);
+    ({ kinds, statements } = await citusModel(instance.config, modelOf(instance.resources)));
+  });
+  after(async () => {
+    watched.stop();
+    await instance.close();
+  });
+
+  const query = (text: string) =>
+    connected(String(instance.config.environment.DATABASE_URL), (client) => client.query(text));
+  const api = (request: string, body?: unknown) =>
+    instance.call(request.replace(' ', ' /api/v1/'), { key: acme.key, body });
+
+  test('every resource is spread, as is what grows with its records', () => {
+    const spread = [...kinds].filter(([, kind]) => kind === 'distributed').map(([name]) => name);
+    for (const { name } of instance.resources) assert.ok(spread.includes(name), name);
+    assert.deepEqual(spread.filter((name) => name.startsWith('crm_')).sort(), [
+      'crm_activity',
+      'crm_idempotency',
+      'crm_messages',
+      'crm_payment_events',
+      'crm_received_messages',
+    ]);
+    assert.deepEqual(
+      [...kinds].filter(([, kind]) => kind === 'local').map(([name]) => name),
+      ['crm_inbox'],
+    );
+  });
+
+  test('the statements run in their order and break none of its rules', async () => {
+    await query(rules);
+    const keys = `select count(*)::int as count from pg_constraint where contype = 'f' and conparentid = 0`;
+    const before = (await query(keys)).rows;
+    await query(statements.join(';\n'));
+    assert.deepEqual((await query(keys)).rows, before, 'every foreign key is back');
+    assert.deepEqual((await query(refused)).rows, []);
+    const { rows } = await query('select name, kind from citus_kinds');
+    assert.deepEqual(new Map(rows.map(({ name, kind }) => [name, kind])), new Map(kinds));
+  });
+
+  for (const [text, message] of [
+    [
+      'create table own (id bigint primary key, organization_id bigint); select create_distributed_table($$own$$, $$organization_id$$, $$x$$)',
+      /does not include/,
+    ],
+    [
+      'create table own (organization_id bigint); create trigger t before update on own for each row execute function suppress_redundant_updates_trigger(); select create_distributed_table($$own$$, $$organization_id$$, $$x$$)',
+      /has triggers/,
+    ],
+  ] as const) {
+    test(`the rules see what breaks them: ${message.source}`, () => assert.rejects(query(text), message));
+  }
+
+  test('with its foreign keys, a deleted record is no longer referred to, and a missing one is refused', async () => {
+    const account = Number((await api('POST accounts', { name: 'Acme' })).json.id);
+    const made = await api('POST contacts', { last_name: 'Doe', account_id: account });
+    const { id, updated_at: changed } = made.json;
+    assert.equal(made.json.account_id, account, made.text);
+    assert.equal((await api(`DELETE accounts/${account}`)).status, 200);
+    const left = await api(`GET contacts/${id}`);
+    assert.equal(left.json.account_id, null);
+    assert.notEqual(left.json.updated_at, changed);
+    assert.notEqual(left.headers.get('etag'), made.headers.get('etag'));
+    const missing = await api(`PUT contacts/${id}`, { last_name: 'Doe', account_id: account });
+    assert.equal(missing.status, 400, missing.text);
+    assert.equal((await api(`DELETE accounts/${account}`)).status, 404);
+  });
+
+  test('what modules ask of tables that are spread names the organization, or is known not to', async () => {
+    const world = { instance, screens, acme, clerk: await screens.administrator() };
+    for (const route of routes.filter(isOfModule)) {
+      for (const target of await targetsOf(world, route)) await send(instance, target);
+    }
+    await stored('crm_received_messages');
+    await prune(tablesOf(instance.database));
+    const spread = [...kinds].flatMap(([name, kind]) => (kind === 'distributed' ? [name] : []));
+    const touched = new Set<string>();
+    const across = [...watched.seen].flatMap((text) => {
+      const tables = spread.filter((name) => new RegExp(`\\b${name}\\b`).test(text));
+      for (const name of tables) touched.add(name);
+      return tables.length === 0 || isBound(text) ? [] : [text.replace(/\s+/g, ' ').trim()];
+    });
+    assert.deepEqual(
+      [...touched].filter((name) => name.startsWith('crm_')).sort(),
+      spread.filter((name) => name.startsWith('crm_')).sort(),
+      'each is in a statement',
+    );
+    const [removed = '', ...more] = across.filter((text) => !/^(?:create|alter|analyze) /.test(text));
+    assert.match(removed, /with old as materialized .* from "crm_idempotency" .* for update skip locked/);
+    assert.deepEqual(more, [], 'nothing but the removal of old responses, as docs/administrators.md says');
+  });
+
+  /** Waits until a table has a row. */
+  const stored = (table: string) =>
+    until(async () => (await query(`select from ${table} limit 1`)).rowCount === 1, table);
+});
+
+/** Whether a route is one of a module; those that refuse have many methods. */
+const isOfModule = ({ url, methods }: Route): boolean =>
+  !url.startsWith('/api/v1/') && methods.length === 1 && /GET|POST/.test(String(methods));
+
+/** Sends what a route expects, with what gets it in. */
+async function send(instance: Instance, { method, path, headers, expected: { type, shape } }: Target) {
+  const text =
+    type === 'application/json' ? JSON.stringify(shape) : String(new URLSearchParams(shape as never));
+  const body = ['GET', 'HEAD'].includes(method) ? undefined : Buffer.from(text);
+  const sent = { ...headers(body ?? Buffer.alloc(0), path), ...(body && { 'content-type': type }) };
+  await instance.call(`${method} ${path}`, { body, headers: sent });
+}
+
+/** Whether a statement that is run for one organization says which: by a value, or in what it inserts. */
+const isBound = (text: string): boolean =>
+  /organization_id"? = (\$\d+|'\d+')/.test(text) || /insert into "?\w+"? \([^)]*organization_id/.test(text);
+
+/** Notes the texts of all statements of the service's pools from now on, whose clients are of a class of their own. */
+function watchStatements(): { seen: ReadonlySet<string>; stop: () => void } {
+  const seen = new Set<string>();
+  const { query } = pg.Client.prototype;
+  pg.Client.prototype.query = function (this: pg.Client, ...given: unknown[]) {
+    const text = typeof given[0] === 'string' ? given[0] : (given[0] as { text: string }).text;
+    if (this.constructor !== pg.Client) seen.add(text);
+    return Reflect.apply(query, this, given);
+  } as typeof query;
+  const stop = () => {
+    pg.Client.prototype.query = query;
+  };
+  return { seen, stop };
+}

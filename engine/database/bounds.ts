@@ -10,6 +10,9 @@ const bytes = ({ responseBytes }: DatabaseConfig): Bound => ({
   total: responseBytes,
 });
 
+/** Exports and imports, which last as long as their readers and senders take, without a connection of their own. */
+const streams: Bound = { each: 2, total: 8 };
+
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
 /**
@@ -44,6 +47,9 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
       list: [list],
       deep: [list],
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
+      // Not on the connections for lists: it may take longer than a page.
+      export: [record, { each: 1, total: 2 }],
+      stream: [streams],
     },
     queue,
     bytes: bytes(config),
@@ -66,6 +72,8 @@ export function embeddedBounds(config: DatabaseConfig): Bounds {
       list: single,
       deep: single,
       scan: single,
+      export: single,
+      stream: [streams],
     },
     queue,
     bytes: bytes(config),

@@ -15,6 +15,7 @@ import {
   type Signing,
 } from '../records/index.ts';
 import { decodeBody } from './compression.ts';
+import { acceptedFormat, sendExport } from './exports.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { json } from './reply.ts';
 
@@ -65,7 +66,13 @@ export async function crud(
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
       handler: async (request, reply) => {
-        const plan = compiled.plan({ ...operationRequest(request, reply), links });
+        const asked = { ...operationRequest(request, reply), links };
+        if (compiled.export !== undefined) {
+          const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
+          if (format !== undefined)
+            return sendExport(request, reply, database, compiled.export, asked, format);
+        }
+        const plan = compiled.plan(asked);
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);

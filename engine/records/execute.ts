@@ -9,6 +9,12 @@ import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import type { CompiledOperation, Plan } from './operation.ts';
 
+/** The parts of an operation that say what runs. */
+type Executable<P extends Plan> = Pick<
+  CompiledOperation<P>,
+  'statement' | 'further' | 'retryable' | 'missingReferences'
+>;
+
 /**
  * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
  * the database.
@@ -17,7 +23,7 @@ import type { CompiledOperation, Plan } from './operation.ts';
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, further, retryable, missingReferences }: CompiledOperation<P>,
+  { statement, further, retryable, missingReferences }: Executable<P>,
   plan: P,
 ): Promise<Rows> {
   const asked = statement(plan);

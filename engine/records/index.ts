@@ -13,13 +13,17 @@ export {
 } from './access.ts';
 export { type Body, bodyRules } from './body.ts';
 export { execute } from './execute.ts';
+export { exported } from './exported.ts';
+export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export { idempotencyTables, keptHours } from './idempotency.ts';
 export { indexes } from './indexes.ts';
 export type {
   DescribedResource,
+  Exporting,
   Operation,
   OperationContext,
   OperationRequest,
+  Plan,
   Principal,
   Signing,
 } from './operation.ts';

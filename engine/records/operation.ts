@@ -7,6 +7,7 @@ import type { Query } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
 import type { Action, Grants } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
+import type { FormatName } from './formats.ts';
 import type { Projection } from './projection.ts';
 
 /** The authenticated caller and its organization. Ids are decimal text. */
@@ -126,6 +127,8 @@ export interface Operation<P extends Plan = Plan> {
   readonly action: Action;
   /** The status of success. */
   readonly status: 200 | 201;
+  /** Further formats in which the whole result can be had, see `export` of {@link CompiledOperation}. */
+  readonly formats?: readonly FormatName[];
   readonly compile: (context: OperationContext) => CompiledOperation<P>;
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
@@ -147,6 +150,18 @@ export interface MissingReferences<P extends Plan = Plan> {
   readonly error: (rows: Rows) => HttpError | undefined;
 }
 
+/** How the whole result of an operation is read for another format than JSON, batch after batch. */
+export interface Exporting<P extends Plan = Plan> {
+  /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
+  readonly plan: (request: OperationRequest) => P;
+  /** What comes before the first record, ASCII. */
+  readonly head: (format: FormatName) => string;
+  /** The statement of a batch, whose rows are records in the format. */
+  readonly statement: (plan: P, format: FormatName) => Statement;
+  /** The plan of the batch after one with these rows; undefined: there are no more records. */
+  readonly next: (plan: P, rows: Rows) => P | undefined;
+}
+
 /** An operation of one resource, ready to run. */
 export interface CompiledOperation<P extends Plan = Plan> {
   /**
@@ -166,4 +181,6 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly further?: (plan: P, rows: Rows) => Statement | undefined;
   /** Explains a refused foreign key: finds the references that point to no record. */
   readonly missingReferences?: MissingReferences<P>;
+  /** The whole result in the further formats of the operation. */
+  readonly export?: Exporting<P>;
 }

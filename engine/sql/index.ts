@@ -2,8 +2,9 @@
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';
+export { copied, Output, slice } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
-export { Output, type Records, recordsAsJson, slice } from './records.ts';
+export { between, type Layout, type Records, recordsAsJson } from './records.ts';
 export {
   type Lane,
   type Placeholder,

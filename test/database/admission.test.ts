@@ -17,6 +17,8 @@ const bounds: Bounds = {
     list: [scans],
     deep: [scans],
     scan: [scans],
+    export: [scans],
+    stream: [scans],
   },
   queue: { each: 4, total: 6 },
   bytes: { each: 100, total: 150 },

@@ -11,6 +11,8 @@ export interface FieldProblem {
 export const errorCodes = {
   invalid_request: 'The request breaks HTTP, or Fastify refuses it.',
   invalid_json: 'The body is empty, not JSON, not an object, or not sent as JSON.',
+  invalid_csv: 'The body, or a line of it, is not CSV in UTF-8.',
+  line_too_long: 'A line of the body is longer than 1 MiB.',
   invalid_input: 'Fields or parameters are wrong; `fields` names them.',
   invalid_header: 'A header cannot be read.',
   missing_reference: 'References point to no record of the organization; `fields` names them.',
@@ -49,6 +51,8 @@ export class HttpError extends Error {
   readonly extra: {
     readonly fields?: readonly FieldProblem[];
     readonly headers?: Readonly<Record<string, string>>;
+    /** What was done before it failed. */
+    readonly report?: object;
   };
   constructor(
     status: number,
@@ -71,6 +75,11 @@ const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_in
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `invalid JSON body: ${reason}`),
+  /** 400: a body, or a line of one, is not CSV in UTF-8. */
+  invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `invalid CSV: ${reason}`),
+  /** 400: a line over the limit, in bytes. */
+  lineTooLong: (limit: number) =>
+    new HttpError(400, 'line_too_long', `the line is longer than ${limit} bytes`),
   /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
   oneHostNeeded: (given: number) =>
     new HttpError(
@@ -131,6 +140,11 @@ export const errors = {
   /** 422: the Idempotency-Key belongs to a request with another body. */
   keyReused: () =>
     new HttpError(422, 'idempotency_key_reused', 'this Idempotency-Key was sent with another body before'),
+  /** 408: a body that comes too slowly. */
+  tooSlowlySent: () =>
+    new HttpError(408, 'request_timeout', 'the request came too slowly', {
+      headers: { connection: 'close' },
+    }),
   /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) =>
     new HttpError(413, 'body_too_large', `the request body is larger than ${limit} bytes`),

@@ -4,7 +4,9 @@ import type { Effect } from '../effects/index.ts';
 import {
   bodyRules,
   type CompiledOperations,
+  type CompiledUploads,
   compileOperations,
+  compileUploads,
   type OperationContext,
   projection,
 } from '../records/index.ts';
@@ -19,6 +21,7 @@ export interface Resource {
   /** What its operations were compiled from. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
+  readonly uploads: CompiledUploads;
   /** Its OpenAPI description. */
   readonly openApi: Fragment;
 }
@@ -41,12 +44,14 @@ export function compile(
         projection: projection(definition, definitions),
         effects,
       };
+      const operations = compileOperations(context);
       return Object.freeze({
         name: definition.name,
         definition,
         entity: entity(definition),
         context,
-        operations: compileOperations(context),
+        operations,
+        uploads: compileUploads(context, operations),
         openApi: openApiFragment(definition, prefix),
       });
     }),

@@ -1,7 +1,15 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Field, Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
-import { type Action, type DescribedResource, type Operation, operations } from '../records/index.ts';
+import {
+  type Action,
+  type DescribedResource,
+  formatOf,
+  type Operation,
+  operations,
+  type Upload,
+  uploads,
+} from '../records/index.ts';
 
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
@@ -18,6 +26,8 @@ const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) 
 const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
+type Described = Operation | Upload;
+
 /** Compiles the OpenAPI description of a resource from its definition and operations. */
 export function openApiFragment(definition: ResourceDefinition, prefix: string): Fragment {
   const { name, singular, description, fields } = definition;
@@ -25,8 +35,8 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   const word = singular.replaceAll('_', ' ');
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
-  const all: readonly Operation[] = Object.values(operations) as unknown as readonly Operation[];
-  const at = (path: Operation['path']) =>
+  const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
+  const at = (path: Described['path']) =>
     Object.fromEntries(
       all
         .filter((operation) => operation.path === path)
@@ -44,6 +54,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
     tag: { name, description },
     paths: {
       [`${prefix}/${name}`]: at(''),
+      [`${prefix}/${name}/import`]: at('/import'),
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
     },
     schemas: {
@@ -75,6 +86,8 @@ const replayedHeader = {
     schema: { type: 'string', const: 'true' },
   },
 };
+/** Many records, which no schema describes; a list has the whole of its result, not a page. */
+const linesContent = { schema: { type: 'string' } };
 const tagHeader = {
   ETag: {
     description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
@@ -83,10 +96,13 @@ const tagHeader = {
 };
 
 /** An operation as the OpenAPI document describes it. */
-function describeOperation(resource: DescribedResource, operation: Operation): Schema {
+function describeOperation(resource: DescribedResource, operation: Described): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
+  const isUpload = operation.path === '/import';
+  const { formats = [] } = operation;
+  const lines = Object.fromEntries(formats.map((name) => [formatOf(name).type, linesContent]));
   const headers = {
     ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
     ...(success.schema === resource.recordName && tagHeader),
@@ -101,32 +117,32 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
       ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
-      ...(operation.action === 'create' ? [ref('parameters', 'IdempotencyKey')] : []),
+      ...(operation.action === 'create' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
       ...parameters,
     ],
     ...(body && {
       requestBody: {
         required: true,
         ...(body.description !== undefined && { description: body.description }),
-        content: content(ref('schemas', body.schema), body.types),
+        content: isUpload ? lines : content(ref('schemas', body.schema), body.types),
       },
     }),
     responses: {
       [operation.status]: {
         description: success.description,
         ...(Object.keys(headers).length > 0 && { headers }),
-        content: content(ref('schemas', success.schema)),
+        content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
       ...(operation.action === 'read' && {
         304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
       }),
-      ...failures(operation.action),
+      ...failures(operation.action, isUpload),
     },
   };
 }
 
 /** The error responses of each action. */
-function failures(action: Action) {
+function failures(action: Action, isUpload: boolean) {
   const withId = action === 'read' || action === 'update' || action === 'delete';
   const withBody = action === 'create' || action === 'update';
   return {
@@ -134,9 +150,9 @@ function failures(action: Action) {
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
-    ...(action === 'create' && { 409: ref('responses', 'StillRunning') }),
+    ...(action === 'create' && !isUpload && { 409: ref('responses', 'StillRunning') }),
     ...(withBody && { 413: ref('responses', 'TooLarge') }),
-    ...(action === 'create' && { 422: ref('responses', 'KeyReused') }),
+    ...(action === 'create' && !isUpload && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };

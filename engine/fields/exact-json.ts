@@ -22,6 +22,14 @@ export function parseExactJson(text: string): unknown {
   return restored(JSON.parse(marked + text.slice(done)));
 }
 
+/** A JSON number by its text, exact; undefined if the text is anything else. */
+export function jsonNumber(text: string): number | ExactNumber | undefined {
+  number.lastIndex = 0;
+  if (number.exec(text)?.[0] !== text) return undefined;
+  const value = Number(text);
+  return risky.test(text) && String(value) !== text ? new ExactNumber(text) : value;
+}
+
 /** The key of a number's placeholder during JSON.parse. A reviver would cost a microsecond for each value. */
 const marker = randomBytes(16).toString('base64url');
 

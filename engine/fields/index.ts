@@ -3,7 +3,7 @@
 
 export { type Encoder, longest } from './encode.ts';
 export { ExactNumber, int64, isRowId } from './exact.ts';
-export { parseExactJson } from './exact-json.ts';
+export { jsonNumber, parseExactJson } from './exact-json.ts';
 export { columnsOf, type Field, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
 export { head, type Lookup, lookupOf } from './lookups.ts';

@@ -93,7 +93,7 @@ export async function crud(
 }
 
 /** 401, then 403, before the body is read and before any record is looked up. */
-function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
+export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
     done(allows(principal.grants, object, action) ? undefined : errors.forbidden(object, action));
@@ -116,7 +116,7 @@ const handling = preference('handling');
 const count = preference('count');
 
 /** What operations need of a request; sets the headers that every response has. */
-function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
+export function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');

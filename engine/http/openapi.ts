@@ -28,10 +28,51 @@ const errorSchema = {
       examples: Object.keys(errorCodes),
       'x-extensible-enum': Object.keys(errorCodes),
     },
+    report: {
+      type: 'object',
+      description: 'Of an import that failed after it had written some lines: as `ImportReport`.',
+    },
     request_id: {
       type: 'string',
       description: 'The `X-Request-Id` of the response, as the log and the activity have it.',
     },
+  },
+};
+
+const count = (description: string) => ({ type: 'integer', minimum: 0, description });
+const importReport = {
+  type: 'object',
+  required: ['created', 'updated', 'failed', 'stopped', 'dry_run', 'ignored', 'lines', 'truncated'],
+  properties: {
+    created: count('New records; with `dry_run`, all that would be written.'),
+    updated: count('Records that were there, with `match`.'),
+    failed: count('Lines that were not written.'),
+    stopped: {
+      type: 'boolean',
+      description:
+        'With `on_error=stop`: it ended at a line that failed. Those before it are written; it and all after it are not.',
+    },
+    dry_run: { type: 'boolean' },
+    ignored: {
+      type: 'array',
+      description: 'Columns of CSV that are no writable field.',
+      items: { type: 'string' },
+    },
+    lines: {
+      type: 'array',
+      description: 'The first 1,000 lines that failed.',
+      items: {
+        type: 'object',
+        required: ['line', 'error', 'code'],
+        properties: {
+          line: { type: 'integer', minimum: 1, description: 'Where the record begins in the body.' },
+          error: { type: 'string' },
+          code: { type: 'string' },
+          fields: errorSchema.properties.fields,
+        },
+      },
+    },
+    truncated: { type: 'boolean', description: 'Whether more lines failed than `lines` has.' },
   },
 };
 
@@ -67,7 +108,7 @@ const responses = {
   PreconditionFailed: failure(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
   ),
-  TooLarge: failure('The body is larger than 1 MiB.'),
+  TooLarge: failure('The body is larger than this path allows.'),
   Failure: failure('The server or its database failed.', retryAfter),
   NotConfigured: failure('The endpoint has no secret on this instance.'),
   SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.'),
@@ -173,6 +214,7 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
           required: ['ok'],
           properties: { ok: { type: 'boolean', const: true } },
         },
+        ImportReport: importReport,
         Error: errorSchema,
       },
       responses,

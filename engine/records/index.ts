@@ -16,6 +16,7 @@ export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export { idempotencyTables, keptHours } from './idempotency.ts';
+export type { Import, ImportReport } from './import.ts';
 export { indexes } from './indexes.ts';
 export type {
   DescribedResource,
@@ -31,3 +32,4 @@ export { type CompiledOperations, compileOperations, operations, routed } from '
 export { projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';
+export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

@@ -29,7 +29,7 @@ async function* records(
   fields: readonly Field[],
   strict: boolean,
   ignored: string[],
-): AsyncGenerator<Line> {
+): AsyncGenerator<readonly Line[]> {
   const parser = parse({
     bom: true,
     cast: (text: string, { quoting }: InfoField): Cell => (text === '' && !quoting ? undefined : text),
@@ -43,7 +43,7 @@ async function* records(
   try {
     for await (const { record, info } of parser as AsyncIterable<Parsed>) {
       if (columns === undefined) columns = columnsOf(record, fields, strict, ignored);
-      else yield { ...measured(record, info.lines), record: recordOf(columns, record) };
+      else yield [{ ...measured(record, info.lines), record: recordOf(columns, record) }];
     }
   } catch (cause) {
     throw csvError(cause) ?? cause;

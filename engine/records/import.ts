@@ -218,12 +218,14 @@ async function importLines(
   });
 
   try {
-    for await (const line of lines) {
-      batch.push(line);
-      size += line.size;
-      if (batch.length < maxLines && size < maxBytes) continue;
-      await flush();
-      if (stopped) return report();
+    for await (const some of lines) {
+      for (const line of some) {
+        batch.push(line);
+        size += line.size;
+        if (batch.length < maxLines && size < maxBytes) continue;
+        await flush();
+        if (stopped) return report();
+      }
     }
     if (batch.length > 0) await flush();
     return report();

@@ -12,62 +12,65 @@ export interface Line {
   readonly record: Body | HttpError;
 }
 
-/** The records of a body, one after the other. */
-export interface Lines extends AsyncIterable<Line> {
+/** The records of a body in their order, some at a time. */
+export interface Lines extends AsyncIterable<readonly Line[]> {
   /** The names of columns that are no writable field; complete once the first record is read. */
   readonly ignored: readonly string[];
 }
 
 /** Bytes of one record at most. */
 export const maxRecord = 1024 * 1024;
-const newline = 0x0a;
-const byteOrderMark = Buffer.from('\ufeff');
 
 /** JSON objects, one on each line; empty lines are skipped. */
 export const ndjsonLines = (source: AsyncIterable<Buffer>): Lines =>
   Object.assign(jsonRecords(source), { ignored: [] });
 
-async function* jsonRecords(source: AsyncIterable<Buffer>): AsyncGenerator<Line> {
-  let number = 0;
-  for await (const line of splitLines(source)) {
-    number++;
-    const record = line === tooLong ? errors.lineTooLong(maxRecord) : readObject(line, number);
-    if (record !== undefined) yield { number, size: line.length, record };
-  }
-}
+const [newline, carriageReturn, space, tab] = [0x0a, 0x0d, 0x20, 0x09];
+const byteOrderMark = Buffer.from('\ufeff');
 
-/** Stands for a line with more than {@link maxRecord} bytes. */
-const tooLong = Buffer.alloc(0);
-
-/** The lines of a text without their ends; no more than the bytes of one record are kept. */
-async function* splitLines(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* jsonRecords(source: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
+  /** The beginning of a line whose end is not there yet; nothing of it is kept once it is too long. */
   let pending: Buffer[] = [];
-  let size = 0;
-  const end = (last: Buffer) => {
-    const line = size + last.length > maxRecord ? tooLong : Buffer.concat([...pending, last]);
+  let pendingSize = 0;
+  let number = 0;
+  const lineOf = (last: Buffer): Line | undefined => {
+    number++;
+    const size = pendingSize + last.length;
+    const line = pendingSize === 0 || size > maxRecord ? last : Buffer.concat([...pending, last]);
     pending = [];
-    size = 0;
-    return line;
+    pendingSize = 0;
+    if (size > maxRecord) return { number, size: 0, record: errors.lineTooLong(maxRecord) };
+    const isMarked = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
+    const bytes = isMarked ? line.subarray(byteOrderMark.length) : line;
+    return isBlank(bytes) ? undefined : { number, size, record: objectOf(bytes) };
   };
   for await (const chunk of source) {
+    const lines: Line[] = [];
     let start = 0;
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
-      yield end(chunk.subarray(start, at));
+      const line = lineOf(chunk.subarray(start, at));
+      if (line !== undefined) lines.push(line);
       start = at + 1;
     }
     const rest = chunk.subarray(start);
-    size += rest.length;
-    if (size <= maxRecord) pending.push(rest);
-    else pending = [];
+    pendingSize += rest.length;
+    if (pendingSize > maxRecord) pending = [];
+    else if (rest.length > 0) pending.push(rest);
+    yield lines;
   }
-  if (size > 0) yield end(tooLong);
+  const last = lineOf(Buffer.alloc(0));
+  if (last !== undefined) yield [last];
 }
 
-function readObject(line: Buffer, number: number): Body | HttpError | undefined {
-  const hasMark = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
-  const bytes = hasMark ? line.subarray(byteOrderMark.length) : line;
-  // A carriage return and spaces are whitespace of JSON.
-  if (bytes.every((byte) => byte === 0x0d || byte === 0x20 || byte === 0x09)) return undefined;
+/** Whether there is nothing but whitespace of JSON. */
+function isBlank(bytes: Buffer): boolean {
+  for (const byte of bytes) {
+    if (byte !== carriageReturn && byte !== space && byte !== tab) return false;
+  }
+  return true;
+}
+
+function objectOf(bytes: Buffer): Body | HttpError {
   try {
     const value = readJson(bytes);
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -5,6 +5,7 @@ import {
   bodyRules,
   type CompiledOperations,
   compileOperations,
+  itemTable,
   type OperationContext,
   projection,
 } from '../records/index.ts';
@@ -38,6 +39,7 @@ export function compile(
       const context: OperationContext = {
         definition,
         body: bodyRules(definition.fields),
+        items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
         projection: projection(definition, definitions),
         effects,
       };

@@ -64,8 +64,10 @@ export async function crud(
       url,
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
+      ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
       handler: async (request, reply) => {
-        const plan = compiled.plan({ ...operationRequest(request, reply), links });
+        const planned = compiled.plan({ ...operationRequest(request, reply), links });
+        const plan = planned instanceof Promise ? await planned : planned;
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);
@@ -82,7 +84,11 @@ export async function crud(
       },
     });
   }
-  for (const [url, methods] of allowed) refuseOtherMethods(app, url, methods);
+  for (const [url, methods] of allowed) {
+    // A record may be asked for by any text.
+    const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
+    refuseOtherMethods(app, url, methods, elsewhere);
+  }
 }
 
 /** 401, then 403, before the body is read and before any record is looked up. */
@@ -124,7 +130,7 @@ function operationRequest(request: FastifyRequest, reply: FastifyReply): Operati
     strict,
     ...((counting === 'exact' || counting === 'estimated') && { counting }),
     id: (request.params as { id?: string }).id,
-    body: (types) => readBody(headers['content-type'], request.body, types),
+    body: (types, maxValues) => readBody(headers['content-type'], request.body, types, maxValues),
     bytes: () => request.body as Buffer,
   };
 }

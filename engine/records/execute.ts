@@ -1,25 +1,26 @@
-import {
-  type Database,
-  databaseFailure,
-  foreignKeyViolation,
-  type Rows,
-  sqlState,
-} from '../database/index.ts';
+import { type Database, databaseFailure, type Rows } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import type { CompiledOperation, Plan } from './operation.ts';
+import { isRefusal } from './refusals.ts';
+
+/** How often a write is tried. More than once, because what is in its way may be gone when the reason is looked for. */
+const maxTries = 10;
 
 /**
  * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
  * the database.
- * @throws HttpError 400 naming every reference that points to no record of the organization; 500 when the database
- *   fails or does not respond; 503 when the turn does not come in time or the database ends the statement
+ * @throws HttpError 400 naming every reference that points to no record of the organization; 409 naming the unique
+ *   fields that another record has the same values of; 500 when the database fails or does not respond; 503 when the
+ *   turn does not come in time or the database ends the statement
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, further, retryable, missingReferences }: CompiledOperation<P>,
+  operation: Omit<CompiledOperation<P>, 'plan'>,
   plan: P,
+  tries = 1,
 ): Promise<Rows> {
+  const { statement, further, retryable, refusal } = operation;
   const asked = statement(plan);
   if (asked === undefined) return [];
   try {
@@ -31,12 +32,12 @@ export async function execute<P extends Plan>(
     return more === undefined ? rows : [...rows, ...(await inTurn(database, plan, more))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
-    if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)
-      throw databaseFailure(cause);
-    const rows = await inTurn(database, plan, missingReferences.statement(plan)).catch((failure: unknown) => {
+    const why = isRefusal(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
+    if (refusal === undefined || why === undefined) throw databaseFailure(cause);
+    const rows = await inTurn(database, plan, why).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });
-    throw missingReferences.error(rows) ?? databaseFailure(cause);
+    return execute(database, operation, refusal.remaining(plan, rows), tries + 1);
   }
 }
 

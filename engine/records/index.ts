@@ -11,10 +11,12 @@ export {
   grantedActions,
   grantMasks,
 } from './access.ts';
+export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
 export { execute } from './execute.ts';
 export { idempotencyTables, keptHours } from './idempotency.ts';
 export { indexes } from './indexes.ts';
+export { itemTable } from './items.ts';
 export type {
   DescribedResource,
   Operation,

@@ -56,7 +56,15 @@ describe('slow readers', () => {
     const each = { each: 100, total: 100 };
     const all = [each];
     const short = { 'short read': all, 'short list': all };
-    const turns: Bounds['turns'] = { ...short, read: all, write: all, list: all, deep: all, scan: all };
+    const turns: Bounds['turns'] = {
+      ...short,
+      read: all,
+      write: all,
+      batch: all,
+      list: all,
+      deep: all,
+      scan: all,
+    };
     const counted = admission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);

@@ -7,6 +7,7 @@ import {
   type CompiledUploads,
   compileOperations,
   compileUploads,
+  itemTable,
   type OperationContext,
   projection,
 } from '../records/index.ts';
@@ -41,6 +42,7 @@ export function compile(
       const context: OperationContext = {
         definition,
         body: bodyRules(definition.fields),
+        items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
         projection: projection(definition, definitions),
         effects,
       };

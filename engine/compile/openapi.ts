@@ -1,10 +1,10 @@
-import type { ResourceDefinition } from '../definition/index.ts';
+import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field, Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
-  type Action,
   type DescribedResource,
   formatOf,
+  maxItems,
   type Operation,
   operations,
   type Upload,
@@ -56,6 +56,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
       [`${prefix}/${name}`]: at(''),
       [`${prefix}/${name}/import`]: at('/import'),
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
+      [`${prefix}/${name}/batch`]: at('/batch'),
     },
     schemas: {
       [recordName]: {
@@ -66,6 +67,13 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
       },
       [`${recordName}Input`]: inputSchema(fields, aRecord),
       [`${recordName}Patch`]: patchSchema(fields, aRecord),
+      [`${recordName}Batch`]: batchSchema(ref('schemas', `${recordName}Input`), definition.uniques),
+      [`${recordName}BatchPatch`]: batchSchema({
+        allOf: [
+          ref('schemas', `${recordName}Patch`),
+          { type: 'object', required: ['id'], properties: { id: id.schema } },
+        ],
+      }),
       [`${recordName}List`]: {
         type: 'object',
         required: ['data', 'page', 'per_page'],
@@ -104,7 +112,8 @@ function describeOperation(resource: DescribedResource, operation: Described): S
   const { formats = [] } = operation;
   const lines = Object.fromEntries(formats.map((name) => [formatOf(name).type, linesContent]));
   const headers = {
-    ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
+    ...(operation.status === 201 && locationHeader),
+    ...(operation.method === 'POST' && replayedHeader),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
   };
@@ -117,7 +126,7 @@ function describeOperation(resource: DescribedResource, operation: Described): S
       ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
-      ...(operation.action === 'create' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
+      ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
       ...parameters,
     ],
     ...(body && {
@@ -136,27 +145,111 @@ function describeOperation(resource: DescribedResource, operation: Described): S
       ...(operation.action === 'read' && {
         304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
       }),
-      ...failures(operation.action, isUpload),
+      ...failures(resource, operation),
     },
   };
 }
 
-/** The error responses of each action. */
-function failures(action: Action, isUpload: boolean) {
-  const withId = action === 'read' || action === 'update' || action === 'delete';
-  const withBody = action === 'create' || action === 'update';
+/** The error responses of an operation. */
+function failures({ definition }: DescribedResource, operation: Described) {
+  const { path, action } = operation;
+  const bodyLimit = 'bodyLimit' in operation ? operation.bodyLimit : undefined;
+  const isOnce = operation.method === 'POST' && path !== '/import';
+  const withId = path === '/:id';
+  const isDuplicate = withId && action === 'update' && definition.uniques.length > 0;
   return {
     400: ref('responses', 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
-    ...(action === 'create' && !isUpload && { 409: ref('responses', 'StillRunning') }),
-    ...(withBody && { 413: ref('responses', 'TooLarge') }),
-    ...(action === 'create' && !isUpload && { 422: ref('responses', 'KeyReused') }),
+    ...(isOnce && {
+      409: ref(
+        'responses',
+        definition.uniques.length > 0 && path === '' ? 'StillRunningOrDuplicate' : 'StillRunning',
+      ),
+    }),
+    ...(isDuplicate && { 409: ref('responses', 'Duplicate') }),
+    ...((action === 'create' || action === 'update' || bodyLimit !== undefined) && {
+      413: ref('responses', 'TooLarge'),
+    }),
+    ...(isOnce && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };
 }
+
+/** The body of a batch. @param uniques where records can be matched by them */
+function batchSchema(record: Schema, uniques: readonly Unique[] = []): Schema {
+  return {
+    type: 'object',
+    required: ['records'],
+    properties: {
+      records: { type: 'array', minItems: 1, maxItems, items: record },
+      ...(uniques.length > 0 && {
+        match: {
+          description: 'Records with the same values of these fields are changed instead of created.',
+          enum: uniques.map((unique) => unique.map(({ name }) => name)),
+          type: 'array',
+          items: { type: 'string' },
+        },
+      }),
+      on_error: onError,
+    },
+  };
+}
+
+const onError = {
+  type: 'string',
+  enum: ['stop', 'continue'],
+  default: 'stop',
+  description:
+    '`stop`: everything is written or, if anything is wrong, nothing. `continue`: what is right is written.',
+};
+
+/** The schemas of batches that all resources share. */
+export const batchSchemas: Readonly<Record<string, Schema>> = {
+  BatchIds: {
+    type: 'object',
+    required: ['ids'],
+    properties: {
+      ids: { type: 'array', minItems: 1, maxItems, items: { type: 'integer', format: 'int64' } },
+      on_error: onError,
+    },
+  },
+  BatchResults: {
+    type: 'object',
+    required: ['results'],
+    properties: {
+      results: {
+        type: 'array',
+        description: 'One for each record of the request, in its order.',
+        minItems: 1,
+        maxItems,
+        items: { oneOf: [ref('schemas', 'BatchSuccess'), ref('schemas', 'BatchFailure')] },
+      },
+    },
+  },
+  BatchSuccess: {
+    type: 'object',
+    required: ['status', 'id'],
+    properties: {
+      status: { type: 'integer', enum: [200, 201], description: '201: created; 200: changed or deleted.' },
+      id: { type: 'integer', format: 'int64' },
+    },
+  },
+  BatchFailure: {
+    type: 'object',
+    description: 'With `on_error: continue`: why the record was not written.',
+    required: ['status', 'error', 'code'],
+    properties: {
+      status: { type: 'integer', enum: [400, 404, 409] },
+      error: ref('schemas', 'Error/properties/error'),
+      code: ref('schemas', 'Error/properties/code'),
+      fields: ref('schemas', 'Error/properties/fields'),
+      existing_id: ref('schemas', 'Error/properties/existing_id'),
+    },
+  },
+};
 
 function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   const writable = fields.filter((field) => !field.readOnly);

@@ -37,13 +37,16 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
   const list = allButOne(lists);
   // Scans cost processor time, and more connections do not add any.
   const scans = Math.min(4, atLeastOne(lists / 2));
+  const write: readonly Bound[] = [record, { each: atLeastOne((writes + 1) / 2), total: writes }];
   return {
     turns: {
       // They do not occupy a connection. A list may have 20 MB: few are on their way before the first row shows it.
       'short read': [{ each: 64, total: 256 }],
       'short list': [{ each: 4, total: 16 }],
       read: [record],
-      write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
+      write,
+      // A batch takes as long as hundreds of writes: one of each organization, and some left to others.
+      batch: [...write, { each: 1, total: atLeastOne(writes / 3) }],
       list: [list],
       deep: [list],
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
@@ -69,6 +72,7 @@ export function embeddedBounds(config: DatabaseConfig): Bounds {
       'short list': single,
       read: single,
       write: single,
+      batch: single,
       list: single,
       deep: single,
       scan: single,

@@ -29,12 +29,14 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `_written`: one row with "organization_id" and "id" for each record written.
-   * Its name begins with "_" and is unique among the effects.
+   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `written`: one row with "organization_id" and "id" for each record written.
+   * Its name begins with that of `written` and is unique among the effects.
    */
   readonly expression: (context: {
     readonly resource: string;
     readonly action: WriteAction;
+    /** The expression that wrote the records, such as `_written`. */
+    readonly written: string;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
 }

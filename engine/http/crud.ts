@@ -65,6 +65,7 @@ export async function crud(
       url,
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
+      ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
       handler: async (request, reply) => {
         const asked = { ...operationRequest(request, reply), links };
         if (compiled.export !== undefined) {
@@ -72,7 +73,8 @@ export async function crud(
           if (format !== undefined)
             return sendExport(request, reply, database, compiled.export, asked, format);
         }
-        const plan = compiled.plan(asked);
+        const planned = compiled.plan(asked);
+        const plan = planned instanceof Promise ? await planned : planned;
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);
@@ -89,7 +91,11 @@ export async function crud(
       },
     });
   }
-  for (const [url, methods] of allowed) refuseOtherMethods(app, url, methods);
+  for (const [url, methods] of allowed) {
+    // A record may be asked for by any text.
+    const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
+    refuseOtherMethods(app, url, methods, elsewhere);
+  }
 }
 
 /** 401, then 403, before the body is read and before any record is looked up. */
@@ -131,7 +137,7 @@ export function operationRequest(request: FastifyRequest, reply: FastifyReply): 
     strict,
     ...((counting === 'exact' || counting === 'estimated') && { counting }),
     id: (request.params as { id?: string }).id,
-    body: (types) => readBody(headers['content-type'], request.body, types),
+    body: (types, maxValues) => readBody(headers['content-type'], request.body, types, maxValues),
     bytes: () => request.body as Buffer,
   };
 }

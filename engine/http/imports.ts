@@ -41,9 +41,9 @@ export async function importRoutes(
       config: { isStreamed: true },
       onRequest: authorize(app, resource.name, operation.action),
       handler: async (request, reply) => {
-        const { caller, query, strict } = operationRequest(request, reply);
+        const { caller, query, strict, headers } = operationRequest(request, reply);
         try {
-          const plan = upload.plan({ caller, query, strict, format: formatOfBody(request) });
+          const plan = upload.plan({ caller, query, strict, headers, format: formatOfBody(request) });
           return await upload.run(database, plan, decoded(request, maxBytes));
         } finally {
           // What nobody reads would keep the connection from the next request.
@@ -51,7 +51,8 @@ export async function importRoutes(
         }
       },
     });
-    refuseOtherMethods(app, `${path}${operation.path}`, [operation.method]);
+    // A record may be asked for by any text.
+    refuseOtherMethods(app, `${path}${operation.path}`, [operation.method], ['GET', 'HEAD']);
   }
 }
 

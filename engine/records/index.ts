@@ -11,13 +11,16 @@ export {
   grantedActions,
   grantMasks,
 } from './access.ts';
+export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
 export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export { idempotencyTables, keptHours } from './idempotency.ts';
-export type { Import, ImportReport } from './import.ts';
+export type { Import } from './import.ts';
+export type { ImportReport } from './import-lines.ts';
 export { indexes } from './indexes.ts';
+export { itemTable } from './items.ts';
 export type {
   DescribedResource,
   Exporting,

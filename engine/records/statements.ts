@@ -73,15 +73,19 @@ export function prepareById<P extends WriteById>(
   return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
 }
 
-/** The further expressions of a statement that writes; each begins with a comma. */
+/**
+ * The further expressions of a statement that writes; each begins with a comma.
+ * @param written the expression that wrote the records
+ */
 export const effectsOf = (
   { definition, effects }: Pick<OperationContext, 'definition' | 'effects'>,
   action: WriteAction,
   placeholder: Placeholder<Plan>,
+  written = '_written',
 ): string =>
   effects
     .filter((effect) => effect.on.includes(action))
-    .map((effect) => `, ${effect.expression({ resource: definition.name, action, placeholder })}`)
+    .map((effect) => `, ${effect.expression({ resource: definition.name, action, written, placeholder })}`)
     .join('');
 
 /** The quoted table of a resource. */

@@ -16,15 +16,19 @@ export const prepareUpdate = <P extends WriteById>(
     writeStatement(context, 'update', updateOf(context, assigned($), where), $),
   );
 
-/** An UPDATE. Without anything to write it still finds out whether the record exists. */
+/**
+ * An UPDATE. Without anything to write it still finds out whether the record exists.
+ * @param from further tables, beginning with a space
+ */
 export function updateOf(
   context: Pick<OperationContext, 'definition'>,
   assigned: readonly Assignment[],
   where: string,
+  from = '',
 ): string {
   const set =
     assigned.length === 0
       ? `"id" = ${record}."id"`
       : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');
-  return `update ${tableOf(context)} ${record} set ${set} where ${where}`;
+  return `update ${tableOf(context)} ${record} set ${set}${from} where ${where}`;
 }

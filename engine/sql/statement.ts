@@ -6,11 +6,12 @@ export type Value = Parameter | readonly Parameter[];
 
 /**
  * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a
- * `write` may wait for a lock; a `list` reads one of the first pages from an index, a `deep` one a page further on; a
- * `scan` grows with the organization's records; an `export` reads a batch of a list that is sent whole. Admission (engine/database/admission.ts) bounds the statements of each
+ * `write` may wait for a lock, a `batch` writes up to a thousand; a `list` reads one of the first pages from an index, a
+ * `deep` one a page further on; a `scan` grows with the organization's records; an `export` reads a part of a list that is
+ * sent whole. Admission (engine/database/admission.ts) bounds the statements of each
  * lane that run at the same time; those that are always short, `read` and `list`, may share a connection.
  */
-export type Lane = 'read' | 'write' | 'list' | 'deep' | 'scan' | 'export';
+export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
 /** SQL with the values of one request. `name` lets the server keep its plan; an unnamed one is planned each time. */
 export interface Statement {

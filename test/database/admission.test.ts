@@ -14,6 +14,7 @@ const bounds: Bounds = {
     'short list': [scans],
     read: [records],
     write: [records, { each: 1, total: 2 }],
+    batch: [records, { each: 1, total: 1 }],
     list: [scans],
     deep: [scans],
     scan: [scans],

@@ -15,11 +15,12 @@ for (const [name, effect] of Object.entries(effects)) {
         const text = effect.expression({
           resource: "lea'ds",
           action,
+          written: '_some',
           placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
         });
         // A SELECT that nothing reads would not run.
-        assert.match(text, /^_[a-z]+ as \((insert|update|delete) .*\)$/s);
-        assert.match(text, /from _written\b/);
+        assert.match(text, /^_some_[a-z]+ as \((insert|update|delete) .*\)$/s);
+        assert.match(text, /from _some\b/);
         // The organization is the written row's own, never one that a request names.
         assert.match(text, /"organization_id"/);
         assert.ok(!text.includes("lea'ds"), 'a name is a literal');
@@ -47,7 +48,10 @@ for (const [name, effect] of Object.entries(effects)) {
 
 test('names of expressions are unique', () => {
   const names = Object.values(effects).map(
-    (effect) => effect.expression({ resource: 'r', action: 'create', placeholder: () => '$1' }).split(' ')[0],
+    (effect) =>
+      effect
+        .expression({ resource: 'r', action: 'create', written: '_written', placeholder: () => '$1' })
+        .split(' ')[0],
   );
   assert.deepEqual([...new Set(names)], names);
 });

@@ -240,7 +240,7 @@ onBothDrivers(
 
     test('NDJSON: empty lines are skipped, wrong ones are reported', async () => {
       const before = await count();
-      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9007199254740993}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name":"z"}`;
+      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name":"z"}`;
       const { json } = await load('', ndjson, body);
       const failed = json.lines as { line: number; code: string }[];
       assert.deepEqual(
@@ -358,7 +358,6 @@ onBothDrivers(
       assert.deepEqual([third.status, third.json.code], [503, 'overloaded']);
       const [first, second] = senders;
       first?.destroy();
-      if (first !== undefined && !first.closed) await once(first, 'close');
       await until(async () => (await load('?dry_run=true', ndjson, lines({}))).status === 200, 'a turn');
       second?.end();
       const [response] = await once(second ?? assert.fail(), 'response');

@@ -65,6 +65,7 @@ describe('slow readers', () => {
       scan: all,
       export: all,
       stream: all,
+      batch: all,
     };
     const counted = admission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();

@@ -10,6 +10,7 @@ export {
   isDatabaseError,
   sqlState,
   uniqueViolation,
+  violatedConstraint,
 } from './failures.ts';
 export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';

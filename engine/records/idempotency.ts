@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Generated } from 'kysely';
-import { type Rows, sqlState, uniqueViolation } from '../database/index.ts';
+import { type Rows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { literal, type Placeholder } from '../sql/index.ts';
 import { bigint, now, table, text } from '../tables/index.ts';
@@ -134,6 +134,4 @@ export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): Ope
  * Whether a statement failed because another request with the same key ended after this one had begun. Nothing was
  * written; the same statement now finds what is stored.
  */
-export const overtaken = (cause: unknown): boolean =>
-  sqlState(cause) === uniqueViolation &&
-  (cause as { readonly constraint?: unknown }).constraint === 'crm_idempotency_pkey';
+export const overtaken = (cause: unknown): boolean => violatedConstraint(cause) === 'crm_idempotency_pkey';

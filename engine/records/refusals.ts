@@ -35,8 +35,10 @@ export function refusalsOf(definition: ResourceDefinition, table: ItemTable, wri
       const finalValue = (field: Field) => {
         const value = table.assigned(field)[0]?.value ?? 'null';
         if (writes === 'create' || writes === 'replace') return value;
-        const isNew = writes === 'patch' ? '' : `when ${record}."id" is null then ${value} `;
-        return `case ${isNew}when ${table.isGiven(field)} then ${value} else ${column(field)} end`;
+        const changed = `case when ${table.isGiven(field)} then ${value} else ${column(field)} end`;
+        return writes === 'patch'
+          ? changed
+          : `case when ${record}."id" is null then ${value} else ${changed} end`;
       };
       const own = ownSql(definition, table, writes, $);
       const values = checked.map((field, index) => `${finalValue(field)} as _u${index}`);

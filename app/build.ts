@@ -7,7 +7,7 @@ import { compile, type Fragment, type Resource } from '../engine/compile/index.t
 import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
-import { apiPrefix, cors, crud, httpServer } from '../engine/http/index.ts';
+import { apiPrefix, cors, crud, httpServer, importRoutes } from '../engine/http/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
 import { liveSettings, withoutSlash } from '../webhooks/settings/index.ts';
@@ -65,7 +65,9 @@ export async function build(instance: Omit<Instance, 'service'>): Promise<Fastif
   await app.register(async (api) => {
     cors(api, config.corsOrigins);
     for (const resource of resources) {
-      await api.register(crud, { resource, database, path: `${apiPrefix}/${resource.name}`, ...linking });
+      const served = { resource, database, path: `${apiPrefix}/${resource.name}` };
+      await api.register(crud, { ...served, ...linking });
+      await api.register(importRoutes, { ...served, maxBytes: config.importBytes });
     }
   });
   return app;

@@ -7,6 +7,7 @@ import { readConfig } from './config.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
+import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
 
@@ -16,7 +17,8 @@ const debug = debuglog('crm');
 const run: CommandLine<Instance>['run'] = async (json, work) => {
   try {
     const result = await work;
-    process.stdout.write(`${json ? JSON.stringify(result.json) : result.text}\n`);
+    const text = json ? JSON.stringify(result.json) : result.text;
+    if (text !== '') process.stdout.write(`${text}\n`);
   } catch (error) {
     const known = error instanceof UserError;
     const { message, stack } = error as Error;
@@ -33,7 +35,7 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands]) add(line);
+  for (const add of [serveCommand, modelCommands, recordCommands]) add(line);
   for (const { commands } of modules) commands?.(line);
   return program;
 }

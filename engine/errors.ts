@@ -7,13 +7,20 @@ export interface FieldProblem {
   readonly message: string;
 }
 
+/** The maximum number of wrong parts of a batch that a response names. */
+const maxItemProblems = 100;
+
 /** What each code means. A code stays what it is; new ones may come. */
 export const errorCodes = {
   invalid_request: 'The request breaks HTTP, or Fastify refuses it.',
   invalid_json: 'The body is empty, not JSON, not an object, or not sent as JSON.',
+  invalid_csv: 'The body, or a line of it, is not CSV in UTF-8.',
+  line_too_long: 'A line of the body is longer than 1 MiB.',
   invalid_input: 'Fields or parameters are wrong; `fields` names them.',
   invalid_header: 'A header cannot be read.',
   missing_reference: 'References point to no record of the organization; `fields` names them.',
+  duplicate: 'Another record of the organization has the same value of a unique field; `fields` names it.',
+  items_refused: 'Records of a batch are wrong, and nothing was written; `fields` names them by index.',
   organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
   unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
   forbidden: 'The profile does not grant the action, or the verify token of a channel is wrong.',
@@ -49,7 +56,11 @@ export class HttpError extends Error {
   readonly code: ErrorCode;
   readonly extra: {
     readonly fields?: readonly FieldProblem[];
+    /** Id of the record that is in the way, decimal text. */
+    readonly existingId?: string;
     readonly headers?: Readonly<Record<string, string>>;
+    /** What was done before it failed. */
+    readonly report?: object;
   };
   constructor(
     status: number,
@@ -65,6 +76,17 @@ export class HttpError extends Error {
   }
 }
 
+/** An error as JSON. @param more further members */
+export function errorJson(
+  { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
+  more: Readonly<Record<string, unknown>>,
+): string {
+  const { fields, existingId, report } = extra;
+  const text = JSON.stringify({ error: message, code, fields, report, ...more });
+  // As text: an id may be larger than what a JavaScript number holds.
+  return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
+}
+
 const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_input') =>
   new HttpError(400, code, fields.map((problem) => problem.message).join('; '), { fields });
 
@@ -72,6 +94,11 @@ const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_in
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `invalid JSON body: ${reason}`),
+  /** 400: a body, or a line of one, is not CSV in UTF-8. */
+  invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `invalid CSV: ${reason}`),
+  /** 400: a line over the limit, in bytes. */
+  lineTooLong: (limit: number) =>
+    new HttpError(400, 'line_too_long', `the line is longer than ${limit} bytes`),
   /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
   oneHostNeeded: (given: number) =>
     new HttpError(
@@ -88,6 +115,47 @@ export const errors = {
   invalidFields: (fields: readonly FieldProblem[]) => problems(fields),
   /** 400: references to records that the organization does not have. */
   missingReferences: (fields: readonly FieldProblem[]) => problems(fields, 'missing_reference'),
+  /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
+  duplicate: (names: readonly string[], existingId?: string) => {
+    const one = names.length === 1;
+    const message = `another record has the same ${names.join(' and ')}`;
+    return new HttpError(409, 'duplicate', message, {
+      fields: names.map((field) => ({
+        field,
+        message: one ? message : `${field} is the same, together with the others`,
+      })),
+      ...(existingId !== undefined && { existingId }),
+    });
+  },
+  /** 400: several items of a batch have the same values of unique fields. */
+  sameInBatch: (names: readonly string[]) =>
+    problems(
+      names.map((field) => ({
+        field,
+        message: `${names.join(' and ')} is the same in several records of the batch`,
+      })),
+    ),
+  /** 400: what is wrong with one item of a batch as a whole. */
+  invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
+  /** 400: items of a batch are wrong, each with its place; nothing was written. */
+  itemsRefused: (items: ReadonlyMap<string, HttpError>) => {
+    const fields = [...items].flatMap(
+      ([place, { message, extra }]) =>
+        extra.fields?.map((each) => ({
+          field: `${place}.${each.field}`,
+          message: `${place}: ${each.message}`,
+        })) ?? [{ field: place, message: `${place} ${message}` }],
+    );
+    const [first] = fields;
+    return new HttpError(
+      400,
+      'items_refused',
+      `${items.size} of the records are wrong, such as ${first?.message}`,
+      {
+        fields: fields.slice(0, maxItemProblems),
+      },
+    );
+  },
   /** 400: one wrong query parameter. */
   invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
   /** 401: one text for every reason, so that it does not reveal why. */
@@ -142,6 +210,11 @@ export const errors = {
   /** 422: the Idempotency-Key belongs to a request with another body. */
   keyReused: () =>
     new HttpError(422, 'idempotency_key_reused', 'this Idempotency-Key was sent with another body before'),
+  /** 408: a body that comes too slowly. */
+  tooSlowlySent: () =>
+    new HttpError(408, 'request_timeout', 'the request came too slowly', {
+      headers: { connection: 'close' },
+    }),
   /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) =>
     new HttpError(413, 'body_too_large', `the request body is larger than ${limit} bytes`),

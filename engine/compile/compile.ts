@@ -4,7 +4,10 @@ import type { Effect } from '../effects/index.ts';
 import {
   bodyRules,
   type CompiledOperations,
+  type CompiledUploads,
   compileOperations,
+  compileUploads,
+  itemTable,
   type OperationContext,
   type Projection,
   projection,
@@ -20,6 +23,7 @@ export interface Resource {
   /** What its operations were compiled from. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
+  readonly uploads: CompiledUploads;
   /** Its OpenAPI description. */
   readonly openApi: Fragment;
 }
@@ -44,6 +48,7 @@ export function compile(
         body: bodyRules(definition.fields),
         projection: projections.get(definition.name) as Projection,
         projections,
+        items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
         effects,
         referrers: definitions.flatMap(({ name, fields }) =>
           fields
@@ -51,12 +56,14 @@ export function compile(
             .map((field) => ({ resource: name, field: field.name })),
         ),
       };
+      const operations = compileOperations(context);
       return Object.freeze({
         name: definition.name,
         definition,
         entity: entity(definition),
         context,
-        operations: compileOperations(context),
+        operations,
+        uploads: compileUploads(context, operations),
         openApi: openApiFragment(definition, { definitions, prefix, isLimited }),
       });
     }),

@@ -18,9 +18,9 @@ export function entity(definition: ResourceDefinition): EntitySchema {
     tableName: definition.name,
     properties,
     triggers: [countsWrites(definition)],
-    indexes: indexes(definition).map(({ name, method, keys }) => ({
+    indexes: indexes(definition).map(({ name, method, keys, uniqueWhere }) => ({
       name,
-      expression: `create index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})`,
+      expression: `create ${uniqueWhere === undefined ? '' : 'unique '}index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})${uniqueWhere === undefined ? '' : ` where ${uniqueWhere}`}`,
     })),
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
 }

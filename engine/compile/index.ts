@@ -2,5 +2,5 @@
 // May import fields, sql, query, definition, database, effects, records.
 
 export { compile, type Resource } from './compile.ts';
-export type { Fragment } from './openapi.ts';
+export { batchSchemas, type Fragment } from './openapi.ts';
 export { explainStatements, type StatementPlan } from './plans.ts';

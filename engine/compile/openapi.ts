@@ -1,7 +1,15 @@
-import type { ResourceDefinition } from '../definition/index.ts';
+import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field, Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
-import { type Action, type DescribedResource, type Operation, operations } from '../records/index.ts';
+import {
+  type DescribedResource,
+  formatOf,
+  maxItems,
+  type Operation,
+  operations,
+  type Upload,
+  uploads,
+} from '../records/index.ts';
 
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
@@ -27,6 +35,7 @@ interface Surroundings {
   /** Whether the requests of each caller are limited. */
   readonly isLimited: boolean;
 }
+type Described = Operation | Upload;
 
 /** Compiles the OpenAPI description of a resource from its definition and operations. */
 export function openApiFragment(
@@ -38,8 +47,8 @@ export function openApiFragment(
   const word = singular.replaceAll('_', ' ');
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
-  const all: readonly Operation[] = Object.values(operations) as unknown as readonly Operation[];
-  const at = (path: Operation['path']) =>
+  const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
+  const at = (path: Described['path']) =>
     Object.fromEntries(
       all
         .filter((operation) => operation.path === path)
@@ -60,7 +69,9 @@ export function openApiFragment(
     tag: { name, description },
     paths: {
       [`${prefix}/${name}`]: at(''),
+      [`${prefix}/${name}/import`]: at('/import'),
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
+      [`${prefix}/${name}/batch`]: at('/batch'),
     },
     schemas: {
       [recordName]: {
@@ -74,6 +85,13 @@ export function openApiFragment(
       },
       [`${recordName}Input`]: inputSchema(fields, aRecord),
       [`${recordName}Patch`]: patchSchema(fields, aRecord),
+      [`${recordName}Batch`]: batchSchema(ref('schemas', `${recordName}Input`), definition.uniques),
+      [`${recordName}BatchPatch`]: batchSchema({
+        allOf: [
+          ref('schemas', `${recordName}Patch`),
+          { type: 'object', required: ['id'], properties: { id: id.schema } },
+        ],
+      }),
       [`${recordName}List`]: {
         type: 'object',
         required: ['data', 'page', 'per_page'],
@@ -94,6 +112,8 @@ const replayedHeader = {
     schema: { type: 'string', const: 'true' },
   },
 };
+/** Many records, which no schema describes; a list has the whole of its result, not a page. */
+const linesContent = { schema: { type: 'string' } };
 const tagHeader = {
   ETag: {
     description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
@@ -122,12 +142,16 @@ const tooMany = {
 };
 
 /** An operation as the OpenAPI document describes it. */
-function describeOperation(resource: DescribedResource, operation: Operation, isLimited: boolean): Schema {
+function describeOperation(resource: DescribedResource, operation: Described, isLimited: boolean): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
+  const isUpload = operation.path === '/import';
+  const { formats = [] } = operation;
+  const lines = Object.fromEntries(formats.map((name) => [formatOf(name).type, linesContent]));
   const headers = {
-    ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
+    ...(operation.status === 201 && locationHeader),
+    ...(operation.method === 'POST' && replayedHeader),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
@@ -141,47 +165,131 @@ function describeOperation(resource: DescribedResource, operation: Operation, is
       ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
-      ...(operation.action === 'create' ? [ref('parameters', 'IdempotencyKey')] : []),
+      ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
       ...parameters,
     ],
     ...(body && {
       requestBody: {
         required: true,
         ...(body.description !== undefined && { description: body.description }),
-        content: content(ref('schemas', body.schema), body.types),
+        content: isUpload ? lines : content(ref('schemas', body.schema), body.types),
       },
     }),
     responses: {
       [operation.status]: {
         description: success.description,
         ...(Object.keys(headers).length > 0 && { headers }),
-        content: content(ref('schemas', success.schema)),
+        content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
       ...(operation.action === 'read' && {
         304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
       }),
-      ...failures(operation.action),
+      ...failures(resource, operation),
       ...(isLimited && { 429: tooMany }),
     },
   };
 }
 
-/** The error responses of each action. */
-function failures(action: Action) {
-  const withId = action === 'read' || action === 'update' || action === 'delete';
-  const withBody = action === 'create' || action === 'update';
+/** The error responses of an operation. */
+function failures({ definition }: DescribedResource, operation: Described) {
+  const { path, action } = operation;
+  const bodyLimit = 'bodyLimit' in operation ? operation.bodyLimit : undefined;
+  const isOnce = operation.method === 'POST' && path !== '/import';
+  const withId = path === '/:id';
+  const isDuplicate = withId && action === 'update' && definition.uniques.length > 0;
   return {
     400: ref('responses', 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
-    ...(action === 'create' && { 409: ref('responses', 'StillRunning') }),
-    ...(withBody && { 413: ref('responses', 'TooLarge') }),
-    ...(action === 'create' && { 422: ref('responses', 'KeyReused') }),
+    ...(isOnce && {
+      409: ref(
+        'responses',
+        definition.uniques.length > 0 && path === '' ? 'StillRunningOrDuplicate' : 'StillRunning',
+      ),
+    }),
+    ...(isDuplicate && { 409: ref('responses', 'Duplicate') }),
+    ...((action === 'create' || action === 'update' || bodyLimit !== undefined) && {
+      413: ref('responses', 'TooLarge'),
+    }),
+    ...(isOnce && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };
 }
+
+/** The body of a batch. @param uniques where records can be matched by them */
+function batchSchema(record: Schema, uniques: readonly Unique[] = []): Schema {
+  return {
+    type: 'object',
+    required: ['records'],
+    properties: {
+      records: { type: 'array', minItems: 1, maxItems, items: record },
+      ...(uniques.length > 0 && {
+        match: {
+          description: 'Records with the same values of these fields are changed instead of created.',
+          enum: uniques.map((unique) => unique.map(({ name }) => name)),
+          type: 'array',
+          items: { type: 'string' },
+        },
+      }),
+      on_error: onError,
+    },
+  };
+}
+
+const onError = {
+  type: 'string',
+  enum: ['stop', 'continue'],
+  default: 'stop',
+  description:
+    '`stop`: everything is written or, if anything is wrong, nothing. `continue`: what is right is written.',
+};
+
+/** The schemas of batches that all resources share. */
+export const batchSchemas: Readonly<Record<string, Schema>> = {
+  BatchIds: {
+    type: 'object',
+    required: ['ids'],
+    properties: {
+      ids: { type: 'array', minItems: 1, maxItems, items: { type: 'integer', format: 'int64' } },
+      on_error: onError,
+    },
+  },
+  BatchResults: {
+    type: 'object',
+    required: ['results'],
+    properties: {
+      results: {
+        type: 'array',
+        description: 'One for each record of the request, in its order.',
+        minItems: 1,
+        maxItems,
+        items: { oneOf: [ref('schemas', 'BatchSuccess'), ref('schemas', 'BatchFailure')] },
+      },
+    },
+  },
+  BatchSuccess: {
+    type: 'object',
+    required: ['status', 'id'],
+    properties: {
+      status: { type: 'integer', enum: [200, 201], description: '201: created; 200: changed or deleted.' },
+      id: { type: 'integer', format: 'int64' },
+    },
+  },
+  BatchFailure: {
+    type: 'object',
+    description: 'With `on_error: continue`: why the record was not written.',
+    required: ['status', 'error', 'code'],
+    properties: {
+      status: { type: 'integer', enum: [400, 404, 409] },
+      error: ref('schemas', 'Error/properties/error'),
+      code: ref('schemas', 'Error/properties/code'),
+      fields: ref('schemas', 'Error/properties/fields'),
+      existing_id: ref('schemas', 'Error/properties/existing_id'),
+    },
+  },
+};
 
 function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   const writable = fields.filter((field) => !field.readOnly);

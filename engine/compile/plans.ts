@@ -39,7 +39,7 @@ export async function explainStatements(
   await run('analyze');
   const found: StatementPlan[] = [];
   for (const resource of resources) {
-    for (const [request, statement] of statementsOf(resource)) {
+    for await (const [request, statement] of statementsOf(resource)) {
       const { text, values, lane } = statement;
       const [row] = await run(`explain (format json) ${text}`, values);
       const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
@@ -79,7 +79,7 @@ function problemsOf(node: PlanNode): string[] {
 }
 
 /** Every request that makes a statement of its own, and its statement; of lists in the lane `scan` one of a kind. */
-function* statementsOf(resource: Resource): Generator<readonly [string, Statement]> {
+async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(
     definition.fields
@@ -90,8 +90,8 @@ function* statementsOf(resource: Resource): Generator<readonly [string, Statemen
   for (const { operation, compiled } of routed(operations)) {
     const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
-      const request = requestOf(query, operation.path === '' ? undefined : '1', body);
-      const statement = compiled.statement(compiled.plan(request));
+      const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
+      const statement = compiled.statement(await compiled.plan(request));
       if (statement?.lane === 'scan') {
         // Lists with a filter that no index gives are alike, whatever their order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
@@ -104,13 +104,16 @@ function* statementsOf(resource: Resource): Generator<readonly [string, Statemen
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const missing = operations.create.missingReferences?.statement(
+  const refused = operations.create.refusal?.statement(
     operations.create.plan(requestOf({}, undefined, body)),
   );
-  if (missing !== undefined) yield ['references of a refused write', missing];
+  if (refused !== undefined) yield ['why a write was refused', refused];
 }
 
 const everyGrant = grantMasks([{ object: everything, action: everything }]);
+/** A body that an operation takes. @param record with every required field */
+const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
+  path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
 
 const requestOf = (
   query: Readonly<Record<string, string>>,

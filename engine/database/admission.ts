@@ -7,8 +7,11 @@ export interface Bound {
   readonly total: number;
 }
 
-/** What a statement waits for: its lane's connections, or the connections that short statements share. */
-export type Turn = Lane | 'short read' | 'short list' | 'short write';
+/**
+ * What waits: a statement for its lane's connections, or for the connections that short statements share; a `stream`,
+ * which sends or takes many records and runs a statement now and then.
+ */
+export type Turn = Lane | 'short read' | 'short list' | 'short write' | 'stream';
 
 /** The bounds of an {@link Admission}. */
 export interface Bounds {

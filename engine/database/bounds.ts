@@ -10,6 +10,9 @@ const bytes = ({ responseBytes }: DatabaseConfig): Bound => ({
   total: responseBytes,
 });
 
+/** Exports and imports, which last as long as their readers and senders take, without a connection of their own. */
+const streams: Bound = { each: 2, total: 8 };
+
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
 /**
@@ -34,6 +37,7 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
   const list = allButOne(lists);
   // Scans cost processor time, and more connections do not add any.
   const scans = Math.min(4, atLeastOne(lists / 2));
+  const write: readonly Bound[] = [record, { each: atLeastOne((writes + 1) / 2), total: writes }];
   return {
     turns: {
       // They do not occupy a connection. A list may have 20 MB: few are on their way before the first row shows it.
@@ -41,10 +45,15 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
       'short list': [{ each: 4, total: 16 }],
       'short write': [{ each: 32, total: 256 }],
       read: [record],
-      write: [record, { each: atLeastOne((writes + 1) / 2), total: writes }],
+      write,
+      // A batch takes as long as hundreds of writes: one of each organization, and some left to others.
+      batch: [...write, { each: 1, total: atLeastOne(writes / 3) }],
       list: [list],
       deep: [list],
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
+      // Not on the connections for lists: it may take longer than a page.
+      export: [record, { each: 1, total: 2 }],
+      stream: [streams],
     },
     queue,
     bytes: bytes(config),
@@ -65,9 +74,12 @@ export function embeddedBounds(config: DatabaseConfig): Bounds {
       'short write': single,
       read: single,
       write: single,
+      batch: single,
       list: single,
       deep: single,
       scan: single,
+      export: single,
+      stream: [streams],
     },
     queue,
     bytes: bytes(config),

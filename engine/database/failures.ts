@@ -13,6 +13,12 @@ export function sqlState(cause: unknown): string | undefined {
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
+/** The unique index that a row was refused by; undefined for any other failure. */
+export function violatedConstraint(cause: unknown): string | undefined {
+  const { constraint } = (cause ?? {}) as { constraint?: unknown };
+  return sqlState(cause) === uniqueViolation && typeof constraint === 'string' ? constraint : undefined;
+}
+
 /** Codes of a lost connection, and pg's messages for errors without a code. */
 const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
 const lostTexts =

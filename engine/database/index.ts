@@ -11,6 +11,7 @@ export {
   ranTooLong,
   sqlState,
   uniqueViolation,
+  violatedConstraint,
 } from './failures.ts';
 export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';

@@ -1,8 +1,10 @@
 import type { PGlite } from '@electric-sql/pglite';
+import { Output, type Records } from '../sql/index.ts';
 import type { Database, Rows, Runnable } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { codes, columns, firstColumn, frames } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
+import { RecordsReader } from './records-reader.ts';
 
 /**
  * Runs statements on PGlite, each prepared once under its name: `client.query` would parse and describe them each time.
@@ -13,7 +15,7 @@ export function runPrepared(client: PGlite): Database['run'] {
 
   async function run({ name, text, values, records }: Runnable): Promise<Rows> {
     messages.run({ name, text: records?.asJson ?? text, values });
-    const found = read(Buffer.from(await client.execProtocolRaw(messages.take())), records !== undefined);
+    const found = read(Buffer.from(await client.execProtocolRaw(messages.take())), records);
     if (!(found instanceof Error)) return found;
     messages.forget(name);
     throw found;
@@ -22,8 +24,11 @@ export function runPrepared(client: PGlite): Database['run'] {
     client._runExclusiveTransaction(() => client._runExclusiveQuery(() => run(statement)));
 }
 
-/** The rows of a response. @param areRecords whether the first column is JSON, null if there is none */
-function read(bytes: Buffer, areRecords: boolean): Rows | Error {
+/** The rows of a response. Where the database built the JSON of records, it is the first column, null if there is none. */
+function read(bytes: Buffer, records: Records | undefined): Rows | Error {
+  const areRecords = records !== undefined;
+  const reader =
+    areRecords && records.asJson === undefined ? new RecordsReader(records, new Output()) : undefined;
   const rows: (string | Buffer | null)[][] = [];
   let error: Error | undefined;
   const next = frames((code, _, start, end) => {
@@ -31,12 +36,13 @@ function read(bytes: Buffer, areRecords: boolean): Rows | Error {
     if (code !== codes.dataRow) return;
     const first = start + firstColumn;
     const length = bytes.readInt32BE(first);
-    if (!areRecords) rows.push(columns(bytes, first, end));
+    if (reader !== undefined) reader.add(bytes, start, end);
+    else if (!areRecords) rows.push(columns(bytes, first, end));
     else if (length !== -1) {
       const rest = first + 4 + length;
       rows.push([bytes.subarray(first + 4, rest), ...columns(bytes, rest, end)]);
     }
   });
   next(bytes);
-  return error ?? rows;
+  return error ?? reader?.take() ?? rows;
 }

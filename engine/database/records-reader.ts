@@ -1,10 +1,8 @@
-import type { Output, Records } from '../sql/index.ts';
+import { copied, type Output, type Records } from '../sql/index.ts';
 import type { Rows } from './database.ts';
 import { columnAt, columns, firstColumn } from './frames.ts';
 
-const comma = 0x2c;
-
-/** Turns the rows of one statement into the JSON of their records, while they arrive. */
+/** Turns the rows of one statement into the text of their records, while they arrive. */
 export class RecordsReader {
   readonly #records: Records;
   readonly #output: Output;
@@ -22,8 +20,9 @@ export class RecordsReader {
   add(bytes: Buffer, start: number, end: number): void {
     const output = this.#output;
     if (this.#count++ > 0) {
-      output.reserve(1);
-      output.bytes[output.length++] = comma;
+      const { between } = this.#records;
+      output.reserve(between.length);
+      output.length = copied(between, output.bytes, output.length);
     }
     const at = this.#records.write(bytes, start + firstColumn, output);
     if (at < end) this.#further = columns(bytes, at, end);

@@ -14,6 +14,7 @@ import type { RawResource, ResourceDefinition } from './definition.ts';
 import { type Report, readField } from './field.ts';
 import schema from './resource.schema.json' with { type: 'json' };
 import { stem } from './sources.ts';
+import { readUniques } from './unique.ts';
 
 /** A file of the right shape. */
 type Shaped = Parsed & { data: RawResource };
@@ -162,6 +163,13 @@ function finish(
     singular: raw.singular ?? name,
     description: raw.description ?? '',
     fields,
+    uniques: readUniques(raw, byName, {
+      atField: (field, message) => {
+        const place = each.places.get(field.name);
+        if (place !== undefined) reporter(place, problems)('unique', message);
+      },
+      atResource: (path, message) => report(['unique', ...path], message),
+    }),
     ...declareQuery(raw, byName, report),
   };
 }

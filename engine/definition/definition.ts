@@ -9,7 +9,12 @@ export interface ResourceDefinition extends Declarations {
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
+  /** Fields that no two records of an organization have the same values of, if they have any. */
+  readonly uniques: readonly Unique[];
 }
+
+/** Fields that are unique together; a record in which one of them is empty may be there any number of times. */
+export type Unique = readonly [Field, ...Field[]];
 
 /** One field as a YAML file has it (resource.schema.json). */
 export interface RawField {
@@ -28,6 +33,7 @@ export interface RawField {
   readonly show?: readonly string[];
   readonly set?: ServerValue;
   readonly lookup?: Lookup;
+  readonly unique?: boolean;
 }
 
 /** One file as YAML has it (resource.schema.json). */
@@ -37,6 +43,7 @@ export interface RawResource {
   readonly description?: string;
   readonly common?: 'all' | readonly string[];
   readonly fields: Readonly<Record<string, RawField>>;
+  readonly unique?: readonly string[] | readonly (readonly string[])[];
   /** The keys of the query parts, in the shapes that they require. */
   readonly [part: string]: unknown;
 }

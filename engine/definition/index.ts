@@ -2,6 +2,6 @@
 // May import errors, fields, yaml, query.
 
 export { checkSources } from './check.ts';
-export type { Needs, ResourceDefinition } from './definition.ts';
+export type { Needs, ResourceDefinition, Unique } from './definition.ts';
 export { checkNeeds } from './needs.ts';
 export { readSources } from './sources.ts';

@@ -12,6 +12,6 @@ export const audit: Effect = {
   variable: flag('AUDIT', true),
   tables: activityTables,
   on: ['create', 'update', 'delete'],
-  expression: ({ resource, action, placeholder, written }) =>
-    `_audit as (insert into "crm_activity" ("organization_id", "actor_kind", "actor_id", "action", "object", "object_id", "request_id") select "organization_id", ${placeholder(kind)}::text, ${placeholder(actor)}::bigint, ${literal(action)}, ${literal(resource)}, "id", ${placeholder(request)}::text from ${written})`,
+  expression: ({ resource, action, written, source, placeholder }) =>
+    `${written}_audit as (insert into "crm_activity" ("organization_id", "actor_kind", "actor_id", "action", "object", "object_id", "request_id") select "organization_id", ${placeholder(kind)}::text, ${placeholder(actor)}::bigint, ${literal(action)}, ${literal(resource)}, "id", ${placeholder(request)}::text from ${source})`,
 };

@@ -29,14 +29,17 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `written`: one row with "organization_id" and "id" for each record written.
+   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `source`: one row with "organization_id" and "id" for each record written.
    * Values of the input come by placeholders only: a statement may write for many inputs.
-   * Its name begins with "_" and is unique among the effects.
+   * Its name begins with that of `written` and is unique among the effects.
    */
   readonly expression: (context: {
     readonly resource: string;
     readonly action: WriteAction;
-    readonly placeholder: Placeholder<WriteInput>;
+    /** The expression that wrote the records, such as `_written`. */
     readonly written: string;
+    /** Where the rows are selected from: `written`, joined to their inputs where these are many. */
+    readonly source: string;
+    readonly placeholder: Placeholder<WriteInput>;
   }) => string;
 }

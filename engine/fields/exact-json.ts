@@ -1,16 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** Limits on the number of values in a text and on their nesting: parsing takes a few milliseconds at most. */
-const jsonLimits = { values: 40_000, depth: 200 } as const;
+/** The maximum nesting of a text, and the usual maximum number of its values: parsing takes a few milliseconds. */
+const [maxDepth, usualValues] = [200, 40_000];
 
 /**
  * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}. Linear, a few
  * milliseconds for any text of a megabyte.
- * @throws SyntaxError for invalid JSON; RangeError, whose message completes "it …", past {@link jsonLimits}
+ * @param maxValues how many values it may have
+ * @throws SyntaxError for invalid JSON; RangeError, whose message completes "it …", past these limits
  */
-export function parseExactJson(text: string): unknown {
-  const numbers = inexactNumbers(text);
+export function parseExactJson(text: string, maxValues = usualValues): unknown {
+  const numbers = inexactNumbers(text, maxValues);
   if (numbers.length === 0) return JSON.parse(text);
   let marked = '';
   let done = 0;
@@ -20,6 +21,14 @@ export function parseExactJson(text: string): unknown {
     done = end;
   }
   return restored(JSON.parse(marked + text.slice(done)));
+}
+
+/** A JSON number by its text, exact; undefined if the text is anything else. */
+export function jsonNumber(text: string): number | ExactNumber | undefined {
+  number.lastIndex = 0;
+  if (number.exec(text)?.[0] !== text) return undefined;
+  const value = Number(text);
+  return risky.test(text) && String(value) !== text ? new ExactNumber(text) : value;
 }
 
 /** The key of a number's placeholder during JSON.parse. A reviver would cost a microsecond for each value. */
@@ -40,7 +49,7 @@ const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 
 /** Finds the numbers that a double would change, in one pass. JSON.parse reports invalid JSON. */
-function inexactNumbers(text: string): Span[] {
+function inexactNumbers(text: string, maxValues: number): Span[] {
   const found: Span[] = [];
   let values = 1;
   let tokens = 0;
@@ -52,7 +61,7 @@ function inexactNumbers(text: string): Span[] {
       tokens++;
     } else if (here === comma || here === openList || here === openObject) {
       values++;
-      if (here !== comma && ++depth > jsonLimits.depth) throw new RangeError('is nested too deeply');
+      if (here !== comma && ++depth > maxDepth) throw new RangeError('is nested too deeply');
     } else if (here === closeList || here === closeObject) {
       depth--;
     } else if (here === minus || (here >= zero && here <= nine)) {
@@ -65,8 +74,8 @@ function inexactNumbers(text: string): Span[] {
       tokens++;
     }
     // Each value has at most a key: a text with more tokens is not JSON.
-    if (values > jsonLimits.values || tokens > 2 * jsonLimits.values) {
-      throw new RangeError(`holds more than ${jsonLimits.values} values`);
+    if (values > maxValues || tokens > 2 * maxValues) {
+      throw new RangeError(`holds more than ${maxValues} values`);
     }
   }
   return found;

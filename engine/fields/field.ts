@@ -26,6 +26,8 @@ export interface Field {
   readonly through?: string;
   readonly show?: readonly string[];
   readonly set?: ServerValue;
+  /** Whether no two records of an organization may have the same value. */
+  readonly unique: boolean;
   /** How the instance's own endpoints find records by it; indexed. */
   readonly lookup?: Lookup;
 }

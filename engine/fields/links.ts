@@ -1,5 +1,5 @@
 import { asItIs, quoted } from './encode.ts';
-import { bigint } from './numbers.ts';
+import { bigint, byValue } from './numbers.ts';
 import type { FieldType } from './type.ts';
 
 /** The id of a record of the same organization, or null. The database itself refuses any other. */
@@ -14,6 +14,7 @@ export const reference: FieldType = {
   bounds: (placeholder) => [`${placeholder}::bigint`],
   equals: (column, placeholder) => `${column} = ${placeholder}::bigint`,
   among: (column, placeholder) => `${column} = any(${placeholder}::bigint[])`,
+  distinct: byValue,
   parse: (text) => bigint.parse?.(text),
   refers: true,
   examples: [null],

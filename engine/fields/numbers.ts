@@ -1,6 +1,6 @@
 import { asItIs, decimal } from './encode.ts';
 import { decimalText, int64, integerText } from './exact.ts';
-import type { FieldType } from './type.ts';
+import type { Distinction, FieldType } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
@@ -13,6 +13,9 @@ const comparable = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
+/** How a unique index tells the values of one column apart. */
+export const byValue = (value: string): Distinction => ({ keys: [value], filled: `${value} is not null` });
+
 /** A whole number of 32 bits. */
 export const integer: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
@@ -22,6 +25,7 @@ export const integer: FieldType = {
   empty: 0,
   write: (value) => [integerText(value) ?? null],
   ...comparable('integer'),
+  distinct: byValue,
   parse: (text) => (isInt32(text) ? text : undefined),
   examples: [0, 7, -1, int32.max, int32.min],
 };
@@ -35,6 +39,7 @@ export const bigint: FieldType = {
   empty: 0,
   write: (value) => [integerText(value) ?? null],
   ...comparable('bigint'),
+  distinct: byValue,
   parse: int64,
   examples: [0, 42, -42, 9007199254740991],
 };

@@ -47,6 +47,11 @@ export const string: FieldType = {
     return `(${head(column)} >= ${head(value)} and ${head(column)} <= ${head(`(${value} || ${highest})`)} and starts_with(${column}, ${value}))`;
   },
   contains: (column, placeholder) => `strpos(${column}, ${placeholder}::text) > 0`,
+  distinct: (value) => ({
+    // Beyond the beginning a hash stands for the text; the same one for all short texts.
+    keys: [head(value), `case when length(${value}) > ${indexed} then md5(${value}) else '' end`],
+    filled: `${value} <> ''`,
+  }),
   parse: (text) => (isStorable(text) ? text : undefined),
   text: (column) => column,
   bounded: true,

@@ -1,4 +1,5 @@
 import { quoted } from './encode.ts';
+import { byValue } from './numbers.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** SQL of RFC 3339 text without an offset, from SQL of a timestamp without time zone; PostgreSQL trims the fraction. */
@@ -108,6 +109,7 @@ export const date: FieldType = {
   bounds: (placeholder) => [`${placeholder}::text::date`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::date[])`,
+  distinct: byValue,
   parse: parseDate,
   shift: (value, days) =>
     new Date(Date.parse(`${value}T00:00:00Z`) + days * dayMs).toISOString().slice(0, 10),

@@ -8,6 +8,14 @@ export type Parameter = string | null;
 /** A JSON Schema (2020-12) fragment. */
 export type Schema = Readonly<Record<string, unknown>>;
 
+/** How a unique index tells values apart, as SQL. */
+export interface Distinction {
+  /** Keys of bounded size; two values are equal if all of them are. */
+  readonly keys: readonly string[];
+  /** The condition that there is a value: any number of records may have none. */
+  readonly filled: string;
+}
+
 /** The parts of a field's definition that its type may use. */
 export interface FieldOptions {
   readonly readOnly: boolean;
@@ -58,6 +66,8 @@ export interface FieldType {
   readonly startsWith?: (column: string, placeholder: string) => string;
   /** WHERE condition "column contains placeholder"; absent: is no text. */
   readonly contains?: (column: string, placeholder: string) => string;
+  /** What makes a value unique, from SQL of the value; absent: cannot be unique. */
+  readonly distinct?: (value: string) => Distinction;
   /** A query parameter's text as a parameter for conditions; undefined if it is not a value of this type. */
   readonly parse?: (text: string) => string | undefined;
   /** SQL text of the value, for fields that other resources show through a reference. */

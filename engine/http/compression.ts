@@ -1,8 +1,10 @@
+import { pipeline, type Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { brotliCompress, constants, gunzip, gzip } from 'node:zlib';
+import { brotliCompress, constants, createGzip, gunzip, gzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../errors.ts';
+import { weightsOf } from './weights.ts';
 
 /** Smaller bodies fit into a packet as they are; larger ones take more of the processor than they save. In bytes. */
 const [smallest, largest] = [1024, 512 * 1024];
@@ -41,6 +43,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Compresses bytes that all readers get when they are first asked for: once for each coding. */
     sharedBody: (bytes: Buffer) => SharedBody;
+    /** A body of any length as its reader accepts it: `gzip` or as it is; sets the headers that say so. */
+    compressedStream: (request: FastifyRequest, reply: FastifyReply, body: Readable) => Readable;
   }
 }
 
@@ -51,6 +55,7 @@ declare module 'fastify' {
 export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
     app.decorate('sharedBody', (bytes) => (compress ? sharedBody(bytes) : () => bytes));
+    app.decorate('compressedStream', compress ? zipStream : (_request, _reply, body) => body);
     if (!compress) return;
     let encoders = 0;
     app.addHook('onSend', async (request, reply, payload) => {
@@ -90,27 +95,33 @@ function sharedBody(bytes: Buffer): SharedBody {
   };
 }
 
+function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable): Readable {
+  varyByEncoding(reply);
+  const weights = weightsOf(acceptedCodings(request));
+  if ((weights.get('gzip') ?? weights.get('*') ?? 0) === 0) return body;
+  reply.header('content-encoding', 'gzip');
+  // A failure on either side ends the other.
+  return pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), () => {});
+}
+
 /** The coding of a response, which depends on what its reader accepts; undefined: none. */
 function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undefined {
+  varyByEncoding(reply);
+  return acceptedCoding(acceptedCodings(request));
+}
+
+function varyByEncoding(reply: FastifyReply): void {
   const vary = reply.getHeader('vary');
   reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
-  return acceptedCoding(String(request.headers['accept-encoding'] ?? ''));
 }
+
+const acceptedCodings = ({ headers }: FastifyRequest): string => String(headers['accept-encoding'] ?? '');
 
 const isJson = (type: unknown): boolean => typeof type === 'string' && type.startsWith('application/json');
 
 /** The coding that a client likes best (RFC 9110, section 12.5.3); undefined: none. */
 export function acceptedCoding(header: string): Coding | undefined {
-  const weights = new Map(
-    header
-      .toLowerCase()
-      .split(',')
-      .map((element) => {
-        const [name = '', ...parameters] = element.split(';').map((part) => part.trim());
-        const weight = parameters.find((parameter) => parameter.startsWith('q='));
-        return [name, weight === undefined ? 1 : Number(weight.slice(2))];
-      }),
-  );
+  const weights = weightsOf(header);
   const weightOf = (coding: string) => weights.get(coding) ?? weights.get('*') ?? 0;
   if (weightOf('br') > 0 && weightOf('br') >= weightOf('gzip')) return 'br';
   return weightOf('gzip') > 0 ? 'gzip' : undefined;

@@ -15,6 +15,7 @@ import {
   type Signing,
 } from '../records/index.ts';
 import { decodeBody } from './compression.ts';
+import { acceptedFormat, sendExport } from './exports.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { json } from './reply.ts';
 
@@ -64,8 +65,16 @@ export async function crud(
       url,
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
+      ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
       handler: async (request, reply) => {
-        const plan = compiled.plan({ ...operationRequest(request, reply), links });
+        const asked = { ...operationRequest(request, reply), links };
+        if (compiled.export !== undefined) {
+          const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
+          if (format !== undefined)
+            return sendExport(request, reply, database, compiled.export, asked, format);
+        }
+        const planned = compiled.plan(asked);
+        const plan = planned instanceof Promise ? await planned : planned;
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);
@@ -82,11 +91,15 @@ export async function crud(
       },
     });
   }
-  for (const [url, methods] of allowed) refuseOtherMethods(app, url, methods);
+  for (const [url, methods] of allowed) {
+    // A record may be asked for by any text.
+    const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
+    refuseOtherMethods(app, url, methods, elsewhere);
+  }
 }
 
 /** 401, then 403, before the body is read and before any record is looked up. */
-function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
+export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
     done(allows(principal.grants, object, action) ? undefined : errors.forbidden(object, action));
@@ -109,7 +122,7 @@ const handling = preference('handling');
 const count = preference('count');
 
 /** What operations need of a request; sets the headers that every response has. */
-function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
+export function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');
@@ -124,7 +137,7 @@ function operationRequest(request: FastifyRequest, reply: FastifyReply): Operati
     strict,
     ...((counting === 'exact' || counting === 'estimated') && { counting }),
     id: (request.params as { id?: string }).id,
-    body: (types) => readBody(headers['content-type'], request.body, types),
+    body: (types, maxValues) => readBody(headers['content-type'], request.body, types, maxValues),
     bytes: () => request.body as Buffer,
   };
 }

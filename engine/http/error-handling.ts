@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { databaseFailure, isDatabaseError, sqlState } from '../database/index.ts';
-import { type ErrorCode, errors, type FieldProblem, HttpError } from '../errors.ts';
+import { type ErrorCode, errorJson, errors, HttpError } from '../errors.ts';
 import type { Missing } from './missing.ts';
 import { json } from './reply.ts';
 import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
@@ -49,18 +49,14 @@ export function failureOf(error: unknown, request: FastifyRequest): HttpError {
 /** Sends an error in the one shape, `{"error": …}`. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = failureOf(error, request);
-  const { fields, headers = {} } = failure.extra;
+  const { headers = {} } = failure.extra;
   reply.code(failure.status).headers({ ...standardHeaders(request.id), ...headers, 'content-type': json });
-  reply.send(errorBody(failure.code, failure.message, request.id, fields));
+  reply.send(errorJson(failure, { request_id: request.id }));
 }
 
-/** The JSON of an error. */
-const errorBody = (
-  code: ErrorCode,
-  error: string,
-  requestId: string,
-  fields?: readonly FieldProblem[],
-): string => JSON.stringify({ error, code, fields, request_id: requestId });
+/** The JSON of an error that is no more than a code and a text. */
+const errorBody = (code: ErrorCode, message: string, requestId: string): string =>
+  errorJson({ code, message, extra: {} }, { request_id: requestId });
 
 /** Path pattern, not address; class and SQLSTATE, not the driver's text, which may hold what was sent. */
 function logFailure(failure: HttpError, request: FastifyRequest): void {

@@ -4,6 +4,7 @@
 export { cors } from './cors.ts';
 export { crud } from './crud.ts';
 export { failureOf, sendError } from './error-handling.ts';
+export { importRoutes } from './imports.ts';
 export { refuseOtherMethods } from './methods.ts';
 export { apiPrefix, openApiDocument } from './openapi.ts';
 export { json, jsonId } from './reply.ts';

@@ -35,24 +35,31 @@ export const memory = fastifyPlugin(
       for (const transfer of transfers) cutSlow(transfer, windowMs);
     }, windowMs / 6).unref();
     app.addHook('onClose', async () => clearInterval(sweep));
+    /** Cuts the connection if the reader of this response is too slow. */
+    const watch = (request: FastifyRequest, reply: FastifyReply) => {
+      const { socket } = request.raw;
+      const transfer = { socket, since: performance.now(), taken: takenOf(socket) };
+      transfers.add(transfer);
+      afterwards(request, reply, () => transfers.delete(transfer));
+    };
 
     app.addHook('onSend', (request, reply, payload, done) => {
+      if (payload instanceof Readable) {
+        watch(request, reply);
+        return done(null, payload);
+      }
       const isText = typeof payload === 'string';
       const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= large;
       if (!isLarge || request.method === 'HEAD') return done(null, payload);
       // Outside of the heap, so that slow readers do not use up the heap's limit.
       const bytes = isText ? Buffer.from(payload) : payload;
-      const transfer = { socket: request.raw.socket, written: 0, since: performance.now(), taken: 0 };
-      transfers.add(transfer);
+      watch(request, reply);
       // Made for this request; a buffer that strangers get is shared by all.
       const release =
         isText || request.principal !== null ? admission.hold(ownerOf(request), bytes.length) : () => {};
-      afterwards(request, reply, () => {
-        transfers.delete(transfer);
-        release();
-      });
+      afterwards(request, reply, release);
       reply.header('content-length', bytes.length);
-      done(null, slices(bytes, transfer));
+      done(null, slices(bytes));
     });
   },
   { name: 'memory', fastify: '5.x', dependencies: ['errors'] },
@@ -61,20 +68,22 @@ export const memory = fastifyPlugin(
 /** A large response on its way. */
 interface Transfer {
   readonly socket: Socket;
-  /** Bytes written to the socket. */
-  written: number;
   /** When its reader was last checked, and how much it had read by then. */
   since: number;
   taken: number;
 }
 
+/** Bytes that the reader of a connection has taken. */
+const takenOf = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
+
 /** A stream that produces bytes only as fast as the client reads them. */
-function slices(bytes: Buffer, transfer: Transfer): Readable {
+function slices(bytes: Buffer): Readable {
+  let written = 0;
   return new Readable({
     highWaterMark: slice,
     read() {
-      const next = bytes.subarray(transfer.written, transfer.written + slice);
-      transfer.written += next.length;
+      const next = bytes.subarray(written, written + slice);
+      written += next.length;
       this.push(next.length === 0 ? null : next);
     },
   });
@@ -83,8 +92,10 @@ function slices(bytes: Buffer, transfer: Transfer): Readable {
 function cutSlow(transfer: Transfer, windowMs: number): void {
   const now = performance.now();
   if (now - transfer.since < windowMs) return;
-  const taken = transfer.written - transfer.socket.writableLength;
-  if (taken - transfer.taken < (minimumRate * windowMs) / 1000) transfer.socket.destroy();
+  const taken = takenOf(transfer.socket);
+  const isSlow = taken - transfer.taken < (minimumRate * windowMs) / 1000;
+  // Where nothing waits for the reader, the reader waits for the database.
+  if (isSlow && transfer.socket.writableLength > 0) transfer.socket.destroy();
   transfer.since = now;
   transfer.taken = taken;
 }

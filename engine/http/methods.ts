@@ -5,8 +5,14 @@ import { mergePatchTypes } from '../records/index.ts';
 /**
  * Responds 405 with Allow where a path is known and the method is not, and to OPTIONS with what the path takes; the
  * body is not read.
+ * @param elsewhere methods of the path that another route has
  */
-export function refuseOtherMethods(app: FastifyInstance, url: string, allowed: readonly HTTPMethods[]): void {
+export function refuseOtherMethods(
+  app: FastifyInstance,
+  url: string,
+  allowed: readonly HTTPMethods[],
+  elsewhere: readonly HTTPMethods[] = [],
+): void {
   const known = [...allowed, 'OPTIONS'];
   const allow = known.join(', ');
   const refuse = () => {
@@ -23,7 +29,9 @@ export function refuseOtherMethods(app: FastifyInstance, url: string, allowed: r
   });
   app.route({
     url,
-    method: app.supportedMethods.filter((method) => !known.includes(method)) as HTTPMethods[],
+    method: app.supportedMethods.filter(
+      (method) => !known.includes(method) && !elsewhere.some((each) => each === method),
+    ) as HTTPMethods[],
     onRequest: async () => refuse(),
     handler: refuse,
   });

@@ -1,4 +1,4 @@
-import type { Fragment } from '../compile/index.ts';
+import { batchSchemas, type Fragment } from '../compile/index.ts';
 import { errorCodes } from '../errors.ts';
 import type { Schema } from '../fields/index.ts';
 
@@ -12,7 +12,7 @@ const errorSchema = {
     error: { type: 'string', description: 'What is wrong, for a person.' },
     fields: {
       type: 'array',
-      description: 'With 400: each wrong field or parameter.',
+      description: 'With 400 and 409: each wrong field or parameter.',
       items: {
         type: 'object',
         required: ['field', 'message'],
@@ -28,10 +28,56 @@ const errorSchema = {
       examples: Object.keys(errorCodes),
       'x-extensible-enum': Object.keys(errorCodes),
     },
+    report: {
+      type: 'object',
+      description: 'Of an import that failed after it had written some lines: as `ImportReport`.',
+    },
+    existing_id: {
+      type: 'integer',
+      format: 'int64',
+      description: 'With `duplicate`: the record that has the value, for callers who may read it.',
+    },
     request_id: {
       type: 'string',
       description: 'The `X-Request-Id` of the response, as the log and the activity have it.',
     },
+  },
+};
+
+const count = (description: string) => ({ type: 'integer', minimum: 0, description });
+const importReport = {
+  type: 'object',
+  required: ['created', 'updated', 'failed', 'stopped', 'dry_run', 'ignored', 'lines', 'truncated'],
+  properties: {
+    created: count('New records; with `dry_run`, all that would be written.'),
+    updated: count('Records that were there, with `match`.'),
+    failed: count('Lines that were not written.'),
+    stopped: {
+      type: 'boolean',
+      description:
+        'With `on_error=stop`: it ended at a line that failed. Those before it are written; it and all after it are not.',
+    },
+    dry_run: { type: 'boolean' },
+    ignored: {
+      type: 'array',
+      description: 'Columns of CSV that are no writable field.',
+      items: { type: 'string' },
+    },
+    lines: {
+      type: 'array',
+      description: 'The first 1,000 lines that failed.',
+      items: {
+        type: 'object',
+        required: ['line', 'error', 'code'],
+        properties: {
+          line: { type: 'integer', minimum: 1, description: 'Where the record begins in the body.' },
+          error: { type: 'string' },
+          code: { type: 'string' },
+          fields: errorSchema.properties.fields,
+        },
+      },
+    },
+    truncated: { type: 'boolean', description: 'Whether more lines failed than `lines` has.' },
   },
 };
 
@@ -63,11 +109,20 @@ const responses = {
   Throttled: failure('Too many attempts.', retryAfter),
   NotFound: failure('There is no such record in the organization.'),
   StillRunning: failure('The first request with this `Idempotency-Key` is still running.', retryAfter),
+  Duplicate: failure(
+    'Another record of the organization has the same values of unique fields (`duplicate`).',
+  ),
+  StillRunningOrDuplicate: failure(
+    'Another record of the organization has the same values of unique fields (`duplicate`), or the first request with this `Idempotency-Key` is still running (`in_progress`).',
+    retryAfter,
+  ),
   KeyReused: failure('The `Idempotency-Key` was sent with another body before.'),
   PreconditionFailed: failure(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
   ),
-  TooLarge: failure('The body is larger than 1 MiB.'),
+  TooLarge: failure(
+    'The body is larger than 1 MiB, 8 MiB for a batch, or what the instance allows for an import.',
+  ),
   Failure: failure('The server or its database failed.', retryAfter),
   NotConfigured: failure('The endpoint has no secret on this instance.'),
   SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.'),
@@ -173,6 +228,8 @@ export function openApiDocument(fragments: readonly Fragment[], version: string)
           required: ['ok'],
           properties: { ok: { type: 'boolean', const: true } },
         },
+        ImportReport: importReport,
+        ...batchSchemas,
         Error: errorSchema,
       },
       responses,

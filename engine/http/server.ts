@@ -1,6 +1,7 @@
 import { METHODS, type Server } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
 import type { Admission, DatabaseConfig } from '../database/index.ts';
+import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
@@ -29,6 +30,7 @@ export async function httpServer(
   const { maxConnections, responseBytes: bodyBytes } = config;
   await app.register(errorHandling, { missing: refused });
   await app.register(draining);
+  await app.register(bodyTimeout);
   await app.register(compression, { compress: config.compress });
   await app.register(memory, { admission, maxConnections, bodyBytes });
   await app.register(rawBodies);
@@ -46,7 +48,8 @@ function serverOptions(
     genReqId: requestIdOf,
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
-    requestTimeout: 15_000,
+    // Of the longest import; other bodies have less, see body-timeout.ts.
+    requestTimeout: 3_600_000,
     connectionTimeout: 30_000,
     // Longer than a balancer's, so that it never sends on a connection that is being closed.
     keepAliveTimeout: 72_000,
@@ -55,7 +58,7 @@ function serverOptions(
     // Node would refuse a request without Host in its own format; error-handling.ts refuses it instead.
     http: {
       headersTimeout: 10_000,
-      // How often Node checks the timeout; with its default of 30 s a slow client would get 40 s.
+      // How often Node checks the timeouts; with its default of 30 s a slow client would get 40 s.
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 16_384,
       requireHostHeader: false,

@@ -19,6 +19,8 @@ export const httpVariables = {
   corsOrigins,
   /** Whether lists, the description and the explorer are compressed; false where a proxy does it. */
   compress: flag('COMPRESSION', true),
+  /** The longest body of an import, once it is decoded, in bytes. */
+  importBytes: integer('IMPORT_MAX_MB', 1024, [1, 1_048_576], 1024 * 1024),
   /** Proxies in front whose X-Forwarded-For is believed. */
   trustedProxies: integer('TRUSTED_PROXIES', 0, [0, 10]),
 };

@@ -4,7 +4,7 @@ import { type Command, Option } from '@commander-js/extra-typings';
 export interface Result {
   /** With --json, the whole of standard output. */
   readonly json: Readonly<Record<string, unknown>>;
-  /** Without. */
+  /** Without; empty: nothing, because the command has written to standard output itself. */
   readonly text: string;
 }
 

@@ -1,12 +1,16 @@
 import { columnsOf, type Field, type Parameter, type ServerValue } from '../fields/index.ts';
-import { type Placeholder, quote } from '../sql/index.ts';
+import { type Placeholder, quote, record } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { organizationOf, type Scope } from './rows.ts';
 
-/** The values that a write binds. */
-export interface Writing extends Scope {
-  readonly body: Body;
+/** Who writes, and where. */
+export interface Author extends Scope {
   readonly caller: { readonly principal: { readonly user: string | null } };
+}
+
+/** The values that a write binds. */
+export interface Writing extends Author {
+  readonly body: Body;
 }
 
 /** A column and the SQL of its value. */
@@ -15,11 +19,11 @@ export interface Assignment {
   readonly value: string;
 }
 
-const user = ({ caller }: Writing) => caller.principal.user;
+const user = ({ caller }: Author) => caller.principal.user;
 
 /** The SQL that the server writes into each kind of field. */
 const serverValues: Readonly<
-  Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Writing>) => string>>>
+  Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Author>) => string>>>
 > = {
   id: {},
   organization: { create: organizationOf },
@@ -36,7 +40,7 @@ const serverValues: Readonly<
 export const serverValue = (
   field: Field,
   verb: 'create' | 'update',
-  placeholder: Placeholder<Writing>,
+  placeholder: Placeholder<Author>,
 ): string | undefined => (field.set === undefined ? undefined : serverValues[field.set][verb]?.(placeholder));
 
 /**
@@ -59,20 +63,35 @@ export function assign<Input>(
 }
 
 /** The columns that POST or PUT of a body writes: every writable field, and what the server sets. */
-export function assignments(
+export const assignments = (
   fields: readonly Field[],
   verb: 'create' | 'update',
   placeholder: Placeholder<Writing>,
-): Assignment[] {
-  return fields.flatMap((field) => {
-    if (!field.readOnly) return assign<Writing>(field, placeholder, bodyParameters(field));
+): Assignment[] =>
+  assignmentsOf(fields, verb, placeholder, (field) => assign(field, placeholder, bodyParameters(field)));
+
+/** The columns that a write of bodies writes. @param writable those of a writable field */
+export const assignmentsOf = (
+  fields: readonly Field[],
+  verb: 'create' | 'update',
+  placeholder: Placeholder<Author>,
+  writable: (field: Field) => readonly Assignment[],
+): Assignment[] =>
+  fields.flatMap((field) => {
+    if (!field.readOnly) return writable(field);
     const value = serverValue(field, verb, placeholder);
     return value === undefined ? [] : [{ column: quote(field.name), value }];
   });
-}
+
+/** Keeps what is stored unless a condition holds. */
+export const ifGiven = (condition: string, written: readonly Assignment[]): Assignment[] =>
+  written.map(({ column, value }) => ({
+    column,
+    value: `case when ${condition} then ${value} else ${record}.${column} end`,
+  }));
 
 /** A field's parameters from a body; absent and null mean the field's default. */
-export function bodyParameters(field: Field): (input: Writing) => readonly Parameter[] {
+export function bodyParameters(field: Field): (input: Pick<Writing, 'body'>) => readonly Parameter[] {
   const { name, type } = field;
   const absent =
     field.default === null ? columnsOf(field).map(() => null) : (type.write?.(field.default) ?? []);

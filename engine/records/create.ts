@@ -2,7 +2,7 @@ import { type Placeholder, prepare } from '../sql/index.ts';
 import { assignments, type Writing } from './assignments.ts';
 import { type Idempotent, idempotencyOf, onceResponse, onceStatement, overtaken } from './idempotency.ts';
 import type { Operation, OperationContext } from './operation.ts';
-import { missingReferences } from './references.ts';
+import { refusalOf } from './refusals.ts';
 import { planOf, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
@@ -34,8 +34,13 @@ export const create: Operation<CreatePlan> = {
     const once = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
       organizationOf($);
       const { into, values } = insertion(context, $);
-      const insert = (source: string) => `${into} select ${values} from ${source}`;
-      return onceStatement(context, name, $, insert, effectsOf(context, 'create', $));
+      const effects = effectsOf(context, 'create', $);
+      return onceStatement($, {
+        path: name,
+        write: (source) => `_written as (${into} select ${values} from ${source} returning *)${effects}`,
+        result: selectResult(context, '_written', ['record', 'tag', 'record_id']),
+        mark: `-${context.projection.mark}`,
+      });
     });
     return {
       plan: (request) => ({
@@ -48,7 +53,7 @@ export const create: Operation<CreatePlan> = {
         plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
       createdId: (rows) => String(rows[0]?.[2]),
       retryable: overtaken,
-      ...missingReferences(context),
+      ...refusalOf<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body })),
     };
   },
   describe: ({ aRecord, recordName }) => ({

@@ -1,28 +1,39 @@
 import {
   type Database,
   databaseFailure,
-  foreignKeyViolation,
   type ReadingServer,
   type Rows,
   ranTooLong,
-  sqlState,
 } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import { mayWrite } from './access.ts';
 import type { CompiledOperation, Plan } from './operation.ts';
+import { isRefusal } from './refusals.ts';
+
+/** How often a write is tried. More than once, because what is in its way may be gone when the reason is looked for. */
+const maxTries = 10;
+
+/** The parts of an operation that say what runs. */
+type Executable<P extends Plan> = Pick<
+  CompiledOperation<P>,
+  'statement' | 'readsOnly' | 'further' | 'retryable' | 'refusal'
+>;
 
 /**
  * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
  * the database.
- * @throws HttpError 400 naming every reference that points to no record of the organization; 500 when the database
- *   fails or does not respond; 503 when the turn does not come in time or the database ends the statement
+ * @throws HttpError 400 naming every reference that points to no record of the organization; 409 naming the unique
+ *   fields that another record has the same values of; 500 when the database fails or does not respond; 503 when the
+ *   turn does not come in time or the database ends the statement
  */
 export async function execute<P extends Plan>(
   database: Database,
-  { statement, readsOnly, further, retryable, missingReferences }: CompiledOperation<P>,
+  operation: Executable<P>,
   plan: P,
+  tries = 1,
 ): Promise<Rows> {
+  const { statement, readsOnly, further, retryable, refusal } = operation;
   const asked = statement(plan);
   if (asked === undefined) return [];
   const run = readsOnly && database.replicas !== undefined ? onReplica : inTurn;
@@ -35,12 +46,12 @@ export async function execute<P extends Plan>(
     return more === undefined ? rows : [...rows, ...(await run(database, plan, more))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
-    if (missingReferences === undefined || sqlState(cause) !== foreignKeyViolation)
-      throw databaseFailure(cause);
-    const rows = await inTurn(database, plan, missingReferences.statement(plan)).catch((failure: unknown) => {
+    const why = isRefusal(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
+    if (refusal === undefined || why === undefined) throw databaseFailure(cause);
+    const rows = await inTurn(database, plan, why).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });
-    throw missingReferences.error(rows) ?? databaseFailure(cause);
+    return execute(database, operation, refusal.remaining(plan, rows), tries + 1);
   }
 }
 

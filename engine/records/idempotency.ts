@@ -1,13 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Generated } from 'kysely';
-import { type Rows, sqlState, uniqueViolation } from '../database/index.ts';
+import { type Rows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { literal, type Placeholder } from '../sql/index.ts';
 import { bigint, now, table, text } from '../tables/index.ts';
 import { quotedTag } from './conditions.ts';
-import type { OperationContext, OperationRequest, OperationResponse, Plan } from './operation.ts';
+import type { OperationRequest, OperationResponse, Plan } from './operation.ts';
 import { organizationOf } from './rows.ts';
-import { selectResult } from './statements.ts';
 
 declare module '../tables/index.ts' {
   interface TableRows {
@@ -72,38 +71,45 @@ const caller = ({ caller: { principal } }: Plan) => `${principal.kind}:${princip
 const key = ({ idempotency }: Idempotent) => idempotency?.key ?? null;
 const bodyHash = ({ idempotency }: Idempotent) => idempotency?.bodyHash ?? null;
 
+/** What a statement does once for each key. */
+interface Once {
+  /** What the key belongs to. */
+  readonly path: string;
+  /** The expressions that write, given the source of what they write: one row, or none. */
+  readonly write: (source: string) => string;
+  /** The statement that selects the response as "record", its versions as "tag" and the id as "record_id". */
+  readonly result: string;
+  /** Follows the versions in the entity tag. */
+  readonly mark: string;
+}
+
 /**
- * A statement that writes a record once for each key, and stores its response with it: both or neither, so that there
- * is no moment at which a crash leaves one without the other. It returns the record, its entity tag, its id and, for a
+ * A statement that writes once for each key, and stores its response with it: both or neither, so that there
+ * is no moment at which a crash leaves one without the other. It returns the response, its entity tag, its id and, for a
  * response that was stored before, the hash of its body; a row of nulls while the first request is still running.
- * @param path what the key belongs to
- * @param insert the INSERT, given the source of its rows: one row, or none
- * @param effects further expressions that read what was written, each beginning with a comma
  */
 export function onceStatement<P extends Idempotent>(
-  context: OperationContext,
-  path: string,
   placeholder: Placeholder<P>,
-  insert: (source: string) => string,
-  effects: string,
+  { path, write, result, mark }: Once,
 ): string {
   const organization = organizationOf(placeholder);
   const scope = [`${placeholder(caller)}::text`, literal(path), `${placeholder(key)}::text`];
   const lock = placeholder((plan) =>
     JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]),
   );
-  const mark = literal(`-${context.projection.mark}`);
+  const tag = `"tag" || ${literal(mark)}`;
   const stored = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
     // Nobody waits for the lock: a second request gets 409. It ends with the statement's transaction.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
     `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${stored.join(' and ')})`,
-    `_written as (${insert('_lock where "free" and not exists (select from _earlier)')} returning *)${effects}`,
-    `_result as (${selectResult(context, '_written', ['record', 'tag', 'record_id'])})`,
-    `_stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, "tag" || ${mark} from _result)`,
+    '_first as materialized (select from _lock where "free" and not exists (select from _earlier))',
+    write('_first'),
+    `_result as (${result})`,
+    `_stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, ${tag} from _result)`,
   ];
   const results = [
-    `select "record", "tag" || ${mark}, "record_id", null from _result`,
+    `select "record", ${tag}, "record_id", null from _result`,
     'select * from _earlier',
     'select null, null, null, null from _lock where not "free" and not exists (select from _earlier)',
   ];
@@ -117,7 +123,8 @@ export function onceStatement<P extends Idempotent>(
 export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): OperationResponse {
   const [record, tag, , storedHash] = row;
   if (record === null || record === undefined) throw errors.stillRunning();
-  const headers = { etag: quotedTag(String(tag)) };
+  // A batch has none.
+  const headers: Record<string, string> = tag === '' ? {} : { etag: quotedTag(String(tag)) };
   if (storedHash === null) return { body: record, headers };
   if (storedHash !== idempotency?.bodyHash) throw errors.keyReused();
   return { body: record, headers: { ...headers, 'idempotency-replayed': 'true' } };
@@ -127,6 +134,4 @@ export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): Ope
  * Whether a statement failed because another request with the same key ended after this one had begun. Nothing was
  * written; the same statement now finds what is stored.
  */
-export const overtaken = (cause: unknown): boolean =>
-  sqlState(cause) === uniqueViolation &&
-  (cause as { readonly constraint?: unknown }).constraint === 'crm_idempotency_pkey';
+export const overtaken = (cause: unknown): boolean => violatedConstraint(cause) === 'crm_idempotency_pkey';

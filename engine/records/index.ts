@@ -11,15 +11,23 @@ export {
   grantedActions,
   grantMasks,
 } from './access.ts';
+export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
 export { execute } from './execute.ts';
+export { exported } from './exported.ts';
+export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export { idempotencyTables, keptHours } from './idempotency.ts';
+export type { Import } from './import.ts';
+export type { ImportReport } from './import-lines.ts';
 export { indexes } from './indexes.ts';
+export { itemTable } from './items.ts';
 export type {
   DescribedResource,
+  Exporting,
   Operation,
   OperationContext,
   OperationRequest,
+  Plan,
   Principal,
   Signing,
 } from './operation.ts';
@@ -27,3 +35,4 @@ export { type CompiledOperations, compileOperations, operations, routed } from '
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';
+export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

@@ -6,28 +6,17 @@ import {
   listParameters,
   pageSize,
   parseQuery,
-  queryClauses,
-  queryCost,
   queryShape,
 } from '../query/index.ts';
-import {
-  type Placeholder,
-  type Prepared,
-  prepare,
-  quote,
-  record,
-  recordsAsJson,
-  type Selected,
-} from '../sql/index.ts';
-import { isIndexed } from './indexes.ts';
+import { type Placeholder, type Prepared, prepare, recordsAsJson } from '../sql/index.ts';
+import { exporting } from './export.ts';
+import { formatNames } from './formats.ts';
 import { isValidCursor, type Linked, linkHeader } from './links.ts';
-import type { Counting, Operation, OperationContext } from './operation.ts';
-import { shownValue } from './projection.ts';
+import type { CompiledOperation, Counting, Operation, OperationContext } from './operation.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
 import { around } from './responses.ts';
-import { visible } from './rows.ts';
-import { permitExpansion, selectShown, shownColumns, statementsByShape } from './shown.ts';
-import { selectRecord, tableOf } from './statements.ts';
+import { laneOf, selectedOf, selectionOf } from './selection.ts';
+import { permitExpansion, statementsByShape } from './shown.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
 /** GET of a list; `asked` has the parsed parameters of each query part. */
@@ -43,6 +32,7 @@ export const list: Operation<ListPlan> = {
   path: '',
   action: 'list',
   status: 200,
+  formats: formatNames,
   compile: (context) => {
     const { definition } = context;
     const known = [...commonParameters, ...listParameters(definition)];
@@ -51,7 +41,7 @@ export const list: Operation<ListPlan> = {
       byShape(`${queryShape(asked)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
         listStatement(context, asked, counting, name),
       );
-    return {
+    const compiled: CompiledOperation<ListPlan> = {
       plan: (request) => {
         // Unknown names with brackets are refused by the filters, strict or not.
         const problems: FieldProblem[] = unknownParameters(request, known).filter(
@@ -88,6 +78,7 @@ export const list: Operation<ListPlan> = {
         };
       },
     };
+    return { ...compiled, export: exporting(context, compiled.plan) };
   },
   describe: ({ definition, pluralName, recordName }) => ({
     operationId: `list${pluralName}`,
@@ -129,40 +120,9 @@ function listStatement(
   counting: Counting | undefined,
   name: string,
 ): Prepared<ListPlan> {
-  const { definition } = context;
-  const table = tableOf(context);
   const selected = selectedOf(context, asked);
-
   const parts = ($: Placeholder<ListPlan>) => {
-    const rows = visible($);
-    const projection = selectShown(context, asked, $);
-    const key =
-      selected.further === undefined ? '' : `, ${shownValue(asked.sort.field)} as ${quote(sortKey)}`;
-    const {
-      where = [],
-      after = [],
-      order = [],
-      limit,
-      offset,
-      keysFirst,
-    } = queryClauses(definition, asked, $);
-    const conditions = `where ${[rows, ...where].join(' and ')}`;
-    const ordered = `order by ${order.join(', ')}`;
-    const paged = `limit ${limit}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
-    const gathered = findsFirst(asked);
-    const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
-      (condition) => {
-        // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
-        const found = gathered
-          ? `(select ${record}.* from ${table} ${record} ${conditions}${condition} offset 0) ${record}`
-          : `${table} ${record} ${conditions}${condition}`;
-        return `(select ${record}."id" from ${found} ${ordered} ${paged})`;
-      },
-    );
-    const page =
-      keysFirst || gathered || branches.length > 1
-        ? `select ${projection.columns}${key} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${projection.joins} ${ordered} limit ${limit}`
-        : `${selectRecord({ projection }, table, key)} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${ordered} ${paged}`;
+    const { conditions, page } = selectionOf(context, asked, $);
     return { page, conditions };
   };
 
@@ -173,30 +133,4 @@ function listStatement(
     const { page, conditions } = parts($);
     return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
   });
-}
-
-/** The further column with the sort key of a record that does not show it. */
-const sortKey = '_key';
-
-/** What the statement of a list selects; id and sort key of the last record come after their number. */
-function selectedOf(context: OperationContext, asked: Asked): Selected {
-  const fields = shownColumns(context, asked);
-  const { name } = asked.sort.field;
-  return fields.some((field) => field.name === name)
-    ? { fields, last: ['id', name] }
-    : { fields, last: ['id'], further: [sortKey] };
-}
-
-/** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */
-function findsFirst(asked: Asked): boolean {
-  const { find, gather, sort } = queryCost(asked);
-  return gather || find.some((field) => field !== sort);
-}
-
-/** Whether an index gives the page without reading the organization's other records, and how much of the index. */
-function laneOf({ definition }: OperationContext, asked: Asked): 'list' | 'deep' | 'scan' {
-  const { equal, find, sort, scan } = queryCost(asked);
-  const inOrder = find.every((field) => field === sort);
-  if (scan || !inOrder || !isIndexed(definition, equal, sort)) return 'scan';
-  return asked.page.depth === 'deep' ? 'deep' : 'list';
 }

@@ -1,12 +1,13 @@
 import type { Rows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
-import type { HttpError } from '../errors.ts';
 import type { Schema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
 import type { Action, Grants } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
+import type { FormatName } from './formats.ts';
+import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
 
 /** The authenticated caller and its organization. Ids are decimal text. */
@@ -59,9 +60,10 @@ export interface OperationRequest {
   /**
    * Reads the body.
    * @param types the content types that it may have, `application/json` by default
+   * @param maxValues how many values it may hold, if not as many as usual
    * @throws HttpError 400 unless it is a JSON object
    */
-  readonly body: (types?: readonly string[]) => Body;
+  readonly body: (types?: readonly string[], maxValues?: number) => Body;
   /** The body as it was sent. */
   readonly bytes: () => Buffer;
 }
@@ -70,6 +72,8 @@ export interface OperationRequest {
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
+  /** How statements read several records at once. */
+  readonly items: ItemTable;
   readonly projection: Projection;
   /** Those of all resources, by name. */
   readonly projections: ReadonlyMap<string, Projection>;
@@ -128,15 +132,19 @@ export interface DescribedResource {
  * What a route does with records. Everything that depends on the definition alone is computed by `compile`, once;
  * a request then walks plan → statement → execute → respond.
  */
-export interface Operation<P extends Plan = Plan> {
+export interface Operation<P extends Plan = Plan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the path of the resource. */
-  readonly path: '' | '/:id';
+  readonly path: '' | '/:id' | '/batch';
   /** The grant that it needs. */
   readonly action: Action;
   /** The status of success. */
   readonly status: 200 | 201;
-  readonly compile: (context: OperationContext) => CompiledOperation<P>;
+  /** Bytes that its body may have, if not as many as usual. */
+  readonly bodyLimit?: number;
+  /** Further formats in which the whole result can be had, see `export` of {@link CompiledOperation}. */
+  readonly formats?: readonly FormatName[];
+  readonly compile: (context: OperationContext) => CompiledOperation<P, Planned>;
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
 
@@ -150,20 +158,33 @@ export interface OperationResponse {
   readonly status?: 304;
 }
 
-/** Finds the references of a write that point to no record of the organization, after the database refused it. */
-export interface MissingReferences<P extends Plan = Plan> {
-  readonly statement: (plan: P) => Statement;
-  /** The error for the rows of that statement; undefined if every reference points to a record. */
-  readonly error: (rows: Rows) => HttpError | undefined;
+/** Explains why the database refused a write: a reference to no record of the organization, or a value that another record has. */
+export interface Refusal<P extends Plan = Plan> {
+  /** Finds what is refused; undefined if nothing can be. */
+  readonly statement: (plan: P) => Statement | undefined;
+  /** What is left to do, by the rows of that statement. @throws HttpError if that is nothing */
+  readonly remaining: (plan: P, rows: Rows) => P;
 }
 
-/** An operation of one resource, ready to run. */
-export interface CompiledOperation<P extends Plan = Plan> {
+/** How the whole result of an operation is read for another format than JSON, batch after batch. */
+export interface Exporting<P extends Plan = Plan> {
+  /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
+  readonly plan: (request: OperationRequest) => P;
+  /** What comes before the first record, ASCII. */
+  readonly head: (plan: P, format: FormatName) => string;
+  /** The statement of a batch, whose rows are records in the format. */
+  readonly statement: (plan: P, format: FormatName) => Statement;
+  /** The plan of the batch after one with these rows; undefined: there are no more records. */
+  readonly next: (plan: P, rows: Rows) => P | undefined;
+}
+
+/** An operation of one resource, ready to run. `Planned` is a promise where validating takes long. */
+export interface CompiledOperation<P extends Plan = Plan, Planned extends P | Promise<P> = P> {
   /**
    * Validates a request.
    * @throws HttpError 400 with everything that is wrong, then 404 for an id that cannot exist
    */
-  readonly plan: (request: OperationRequest) => P;
+  readonly plan: (request: OperationRequest) => Planned;
   /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
   /** The response to a plan. @throws HttpError 404 if there is no such record */
@@ -176,6 +197,8 @@ export interface CompiledOperation<P extends Plan = Plan> {
   readonly readsOnly?: true;
   /** A further statement that the rows of the first one call for; its rows come after them. */
   readonly further?: (plan: P, rows: Rows) => Statement | undefined;
-  /** Explains a refused foreign key: finds the references that point to no record. */
-  readonly missingReferences?: MissingReferences<P>;
+  /** Explains a write that the database refused. */
+  readonly refusal?: Refusal<P>;
+  /** The whole result in the further formats of the operation. */
+  readonly export?: Exporting<P>;
 }

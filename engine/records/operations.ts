@@ -1,13 +1,26 @@
 import { create } from './create.ts';
+import { createBatch } from './create-batch.ts';
 import { list } from './list.ts';
 import type { CompiledOperation, Operation, OperationContext, Plan } from './operation.ts';
 import { patch } from './patch.ts';
+import { patchBatch } from './patch-batch.ts';
 import { read } from './read.ts';
 import { remove } from './remove.ts';
+import { removeBatch } from './remove-batch.ts';
 import { replace } from './replace.ts';
 
 /** Every operation on records by its name, in the order in which they are described. */
-export const operations = { list, create, read, replace, patch, remove } as const;
+export const operations = {
+  list,
+  create,
+  read,
+  replace,
+  patch,
+  remove,
+  createBatch,
+  patchBatch,
+  removeBatch,
+} as const;
 
 type Operations = typeof operations;
 export type OperationName = keyof Operations;
@@ -25,13 +38,13 @@ export const compileOperations = (context: OperationContext): CompiledOperations
 
 /** What a route needs of an operation, independent of the type of its plan. */
 export interface Routed {
-  readonly operation: Operation;
-  readonly compiled: CompiledOperation;
+  readonly operation: Operation<Plan, Plan | Promise<Plan>>;
+  readonly compiled: CompiledOperation<Plan, Plan | Promise<Plan>>;
 }
 
 /** The operations of a resource as a list, for work that is the same for each. */
 export const routed = (compiled: CompiledOperations): Routed[] =>
   (Object.keys(operations) as OperationName[]).map((name) => ({
-    operation: operations[name] as unknown as Operation,
-    compiled: compiled[name] as unknown as CompiledOperation<Plan>,
+    operation: operations[name] as unknown as Routed['operation'],
+    compiled: compiled[name] as unknown as Routed['compiled'],
   }));

@@ -1,10 +1,10 @@
-import { literal, record } from '../sql/index.ts';
-import { type Assignment, assignments, type Writing } from './assignments.ts';
-import { bodyRules } from './body.ts';
+import { literal } from '../sql/index.ts';
+import { assign, assignmentsOf, bodyParameters, ifGiven, type Writing } from './assignments.ts';
+import { type BodyRules, bodyRules } from './body.ts';
 import { conditionsOf } from './conditions.ts';
-import type { Operation } from './operation.ts';
+import type { Operation, OperationContext } from './operation.ts';
 import { mergePatchTypes } from './read-body.ts';
-import { missingReferences } from './references.ts';
+import { refusalOf } from './refusals.ts';
 import { planOf, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
@@ -17,6 +17,10 @@ export interface PatchPlan extends WriteById, Writing {
   readonly given: readonly string[];
 }
 
+/** How bodies are validated that may lack required fields. */
+export const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
+  fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
+
 /** `PATCH /R/{id}`: a JSON merge patch (RFC 7396). Fields that the body does not have stay as they are. */
 export const patch: Operation<PatchPlan> = {
   method: 'PATCH',
@@ -25,20 +29,14 @@ export const patch: Operation<PatchPlan> = {
   status: 200,
   compile: (context) => {
     const { definition } = context;
-    const isRequired = definition.fields.some(({ required }) => required);
-    const rules = isRequired ? bodyRules(definition.fields, true) : context.body;
+    const rules = patchRules(context);
     const writable = definition.fields.filter(({ readOnly }) => !readOnly);
     const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
       const given = `${$((plan) => plan.given)}::text[]`;
-      return definition.fields.flatMap((field): Assignment[] => {
-        const written = assignments([field], 'update', $);
-        if (field.readOnly) return written;
+      return assignmentsOf(definition.fields, 'update', $, (field) =>
         // One statement for every choice of fields, so that the server keeps its plan.
-        return written.map(({ column, value }) => ({
-          column,
-          value: `case when ${literal(field.name)} = any(${given}) then ${value} else ${record}.${column} end`,
-        }));
-      });
+        ifGiven(`${literal(field.name)} = any(${given})`, assign<PatchPlan>(field, $, bodyParameters(field))),
+      );
     });
     return {
       plan: (request) => {
@@ -53,7 +51,7 @@ export const patch: Operation<PatchPlan> = {
       },
       statement,
       respond: (_, rows) => recordResponse(context, rows),
-      ...missingReferences(context),
+      ...refusalOf<PatchPlan>(context, 'patch', ({ id, body }) => ({ id, body })),
     };
   },
   describe: ({ aRecord, recordName }) => ({

@@ -14,19 +14,21 @@ export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/me
  * Reads a body as a JSON object, with every number exact. A byte order mark is skipped.
  * @param bytes the raw body; undefined if there is none
  * @param types the content types that it may have
+ * @param maxValues how many values it may hold, if not as many as usual
  * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as one of the types
  */
 export function readBody(
   contentType: string | undefined,
   bytes: unknown,
   types: readonly string[] = jsonTypes,
+  maxValues?: number,
 ): Body {
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) throw errors.invalidJson('the body is empty');
   const { type, parameters } = safeParse(contentType?.trim() ?? '');
   if (!types.includes(type) || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {
     throw errors.invalidJson(`the Content-Type must be ${types.join(' or ')}`);
   }
-  const value = readJson(bytes);
+  const value = readJson(bytes, maxValues);
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
     throw errors.invalidJson('the body must be an object');
   }
@@ -37,10 +39,10 @@ export function readBody(
  * Reads bytes as JSON, independent of their content type, with every number exact.
  * @throws HttpError 400 unless they are JSON in UTF-8, within the limits of the parser
  */
-export function readJson(bytes: Buffer): unknown {
+export function readJson(bytes: Buffer, maxValues?: number): unknown {
   const text = decode(bytes);
   try {
-    return parseExactJson(text);
+    return parseExactJson(text, maxValues);
   } catch (cause) {
     // V8's messages quote the body, which may hold personal data.
     const reason = cause instanceof RangeError ? cause.message : 'is not JSON';

@@ -1,12 +1,16 @@
+import { violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
+import { errors, type HttpError } from '../errors.ts';
 import { type Field, head, lookupOf } from '../fields/index.ts';
 import { column, type Prepared, prepare, quote, record, type Statement } from '../sql/index.ts';
 import { assign, serverValue, type Writing } from './assignments.ts';
 import type { Body } from './body.ts';
+import { uniqueIndexName } from './indexes.ts';
 import type { Caller, OperationContext, Plan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { visible } from './rows.ts';
 import { type ById, effectsOf, identified } from './statements.ts';
+import { namesOf } from './uniques.ts';
 import { updateOf } from './update.ts';
 
 /** A resource as far as modules write and find its records. */
@@ -19,7 +23,7 @@ export interface RecordResource {
 
 /** Records for the modules of the instance, within a module's transaction. Ids are decimal text. */
 export interface Records {
-  /** Creates a record as POST would. @throws HttpError 400 with every wrong field */
+  /** Creates a record as POST would. @throws HttpError 400 with every wrong field; 409 for values that another record has */
   readonly create: (resource: string, body: Body) => Promise<string>;
   /**
    * Writes some fields of a record, also those that callers may not write; the others stay as they are.
@@ -59,6 +63,10 @@ export function records(
     if (resource === undefined) throw new Error(`this instance declares no ${name}`);
     return resource;
   };
+  const written = ({ definition }: RecordResource, statement: Statement) =>
+    run(statement).catch((cause: unknown) => {
+      throw duplicateOf(definition, cause) ?? cause;
+    });
   return {
     create: async (name, body) => {
       const { create } = find(name).operations;
@@ -70,7 +78,7 @@ export function records(
         body: () => body,
         bytes: () => Buffer.alloc(0),
       });
-      return String(await run(create.statement(plan) as Statement));
+      return String(await written(find(name), create.statement(plan) as Statement));
     },
     patch: async (name, id, values, silent = false) => {
       const { context } = find(name);
@@ -78,7 +86,7 @@ export function records(
       if (fields.length === 0) return;
       const effects = silent ? [] : context.effects;
       const plan = { organization, caller, id, body: values };
-      await run(patchStatement({ ...context, effects }, fields).bind(plan));
+      await written(find(name), patchStatement({ ...context, effects }, fields).bind(plan));
     },
     find: (name, [field, value], last) => {
       const { definition } = find(name);
@@ -86,6 +94,13 @@ export function records(
       return run(findStatement(definition, fieldOf(definition, field), value, after).bind({ organization }));
     },
   };
+}
+
+/** The error for values that another record has, without its id: within the transaction no further statement runs. */
+function duplicateOf({ name, uniques }: ResourceDefinition, cause: unknown): HttpError | undefined {
+  const constraint = violatedConstraint(cause);
+  const unique = uniques.find((each) => uniqueIndexName(name, each) === constraint);
+  return unique && errors.duplicate(namesOf(unique));
 }
 
 function fieldOf({ name, fields }: ResourceDefinition, wanted: string): Field {

@@ -1,7 +1,7 @@
 import { assignments, type Writing } from './assignments.ts';
 import { conditionsOf } from './conditions.ts';
 import type { Operation } from './operation.ts';
-import { missingReferences } from './references.ts';
+import { refusalOf } from './refusals.ts';
 import { planOf, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
@@ -32,7 +32,7 @@ export const replace: Operation<ReplacePlan> = {
       }),
       statement,
       respond: (_, rows) => recordResponse(context, rows),
-      ...missingReferences(context),
+      ...refusalOf<ReplacePlan>(context, 'replace', ({ id, body }) => ({ id, body })),
     };
   },
   describe: ({ aRecord, recordName }) => ({

@@ -18,7 +18,7 @@ import type { Projection } from './projection.ts';
 import { type Scope, visible } from './rows.ts';
 
 /** The key of a record that holds the records of its references, by their names. No field can have this name. */
-const expanded = { name: 'expanded', type: { encode: asItIs } };
+const expanded = { name: 'expanded', type: { encode: asItIs, json: { type: 'string' } } };
 
 /** The columns of each record for what its request asks to see, in their order. */
 export const shownColumns = (

@@ -104,7 +104,7 @@ function writeMany<P extends Plan>(
   const changed = change(placeholder, inputs, condition);
   const join = (written: string) =>
     ` join ${inputs} on ${written}."organization_id" = ${organizationOf(placeholder)} and ${written}."id" = ${id}`;
-  const effects = effectsOf(context, action, placeholder, `_written${join('_written')}`);
+  const effects = effectsOf(context, action, placeholder, '_written', `_written${join('_written')}`);
   const more = further?.(placeholder, inputs) ?? '';
   return `_written as (${changed})${more}${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
 }
@@ -169,16 +169,24 @@ export function prepareById<P extends WriteById>(
   return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
 }
 
-/** The further expressions of a statement that writes, given where they find what was written; each begins with a comma. */
+/**
+ * The further expressions of a statement that writes; each begins with a comma.
+ * @param written the expression that wrote the records
+ * @param source what was written, joined to its inputs where they are many
+ */
 export const effectsOf = (
   { definition, effects }: Pick<OperationContext, 'definition' | 'effects'>,
   action: WriteAction,
   placeholder: Placeholder<Plan>,
   written = '_written',
+  source = written,
 ): string =>
   effects
     .filter((effect) => effect.on.includes(action))
-    .map((effect) => `, ${effect.expression({ resource: definition.name, action, placeholder, written })}`)
+    .map(
+      (effect) =>
+        `, ${effect.expression({ resource: definition.name, action, written, source, placeholder })}`,
+    )
     .join('');
 
 /** The quoted table of a resource. */

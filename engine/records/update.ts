@@ -16,24 +16,23 @@ export const prepareUpdate = <P extends WriteById>(
     name,
     action: 'update',
     change: ($, source, condition) =>
-      `${updateOf(context, assigned($), condition, source)} returning ${record}.*`,
+      `${updateOf(context, assigned($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
     result: (further, join) => selectResult(context, '_written', undefined, further, join),
   });
 
 /**
  * An UPDATE. Without anything to write it still finds out whether the record exists.
- * @param source a table that values and condition are taken from
+ * @param from further tables, beginning with a space
  */
 export function updateOf(
   context: Pick<OperationContext, 'definition'>,
   assigned: readonly Assignment[],
-  condition: string,
-  source?: string,
+  where: string,
+  from = '',
 ): string {
   const set =
     assigned.length === 0
       ? `"id" = ${record}."id"`
       : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');
-  const from = source === undefined ? '' : ` from ${source}`;
-  return `update ${tableOf(context)} ${record} set ${set}${from} where ${condition}`;
+  return `update ${tableOf(context)} ${record} set ${set}${from} where ${where}`;
 }

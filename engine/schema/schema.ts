@@ -9,6 +9,7 @@ import {
   makeFolder,
   openDatabase,
   openModel,
+  violatedConstraint,
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { assertNothingReplaced, assertReferencesKept, type Snapshot } from './changes.ts';
@@ -55,8 +56,28 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
   }
 }
 
-/** As {@link migrate}, on a database that is open already. */
-export async function applyPending({ kind, orm }: Database): Promise<string[]> {
+/**
+ * As {@link migrate}, on a database that is open already.
+ * @throws UserError when a field becomes unique and records have the same values of it; then nothing is applied
+ */
+export const applyPending = (database: Database): Promise<string[]> =>
+  apply(database).catch((cause: unknown) => {
+    throw duplicatesIn(cause) ?? cause;
+  });
+
+/** The error for records that stand in the way of a unique index, with an example of their values. */
+function duplicatesIn(cause: unknown): UserError | undefined {
+  if (typeof cause !== 'object' || cause === null) return undefined;
+  const { detail, cause: inner } = cause as { detail?: unknown; cause?: unknown };
+  const index = violatedConstraint(cause);
+  if (index === undefined || typeof detail !== 'string') return duplicatesIn(inner);
+  const values = detail.slice(detail.indexOf(')=(') + 2).replace(/\s+/g, ' ');
+  return new UserError(
+    `the unique index "${index}" cannot be made, because records have the same values: (organization, …)=${values} Nothing was migrated. Change or delete these records, then migrate again`,
+  );
+}
+
+async function apply({ kind, orm }: Database): Promise<string[]> {
   const names = (migrations: readonly { name: string }[]) => migrations.map(({ name }) => name);
   if (kind === 'embedded') return names(await orm.migrator.up());
   return exclusively(orm, migrationLock, async (em) => {

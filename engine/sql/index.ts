@@ -2,8 +2,9 @@
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';
+export { copied, Output, slice } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
-export { Output, type Records, recordsAsJson, type Selected, slice } from './records.ts';
+export { between, type Layout, type Records, recordsAsJson, type Selected } from './records.ts';
 export {
   arrayText,
   inputNumber,

@@ -7,11 +7,12 @@ export type Value = Parameter | readonly Parameter[];
 
 /**
  * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a
- * `write` may wait for a lock; a `list` reads one of the first pages from an index, a `deep` one a page further on; a
- * `scan` grows with the organization's records. Admission (engine/database/admission.ts) bounds the statements of each
+ * `write` may wait for a lock, a `batch` writes up to a thousand; a `list` reads one of the first pages from an index, a
+ * `deep` one a page further on; a `scan` grows with the organization's records; an `export` reads a part of a list that is
+ * sent whole. Admission (engine/database/admission.ts) bounds the statements of each
  * lane that run at the same time; those that are always short, `read` and `list`, may share a connection.
  */
-export type Lane = 'read' | 'write' | 'list' | 'deep' | 'scan';
+export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
 /** SQL with the values of one request. `name` lets the server keep its plan; an unnamed one is planned each time. */
 export interface Statement {
@@ -19,7 +20,7 @@ export interface Statement {
   readonly text: string;
   readonly lane: Lane;
   readonly values: readonly Value[];
-  /** How its rows become JSON; absent for rows that are taken as they are. */
+  /** How its rows become text; absent for rows that are taken as they are. */
   readonly records?: Records;
   /** The statement for many inputs at once; absent if there is none. */
   readonly many?: Many;

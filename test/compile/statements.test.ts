@@ -139,11 +139,23 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
 }
 
 function* all(resource: Resource): Generator<Statement> {
-  const { read, create, replace, patch, remove } = resource.operations;
+  const { read, create, replace, patch, remove, createBatch, patchBatch, removeBatch } = resource.operations;
   const body = {};
   const id = '1';
   const conditions = { match: ['1'], noneMatch: ['2'] };
-  const missing = create.missingReferences?.statement({ ...plan, body, idempotency: undefined });
+  const batch = {
+    ...plan,
+    columns: [],
+    skipped: [],
+    stops: true,
+    size: 1,
+    place: String,
+    failures: new Map(),
+  };
+  const matches = [
+    '',
+    ...resource.definition.uniques.map((unique) => unique.map(({ name }) => name).join(' ')),
+  ];
   for (const statement of [
     read.statement({ ...plan, id, conditions: undefined, shown: undefined }),
     ...shapes(resource.definition).map((shown) =>
@@ -156,11 +168,23 @@ function* all(resource: Resource): Generator<Statement> {
       patch.statement({ ...plan, id, body, given: [], conditions }),
       remove.statement({ ...plan, id, conditions }),
     ]),
+    ...matches.flatMap((match) =>
+      [undefined, { key: 'k', bodyHash: 'h' }].flatMap((idempotency) => [
+        createBatch.statement({ ...batch, match, idempotency }),
+        createBatch.refusal?.statement({ ...batch, match, idempotency }),
+      ]),
+    ),
+    patchBatch.statement(batch),
+    patchBatch.refusal?.statement(batch),
+    removeBatch.statement(batch),
+    create.refusal?.statement({ ...plan, body, idempotency: undefined }),
+    replace.refusal?.statement({ ...plan, id, body, conditions: undefined }),
+    patch.refusal?.statement({ ...plan, id, body, given: [], conditions: undefined }),
   ]) {
-    assert.ok(statement);
+    // Where the database can refuse nothing.
+    if (statement === undefined) continue;
     yield statement;
   }
-  if (missing !== undefined) yield missing;
   yield* lists(resource);
 }
 
@@ -203,7 +227,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
     if (name === 'crm_activity' && verb === 'insert into') {
       // The activity takes the organization from the row just written.
       const taken =
-        /"crm_activity" \("organization_id", [^()]*\) select "organization_id", .* from _written\)/;
+        /"crm_activity" \("organization_id", [^()]*\) select "organization_id", .* from _(?:written|changed)\)/;
       if (!taken.test(text)) wrong.push(`${whole}: notes in another organization`);
       continue;
     }
@@ -313,11 +337,15 @@ for (const resource of resources) {
         "'Z'",
         "'UTC'",
         "'+00:00'",
+        ...['1', '0', '{"results":[', ']}', '}', '{"status":200,"id":', '{"status":201,"id":'].map(
+          (text) => `'${text}'`,
+        ),
+        `'${resource.name}/batch'`,
         // Of the lookup by digits.
         ...["'\\D'", "'g'", "'^00'"],
       ]);
       for (const { text } of prepared) {
-        for (const [, name = ''] of text.matchAll(/"([^"]*)"/g))
+        for (const [, name = ''] of text.replace(/'[^']*'/g, "''").matchAll(/"([^"]*)"/g))
           assert.ok(known.has(name), `${name} in ${text}`);
         for (const [literal] of text.matchAll(/'[^']*'/g))
           assert.ok(literals.has(literal), `${literal} in ${text}`);

@@ -13,14 +13,15 @@ for (const [name, effect] of Object.entries(effects)) {
       test(`${action}: one expression that reads what was written and binds what it needs`, () => {
         const bound: unknown[] = [];
         const text = effect.expression({
-          written: '_written',
+          source: '_some',
           resource: "lea'ds",
           action,
+          written: '_some',
           placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
         });
         // A SELECT that nothing reads would not run.
-        assert.match(text, /^_[a-z]+ as \((insert|update|delete) .*\)$/s);
-        assert.match(text, /from _written\b/);
+        assert.match(text, /^_some_[a-z]+ as \((insert|update|delete) .*\)$/s);
+        assert.match(text, /from _some\b/);
         // The organization is the written row's own, never one that a request names.
         assert.match(text, /"organization_id"/);
         assert.ok(!text.includes("lea'ds"), 'a name is a literal');
@@ -50,7 +51,13 @@ test('names of expressions are unique', () => {
   const names = Object.values(effects).map(
     (effect) =>
       effect
-        .expression({ resource: 'r', action: 'create', placeholder: () => '$1', written: '_written' })
+        .expression({
+          resource: 'r',
+          action: 'create',
+          written: '_written',
+          source: '_written',
+          placeholder: () => '$1',
+        })
         .split(' ')[0],
   );
   assert.deepEqual([...new Set(names)], names);

@@ -57,7 +57,17 @@ describe('slow readers', () => {
     const each = { each: 100, total: 100 };
     const all = [each];
     const short = { 'short read': all, 'short list': all, 'short write': all };
-    const turns: Bounds['turns'] = { ...short, read: all, write: all, list: all, deep: all, scan: all };
+    const turns: Bounds['turns'] = {
+      ...short,
+      read: all,
+      write: all,
+      list: all,
+      deep: all,
+      scan: all,
+      export: all,
+      stream: all,
+      batch: all,
+    };
     const counted = admission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);

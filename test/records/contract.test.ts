@@ -45,14 +45,15 @@ for (const resource of resources) {
         assert.equal(statuses.includes(404), path === '/:id');
       });
 
-      test('its statement binds the organization of the caller, and its lane says whether it writes', () => {
-        const plan = compiled.plan({
+      test('its statement binds the organization of the caller, and its lane says whether it writes', async () => {
+        const record = bodyOf(resource);
+        const plan = await compiled.plan({
           caller: { principal, requestId: 'r' },
           query: {},
           headers: {},
           strict: false,
           id: path === '/:id' ? '5' : undefined,
-          body: () => bodyOf(resource),
+          body: () => (path === '/batch' ? { records: [{ ...record, id: 5 }], ids: [5] } : record),
           bytes: () => Buffer.alloc(0),
         });
         assert.equal(plan.organization, '42');
@@ -65,7 +66,8 @@ for (const resource of resources) {
         if (method !== 'POST') assert.ok(bound.length > 0, text);
         for (const [, position] of bound) assert.equal(values[Number(position) - 1], '42', text);
         assert.ok(values.includes('42'));
-        assert.equal(statement.lane === 'write', method !== 'GET');
+        assert.equal(statement.lane === 'write', method !== 'GET' && path !== '/batch');
+        assert.equal(statement.lane === 'batch', path === '/batch');
       });
     });
   }

@@ -6,13 +6,18 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { loadResources } from '../../app/build.ts';
 import { readConfig } from '../../app/config.ts';
-import { entitiesFor } from '../../app/instance.ts';
+import { entitiesFor, modelOf } from '../../app/instance.ts';
+import { compile } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { applyPending } from '../../engine/schema/schema.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { UserError } from '../../engine/errors.ts';
+import { apiPrefix } from '../../engine/http/openapi.ts';
+import { applyPending, createMigration } from '../../engine/schema/schema.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { emptyStorage, project, type Storage } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const broken = `import { Migration } from '@mikro-orm/migrations';
 export class Migration29990101000000_broken extends Migration {
@@ -74,6 +79,43 @@ for (const driver of drivers) {
       rmSync(file);
       assert.ok((await applyPending(database)).length > 0);
       assert.deepEqual(await applyPending(database), []);
+    });
+
+    test('a field that becomes unique: values that are there twice are named, and nothing is applied', async () => {
+      const sql = (text: string) => database.run({ name: '', text, values: [] });
+      await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
+      await sql(
+        `insert into leads (organization_id, email, created_at, updated_at) select id, 'twice@example.com', now(), now() from crm_organizations, generate_series(1, 2)`,
+      );
+      await sql(
+        'insert into leads (organization_id, created_at, updated_at) select id, now(), now() from crm_organizations, generate_series(1, 2)',
+      );
+      const sources = (await sourcesWith()).map(({ file, text }) => ({
+        file,
+        text: file.endsWith('leads.yaml')
+          ? text.replace('email: { type: string,', 'email: { type: string, unique: true,')
+          : text,
+      }));
+      const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations.path });
+      const resources = compile(checkSources(sources), apiPrefix, []);
+      const { statements } = await createMigration(config, modelOf(resources), 'unique', false);
+      assert.deepEqual(statements, [
+        `create unique index "leads_email_unique" on "leads" ("organization_id", left("email", 100), (case when length("email") > 100 then md5("email") else '' end)) where "email" <> '';`,
+      ]);
+      const unique = () => sql(`select 1 from pg_indexes where indexname = 'leads_email_unique'`);
+      await assert.rejects(applyPending(database), (error) => {
+        assert.ok(error instanceof UserError, String(error));
+        assert.match(
+          error.message,
+          /^the unique index "leads_email_unique" .*twice@example\.com.* Nothing was migrated\./,
+        );
+        assert.doesNotMatch(error.message, /\n/);
+        return true;
+      });
+      assert.deepEqual(await unique(), []);
+      await sql(`delete from leads where id = (select max(id) from leads where email <> '')`);
+      assert.equal((await applyPending(database)).length, 1);
+      assert.equal((await unique()).length, 1);
     });
   });
 }

@@ -4,6 +4,7 @@ const responses: Readonly<Record<number, string>> = {
   400: 'BadRequest',
   401: 'Unauthorized',
   404: 'NotFound',
+  409: 'Duplicate',
   413: 'TooLarge',
   429: 'Throttled',
   500: 'Failure',

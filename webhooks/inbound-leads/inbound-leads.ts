@@ -113,7 +113,7 @@ const paths: Fragment['paths'] = {
           ok: { type: 'boolean', const: true },
           id: { type: 'integer', format: 'int64' },
         }),
-        ...failure(400, 401, 404, 413, 429, 500, 501, 503),
+        ...failure(400, 401, 404, 409, 413, 429, 500, 501, 503),
       },
     },
   },

@@ -1,0 +1,60 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Database } from '../database/index.ts';
+import {
+  type Exporting,
+  exported,
+  type FormatName,
+  formatOf,
+  formatOfType,
+  type OperationRequest,
+  type Plan,
+} from '../records/index.ts';
+import { weightsOf } from './weights.ts';
+
+/**
+ * The format that a client asks for by name (RFC 9110, section 12.5.1), and likes at least as much as JSON; undefined:
+ * JSON, also where none of its types can be served.
+ * @param accept the header of the request
+ */
+export function acceptedFormat(
+  accept: string | undefined,
+  formats: readonly FormatName[],
+): FormatName | undefined {
+  if (accept === undefined || accept === '*/*' || accept === 'application/json') return undefined;
+  const weights = weightsOf(accept);
+  // A type that is named counts more than a range with the same weight.
+  const json = weights.get('application/json');
+  const range = weights.get('application/*') ?? weights.get('*/*') ?? 0;
+  let best: FormatName | undefined;
+  let most = 0;
+  for (const [type, weight] of weights) {
+    const format = formatOfType(type);
+    if (format === undefined || !formats.includes(format) || weight <= most) continue;
+    if (json === undefined ? weight < range : weight <= json) continue;
+    best = format;
+    most = weight;
+  }
+  return best;
+}
+
+/** Responds with the whole result of an operation in another format than JSON. */
+export async function sendExport(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  database: Database,
+  operation: Exporting,
+  asked: OperationRequest,
+  format: FormatName,
+): Promise<FastifyReply> {
+  const plan: Plan = operation.plan(asked);
+  const sent =
+    request.method === 'HEAD' ? Readable.from([]) : await exported(database, operation, plan, format);
+  reply.header('content-type', contentTypes[format]).header('vary', 'accept');
+  return reply.send(request.server.compressedStream(request, reply, sent));
+}
+
+const contentTypes: Readonly<Record<FormatName, string>> = {
+  csv: `${formatOf('csv').type}; charset=utf-8; header=present`,
+  ndjson: `${formatOf('ndjson').type}; charset=utf-8`,
+};

@@ -1,0 +1,123 @@
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { safeParse } from 'fast-content-type-parse';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Resource } from '../compile/index.ts';
+import type { Database } from '../database/index.ts';
+import { errors } from '../errors.ts';
+import { type FormatName, formatNames, formatOf, formatOfType, uploads } from '../records/index.ts';
+import { authorize, operationRequest } from './crud.ts';
+import { refuseOtherMethods } from './methods.ts';
+
+/** Bytes that an import holds in memory: lines that were read and are not written yet. */
+const heldBytes = 4 * 1024 * 1024;
+/** A client that sends less than this over the time that it was waited for is cut; bytes per second. */
+const minimumRate = 1024;
+const patienceMs = 30_000;
+
+/** What the routes of imports need. */
+export interface ImportOptions {
+  readonly resource: Resource;
+  readonly database: Database;
+  /** Path of the resource. */
+  readonly path: string;
+  /** The length of a body at most, once it is decoded, in bytes. */
+  readonly maxBytes: number;
+}
+
+/** The routes of a resource that take bodies of any length, as streams. */
+export async function importRoutes(
+  app: FastifyInstance,
+  { resource, database, path, maxBytes }: ImportOptions,
+): Promise<void> {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  for (const [name, operation] of Object.entries(uploads)) {
+    const upload = resource.uploads[name as keyof typeof uploads];
+    app.route({
+      method: operation.method,
+      url: `${path}${operation.path}`,
+      bodyLimit: heldBytes,
+      config: { isStreamed: true },
+      onRequest: authorize(app, resource.name, operation.action),
+      handler: async (request, reply) => {
+        const { caller, query, strict, headers } = operationRequest(request, reply);
+        try {
+          const plan = upload.plan({ caller, query, strict, headers, format: formatOfBody(request) });
+          return await upload.run(database, plan, decoded(request, maxBytes));
+        } finally {
+          // What nobody reads would keep the connection from the next request.
+          request.raw.resume();
+        }
+      },
+    });
+    // A record may be asked for by any text.
+    refuseOtherMethods(app, `${path}${operation.path}`, [operation.method], ['GET', 'HEAD']);
+  }
+}
+
+/** @throws HttpError 400 for a type that is none of those that can be imported */
+function formatOfBody({ headers }: FastifyRequest): FormatName {
+  const { type, parameters } = safeParse(headers['content-type']?.trim() ?? '');
+  const format = formatOfType(type);
+  if (format === undefined || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {
+    const types = formatNames.map((name) => formatOf(name).type);
+    throw errors.malformedHeader('Content-Type', `must be ${types.join(' or ')}, in UTF-8`);
+  }
+  return format;
+}
+
+/** The bytes of a body, decoded. Iterating fails with an HttpError if there are too many, or they come too slowly. */
+function decoded({ raw, headers }: FastifyRequest, maxBytes: number): AsyncIterable<Buffer> {
+  const coding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+  if (Number(headers['content-length'] ?? 0) > maxBytes) throw errors.tooLarge(maxBytes);
+  const sent = received(raw);
+  if (coding === 'identity') return bounded(sent, maxBytes);
+  if (coding !== 'gzip' && coding !== 'x-gzip')
+    throw errors.malformedHeader('Content-Encoding', 'must be gzip or identity');
+  return bounded(unzipped(sent), maxBytes);
+}
+
+/** The bytes of a request. The connection is left open if they are not read to their end. */
+async function* received(raw: Readable): AsyncGenerator<Buffer> {
+  let waited = 0;
+  let taken = 0;
+  let began = performance.now();
+  const wait = () => setTimeout(() => raw.destroy(errors.tooSlowlySent()), patienceMs);
+  let late = wait();
+  try {
+    for await (const chunk of raw.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      waited += performance.now() - began;
+      taken += chunk.length;
+      if (waited > patienceMs && (taken / waited) * 1000 < minimumRate) throw errors.tooSlowlySent();
+      clearTimeout(late);
+      yield chunk;
+      // What the database takes is not the client's time.
+      began = performance.now();
+      late = wait();
+    }
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+async function* unzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip();
+  pipeline(Readable.from(source), gunzip, () => {});
+  try {
+    yield* gunzip as AsyncIterable<Buffer>;
+  } catch (cause) {
+    throw String((cause as NodeJS.ErrnoException).code).startsWith('Z_')
+      ? errors.malformedHeader('Content-Encoding', 'says gzip, and the body is not')
+      : cause;
+  }
+}
+
+async function* bounded(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
+  let size = 0;
+  for await (const chunk of source) {
+    size += chunk.length;
+    if (size > maxBytes) throw errors.tooLarge(maxBytes);
+    yield chunk;
+  }
+}

@@ -1,0 +1,12 @@
+/** What a header such as `Accept` names, in lower case and without parameters, with its weight from 0 to 1. */
+export const weightsOf = (header: string): ReadonlyMap<string, number> =>
+  new Map(
+    header
+      .toLowerCase()
+      .split(',')
+      .map((element) => {
+        const [name = '', ...parameters] = element.split(';').map((part) => part.trim());
+        const weight = parameters.find((parameter) => parameter.startsWith('q='));
+        return [name, weight === undefined ? 1 : Number(weight.slice(2))];
+      }),
+  );

@@ -1,0 +1,155 @@
+import type { Rows } from '../database/index.ts';
+import { errors, type FieldProblem, HttpError } from '../errors.ts';
+import { ExactNumber, integerText } from '../fields/index.ts';
+import { wrong } from '../query/index.ts';
+import type { Body } from './body.ts';
+import { arrays, type Column, type Item, type ItemTable, type ItemValues } from './items.ts';
+import type { OperationRequest, OperationResponse, Plan } from './operation.ts';
+import { pauses } from './pauses.ts';
+import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
+
+/** The records of one batch at most, and the values of its body. */
+export const maxItems = 1000;
+const maxValues = 100_000;
+/** The bytes of a batch's body at most. */
+export const batchBytes = 8 * 1024 * 1024;
+
+/** Writes of many records by one statement. */
+export interface BatchPlan extends Plan, ItemValues {
+  /** Whether nothing is written unless everything can be. */
+  readonly stops: boolean;
+  /** How many records it has. */
+  readonly size: number;
+  /** Where an item stands in the body, by its number. */
+  readonly place: (number: number) => string;
+  /** What is wrong with items, by their numbers; the first one is 1. */
+  readonly failures: ReadonlyMap<number, HttpError>;
+}
+
+/** The body of a batch, without its items' contents. */
+export interface Envelope {
+  readonly items: readonly unknown[];
+  readonly stops: boolean;
+  /** Names of the fields by which records are found. */
+  readonly match: readonly string[] | undefined;
+}
+
+/** Reads the body of a batch. @throws HttpError 400 with everything that is wrong with it as a whole */
+export function envelopeOf(request: OperationRequest, list: 'records' | 'ids', hasMatch = false): Envelope {
+  for (const name of ['If-Match', 'If-None-Match']) {
+    if (request.headers[name.toLowerCase()] !== undefined)
+      throw errors.malformedHeader(name, 'is not possible with a batch: it is about one record');
+  }
+  const body = request.body(undefined, maxValues);
+  const { [list]: items, on_error: onError = 'stop', match, ...more } = body;
+  const problems: FieldProblem[] = unknownParameters(request, commonParameters);
+  if (!Array.isArray(items) || items.length === 0 || items.length > maxItems)
+    problems.push(wrong(list, `must be a list of 1 to ${maxItems}`));
+  if (onError !== 'stop' && onError !== 'continue')
+    problems.push(wrong('on_error', 'must be stop or continue'));
+  const isMatch = match === undefined || (hasMatch && isNames(match));
+  if (hasMatch && !isMatch) problems.push(wrong('match', 'must be a list of fields'));
+  if (request.strict) {
+    const unknown = [...Object.keys(more), ...(match !== undefined && !hasMatch ? ['match'] : [])];
+    problems.push(...unknown.map((key) => wrong(key, 'is not a key of this body')));
+  }
+  refuse(problems);
+  return {
+    items: items as readonly unknown[],
+    stops: onError === 'stop',
+    match: hasMatch && isNames(match) ? match : undefined,
+  };
+}
+
+const isNames = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string');
+
+/** An item that must be an object. @throws HttpError 400 for anything else */
+export function objectOf(value: unknown): Body {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
+    throw errors.invalidItem('must be an object');
+  }
+  return value as Body;
+}
+
+/** The id of an item, decimal text; undefined if the value is no int64. */
+export const idOf = integerText;
+
+/** How the items of a batch are read. */
+export interface ItemRules {
+  readonly table: ItemTable;
+  readonly place: BatchPlan['place'];
+  /** Reads an item. @throws HttpError with everything that is wrong with it */
+  readonly read: (value: unknown) => Item;
+  /** What no two items may have in common. */
+  readonly key?: (item: Item) => string;
+  /** The error of those that do. */
+  readonly sameKey?: HttpError;
+}
+
+/**
+ * Validates the items of a batch, with pauses in which other requests run.
+ * @throws HttpError 400 naming the items that are wrong, if the batch stops at errors
+ */
+export async function batchPlan(
+  request: OperationRequest,
+  { items, stops }: Envelope,
+  { table, place, read, key, sameKey = errors.sameInBatch(['id']) }: ItemRules,
+): Promise<BatchPlan> {
+  const pause = pauses();
+  const failures = new Map<number, HttpError>();
+  const valid: (Item | undefined)[] = [];
+  const byKey = new Map<string, number[]>();
+  for (const [index, value] of items.entries()) {
+    await pause();
+    try {
+      const item = read(value);
+      valid.push(item);
+      const same = key?.(item);
+      if (same !== undefined) byKey.set(same, [...(byKey.get(same) ?? []), index]);
+    } catch (cause) {
+      if (!(cause instanceof HttpError)) throw cause;
+      valid.push(undefined);
+      failures.set(index + 1, cause);
+    }
+  }
+  for (const same of byKey.values()) {
+    if (same.length === 1) continue;
+    for (const index of same) {
+      valid[index] = undefined;
+      failures.set(index + 1, sameKey);
+    }
+  }
+  const columns: Column[] = [];
+  for (const item of valid) {
+    await pause();
+    table.add(columns, item);
+  }
+  const plan = { ...planOf(request), stops, size: items.length, place, columns: arrays(columns) };
+  return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
+}
+
+/** A batch with further items that are left out. @throws HttpError 400 if it stops at errors */
+export function withFailures<P extends BatchPlan>(plan: P, more: ReadonlyMap<number, HttpError>): P {
+  const failures = new Map([...plan.failures, ...more]);
+  if (plan.stops && failures.size > 0) throw itemsRefused(plan, failures);
+  return { ...plan, failures, skipped: [...failures.keys()].map(String) };
+}
+
+const itemsRefused = ({ place }: BatchPlan, failures: ReadonlyMap<number, HttpError>): HttpError =>
+  errors.itemsRefused(
+    new Map([...failures].sort(([a], [b]) => a - b).map(([number, error]) => [place(number), error])),
+  );
+
+/**
+ * The response to a batch whose statement returns the results, and the numbers of the items whose records are missing.
+ * @throws HttpError 400 if records are missing and the batch stops at errors
+ */
+export function batchResponse(plan: BatchPlan, [row = []]: Rows): OperationResponse {
+  const [results, missing] = row;
+  if (plan.stops && typeof missing === 'string') {
+    const numbers = missing.split(',').map(Number);
+    throw itemsRefused(plan, new Map(numbers.map((number) => [number, errors.notFound()])));
+  }
+  return { body: String(results) };
+}

@@ -1,0 +1,189 @@
+import type { ResourceDefinition, Unique } from '../definition/index.ts';
+import { errors, type FieldProblem, type HttpError } from '../errors.ts';
+import type { Field } from '../fields/index.ts';
+import { identifier, type Placeholder, type Prepared, prepare } from '../sql/index.ts';
+import { allows } from './access.ts';
+import { assignmentsOf, ifGiven } from './assignments.ts';
+import { type BatchPlan, batchBytes, batchPlan, envelopeOf, objectOf, withFailures } from './batch.ts';
+import { foundSql, isDeadlock, resultsSql, successSql, updateItems } from './batch-statements.ts';
+import { type Idempotent, idempotencyOf, onceResponse, onceStatement, overtaken } from './idempotency.ts';
+import type { Operation, OperationContext } from './operation.ts';
+import { type Refusals, refusalsOf } from './refusals.ts';
+import { refuse } from './requests.ts';
+import { organizationOf, visible } from './rows.ts';
+import { effectsOf, tableOf } from './statements.ts';
+import { isEmpty, itemValues, joinedNames, keyOf, namesOf, sameSql } from './uniques.ts';
+
+/** POST of many records. */
+export interface CreateBatchPlan extends BatchPlan, Idempotent {
+  readonly caller: Idempotent['caller'];
+  /** The unique fields by which records are found and changed; empty where all are new. */
+  readonly match: string;
+}
+
+/** `POST /R/batch`: up to 1,000 new records, or with `match` new and changed ones, by one statement. */
+export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> = {
+  method: 'POST',
+  path: '/batch',
+  action: 'create',
+  status: 200,
+  bodyLimit: batchBytes,
+  compile: (context) => {
+    const { definition, body: rules, items: table } = context;
+    const ways = new Map(
+      [undefined, ...definition.uniques].map((match) => [wayName(match), wayOf(context, match)]),
+    );
+    const way = ({ match }: Pick<CreateBatchPlan, 'match'>): Way => {
+      const found = ways.get(match);
+      if (found === undefined) throw matchError(definition);
+      return found;
+    };
+    return {
+      plan: async (request) => {
+        const envelope = envelopeOf(request, 'records', true);
+        const wanted = { match: wayName(envelope.match?.map((name) => ({ name }))) };
+        const { match } = way(wanted);
+        const { grants } = request.caller.principal;
+        if (match !== undefined && !allows(grants, definition.name, 'update')) {
+          throw errors.forbidden(definition.name, 'update');
+        }
+        const idempotency = idempotencyOf(request);
+        const planned = await batchPlan(request, envelope, {
+          table,
+          place: (number) => `records[${number - 1}]`,
+          read: (value) => {
+            const body = objectOf(value);
+            refuse([
+              ...(request.strict ? rules.unexpected(body) : []),
+              ...rules.validate(body),
+              ...(match ?? []).filter((field) => isEmpty(body, field)).map(matchNeeded),
+            ]);
+            return { id: null, body };
+          },
+          ...(match && {
+            key: ({ body }) => keyOf(match, body),
+            sameKey: errors.sameInBatch(namesOf(match)),
+          }),
+        });
+        return { ...planned, ...wanted, caller: request.caller, idempotency };
+      },
+      statement: (plan) => {
+        const { simple, once } = way(plan);
+        return (plan.idempotency === undefined ? simple : once).bind(plan);
+      },
+      respond: (plan, rows) =>
+        plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : onceResponse(plan, rows),
+      retryable: (cause) => overtaken(cause) || isDeadlock(cause),
+      refusal: {
+        statement: (plan) => way(plan).refusals.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, way(plan).refusals.errors(plan, rows)),
+      },
+    };
+  },
+  describe: ({ recordName, pluralName, definition }) => ({
+    operationId: `batchCreate${pluralName}`,
+    summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
+    body: {
+      description:
+        'Up to 1,000 records, 8 MiB. With `match`, records that are there with the same values of these fields are changed as by PATCH; that needs the grant update as well.',
+      schema: `${recordName}Batch`,
+    },
+    success: {
+      description: 'What became of each record, in the order of the request.',
+      schema: 'BatchResults',
+    },
+  }),
+};
+
+/** How records are written: all of them new, or those changed that have the same values of unique fields. */
+interface Way {
+  readonly match: Unique | undefined;
+  readonly simple: Prepared<CreateBatchPlan>;
+  /** For requests with an `Idempotency-Key`. */
+  readonly once: Prepared<CreateBatchPlan>;
+  readonly refusals: Refusals;
+}
+
+/** The name of a way: its fields in any order. */
+const wayName = (match: readonly { readonly name: string }[] = []): string =>
+  match
+    .map(({ name }) => name)
+    .sort()
+    .join(' ');
+
+const matchError = ({ uniques }: ResourceDefinition): HttpError =>
+  errors.invalidParameter(
+    'match',
+    uniques.length === 0
+      ? 'is not possible: no field is unique'
+      : `must be one of ${uniques.map((unique) => JSON.stringify(namesOf(unique))).join(', ')}`,
+  );
+
+const matchNeeded = ({ name }: Field): FieldProblem => ({
+  field: name,
+  message: `${name} must not be empty: records are matched by it`,
+});
+
+function wayOf(context: OperationContext, match: Unique | undefined): Way {
+  const { definition, items: table } = context;
+  const { name } = definition;
+  const suffix = match === undefined ? '' : `_match_${joinedNames(match)}`;
+  return {
+    match,
+    simple: prepare(identifier(`${name}_create_batch${suffix}`), 'batch', ($) => {
+      organizationOf($);
+      return `with ${writeSql(context, match, $)} select ${resultsOf(match, $)}`;
+    }),
+    once: prepare(identifier(`${name}_create_batch_once${suffix}`), 'batch', ($) => {
+      organizationOf($);
+      return onceStatement($, {
+        path: `${name}/batch`,
+        write: (source) => writeSql(context, match, $, source),
+        result: `select ${resultsOf(match, $)} as "record", '' as "tag", '0' as "record_id" from _first`,
+        mark: '',
+      });
+    }),
+    refusals: refusalsOf(definition, table, match === undefined ? 'create' : { match }),
+  };
+}
+
+/** The expressions that write: first what matches, then the others as new records. @param guard see {@link ItemTable} */
+function writeSql(
+  context: OperationContext,
+  match: Unique | undefined,
+  $: Placeholder<CreateBatchPlan>,
+  guard?: string,
+): string {
+  const { definition, items: table } = context;
+  const { fields } = definition;
+  const inserted = assignmentsOf(fields, 'create', $, table.assigned);
+  const columns = inserted.map((each) => each.column).join(', ');
+  const values = inserted.map(({ value }) => value).join(', ');
+  // In the order of the request, so that ids are. Where several requests may write the same keys, in their order, so that they do not wait for each other in a circle.
+  const order = match === undefined ? [] : itemValues(table, match);
+  const isNew = match === undefined ? '' : ' where not exists (select from _found _f where _f._n = _i._n)';
+  return [
+    table.expression($, guard),
+    ...(match === undefined ? [] : [matched(context, match, $)]),
+    `_new as materialized (select _i.*, row_number() over (order by ${[...order, '_i._n'].join(', ')}) as _rank from _items _i${isNew})`,
+    // Ids ascend in the order of the rows.
+    `_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank returning "organization_id", "id")${effectsOf(context, 'create', $)}`,
+    '_ids as (select "id", row_number() over (order by "id") as _rank from _written)',
+  ].join(', ');
+}
+
+/** The expressions that change the records that match. */
+function matched(context: OperationContext, match: Unique, $: Placeholder<CreateBatchPlan>): string {
+  const { definition, items: table } = context;
+  const assigned = assignmentsOf(definition.fields, 'update', $, (field) =>
+    ifGiven(table.isGiven(field), table.assigned(field)),
+  );
+  const found = `${visible($)} and ${sameSql(match, itemValues(table, match))}`;
+  return `${foundSql(context, found)}, ${updateItems(context, assigned, $, '_changed')}`;
+}
+
+const resultsOf = (match: Unique | undefined, $: Placeholder<CreateBatchPlan>): string =>
+  resultsSql($, [
+    `select _i._n, ${successSql(201, '_w."id"')} from _new _i join _ids _w on _w._rank = _i._rank`,
+    ...(match === undefined ? [] : [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`]),
+  ]);

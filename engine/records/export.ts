@@ -1,0 +1,78 @@
+import type { Rows } from '../database/index.ts';
+import { columnsOf } from '../fields/index.ts';
+import { queryShape, wrong } from '../query/index.ts';
+import { column, type Prepared, prepare, record } from '../sql/index.ts';
+import { type FormatName, formatOf } from './formats.ts';
+import type { Linked } from './links.ts';
+import type { Exporting, OperationContext, OperationRequest } from './operation.ts';
+import { refuse } from './requests.ts';
+import { laneOf, selectedOf, selectionOf } from './selection.ts';
+import { shownColumns, statementsByShape } from './shown.ts';
+
+/** Records of one statement where an index gives them in their order; else each statement reads all, so few must do. */
+const batches = { list: 1000, deep: 1000, scan: 10_000 } as const;
+/** Bytes of texts after which a batch has no further record: with the last one, what a process holds of an export. */
+const maxBytes = 4 * 1024 * 1024;
+
+/** The whole of a list in another format, in batches that each begin after the last record of the one before. */
+export function exporting<P extends Linked>(
+  context: OperationContext,
+  planOf: (request: OperationRequest) => P,
+): Exporting<P> {
+  const byShape = statementsByShape<P>(context, 'export');
+  return {
+    plan: (request) => {
+      const plan = planOf(request);
+      if (request.query.page !== undefined) {
+        refuse([wrong('page', 'must not be given: every page is sent in this format')]);
+      }
+      return plan;
+    },
+    head: ({ asked }, format) =>
+      formatOf(format).head?.(shownColumns(context, asked).map(({ name }) => name)) ?? '',
+    statement: (plan, format) =>
+      byShape(`${format} ${queryShape(plan.asked)}`, (name) =>
+        batchStatement(context, plan, format, name),
+      ).bind(plan),
+    next: (plan, rows) => {
+      const place = lastPlace(plan, rows);
+      if (place === undefined) return undefined;
+      const sort = { ...plan.asked.sort, after: place };
+      return { ...plan, asked: { ...plan.asked, sort } };
+    },
+  };
+}
+
+/** Where the next batch begins; undefined after an empty one, for any other may have ended early. */
+function lastPlace({ asked: { sort } }: Linked, [row]: Rows) {
+  if (row === undefined) return undefined;
+  const [, , id, shown] = row;
+  const { place = (text: string) => text } = sort.field.type;
+  // It is not signed, because it does not leave the process.
+  const unsigned = { page: '1', text: '', signature: '' };
+  return { ...unsigned, id: String(id), key: shown == null ? null : place(String(shown)) };
+}
+
+/** The statement of one batch: as many records as fit. */
+function batchStatement<P extends Linked>(
+  context: OperationContext,
+  { asked }: P,
+  format: FormatName,
+  name: string,
+): Prepared<P> {
+  const selected = { ...selectedOf(context, asked), layout: formatOf(format).layout };
+  const texts = context.definition.fields.flatMap(columnsOf).filter(({ type }) => type === 'text');
+  const size = ['0', ...texts.map((text) => `coalesce(octet_length(${column(text)}), 0)`)].join(' + ');
+  return prepare<P>(
+    name,
+    'export',
+    ($) => {
+      const { order, shown, rowsWith } = selectionOf(context, asked, $, batches[laneOf(context, asked)]);
+      // The length of a text is known without reading the text.
+      const before = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
+      const rows = rowsWith(`${before} as "_before"`);
+      return `select ${shown.columns} from (${rows}) ${record}${shown.joins} where ${record}."_before" < ${maxBytes} order by ${order}`;
+    },
+    selected,
+  );
+}

@@ -1,0 +1,66 @@
+import { Readable } from 'node:stream';
+import type { Database, Rows } from '../database/index.ts';
+import { between } from '../sql/index.ts';
+import { execute } from './execute.ts';
+import { type FormatName, formatOf } from './formats.ts';
+import type { Exporting, Plan } from './operation.ts';
+
+/**
+ * The whole result of a plan as a stream of bytes. No connection is held between two batches, and no more than two
+ * batches are in memory, however slowly the stream is read. It takes a turn until it is read to its end or destroyed.
+ * @throws HttpError as {@link execute}, for the first batch; the stream fails with it for all others
+ */
+export function exported<P extends Plan>(
+  database: Database,
+  operation: Exporting<P>,
+  plan: P,
+  format: FormatName,
+): Promise<Readable> {
+  return new Promise((resolve, reject) => {
+    const turn = database.admission.run('stream', plan.organization, async () => {
+      const text = batches(database, operation, plan, format);
+      const first = await text.next();
+      const stream = Readable.from(continued(first, text), { objectMode: false });
+      const closed = new Promise<void>((done) => stream.once('close', done));
+      resolve(stream);
+      await closed;
+    });
+    turn.catch(reject);
+  });
+}
+
+/** The text of each batch. The next one is read while the one before is written. */
+async function* batches<P extends Plan>(
+  database: Database,
+  { head, statement, next }: Exporting<P>,
+  first: P,
+  format: FormatName,
+): AsyncGenerator<Buffer, undefined> {
+  const read = (plan: P): Promise<Rows> => {
+    const rows = execute(database, { statement: () => statement(plan, format) }, plan);
+    // If nobody reads on, its failure is nobody's.
+    rows.catch(() => {});
+    return rows;
+  };
+  const after = Buffer.from(between[formatOf(format).layout]);
+  let rows = await read(first);
+  let plan = next(first, rows);
+  yield Buffer.from(head(first, format));
+  while (plan !== undefined) {
+    const following = read(plan);
+    const [text] = rows[0] ?? [];
+    if (Buffer.isBuffer(text)) yield text;
+    yield after;
+    rows = await following;
+    plan = next(plan, rows);
+  }
+  return undefined;
+}
+
+async function* continued(
+  { done, value }: IteratorResult<Buffer, undefined>,
+  rest: AsyncGenerator<Buffer, undefined>,
+): AsyncGenerator<Buffer> {
+  if (!done && value.length > 0) yield value;
+  yield* rest;
+}

@@ -1,0 +1,139 @@
+import type { Database } from '../database/index.ts';
+import { errors, type FieldProblem } from '../errors.ts';
+import { type Query, wrong } from '../query/index.ts';
+import { allows } from './access.ts';
+import { csvLines } from './csv-lines.ts';
+import { type FormatName, formatNames } from './formats.ts';
+import { type ImportReport, importLines, keysOf } from './import-lines.ts';
+import { insistently } from './insistently.ts';
+import { ndjsonLines } from './lines.ts';
+import type {
+  Caller,
+  DescribedResource,
+  OperationContext,
+  OperationDescription,
+  OperationRequest,
+} from './operation.ts';
+import type { CompiledOperations } from './operations.ts';
+import { commonParameters, refuse } from './requests.ts';
+import { type ImportWrites, writeMany } from './write-many.ts';
+
+/** What an import is asked for. */
+export interface ImportRequest {
+  readonly caller: Caller;
+  readonly query: Query;
+  /** `Prefer: handling=strict`. */
+  readonly strict: boolean;
+  readonly format: FormatName;
+  /** The request's headers, names in lower case. */
+  readonly headers: OperationRequest['headers'];
+}
+
+/** A validated request to import. */
+export interface ImportPlan extends ImportWrites {
+  readonly format: FormatName;
+}
+
+const parameters = ['match', 'on_error', 'dry_run'];
+
+/** Imports into one resource. */
+export interface Import {
+  /** @throws HttpError 400 with everything that is wrong with the parameters; 403 if it may not update what matches */
+  readonly plan: (request: ImportRequest) => ImportPlan;
+  /**
+   * Writes the records of a body, up to 1,000 with each statement, in their order.
+   * @param onProgress called after each statement with the lines done so far
+   * @throws HttpError if the body cannot be read or the database fails; its `extra.report` says what is written
+   */
+  readonly run: (
+    database: Database,
+    plan: ImportPlan,
+    source: AsyncIterable<Buffer>,
+    onProgress?: (lines: number) => void,
+  ) => Promise<ImportReport>;
+}
+
+/** `POST /R/import`: new records from a body of any length, or with `match` new and changed ones. */
+export const imports = {
+  method: 'POST',
+  path: '/import',
+  action: 'create',
+  status: 200,
+  formats: formatNames,
+  compile: (context: OperationContext, operations: CompiledOperations): Import => ({
+    plan: (request) => planOf(context, request),
+    run: async (database, plan, source, onProgress = () => {}) => {
+      const { format, strict, caller } = plan;
+      const { fields } = context.definition;
+      const lines = format === 'csv' ? csvLines(source, fields, strict) : ndjsonLines(source);
+      const write = writeMany(database, operations, plan);
+      return database.admission.run('stream', caller.principal.organization, () =>
+        importLines(lines, plan, {
+          write: (bodies) => insistently(() => write(bodies)),
+          keysOf: (record) => keysOf(context.definition, record),
+          onProgress,
+        }),
+      );
+    },
+  }),
+  describe: ({ definition, pluralName }: DescribedResource): OperationDescription => ({
+    operationId: `import${pluralName}`,
+    summary: `Import ${definition.name.replaceAll('_', ' ')}`,
+    parameters: described,
+    body: {
+      description:
+        'Records as CSV, whose first line has the names of fields, or as JSON objects, one on each line. May be compressed with gzip.',
+      schema: 'Lines',
+    },
+    success: { description: 'What became of the lines.', schema: 'ImportReport' },
+  }),
+} as const;
+
+const described = [
+  {
+    name: 'match',
+    in: 'query',
+    description:
+      'Unique fields, separated by commas: a record that is there with the same values is changed as by PATCH. Needs the grant update as well.',
+    schema: { type: 'string' },
+  },
+  {
+    name: 'on_error',
+    in: 'query',
+    description:
+      '`continue` writes all lines that can be written; `stop` ends at the first one that fails: those before it are written.',
+    schema: { type: 'string', enum: ['continue', 'stop'], default: 'continue' },
+  },
+  {
+    name: 'dry_run',
+    in: 'query',
+    description: '`true` validates all lines, also what they refer to, and writes nothing.',
+    schema: { type: 'boolean', default: false },
+  },
+];
+
+function planOf({ definition }: OperationContext, { query, headers, ...rest }: ImportRequest): ImportPlan {
+  for (const name of ['Idempotency-Key', 'If-Match', 'If-None-Match']) {
+    if (headers[name.toLowerCase()] !== undefined)
+      throw errors.malformedHeader(name, 'is not possible with an import; match is');
+  }
+  const problems: FieldProblem[] = rest.strict
+    ? Object.keys(query)
+        .filter((name) => ![...commonParameters, ...parameters].includes(name))
+        .map((name) => wrong(name, 'is not a parameter of this operation'))
+    : [];
+  const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
+  if (onError !== 'continue' && onError !== 'stop')
+    problems.push(wrong('on_error', 'must be continue or stop'));
+  if (dryRun !== 'true' && dryRun !== 'false') problems.push(wrong('dry_run', 'must be true or false'));
+  if (Array.isArray(match)) problems.push(wrong('match', 'must be given once'));
+  refuse(problems);
+  if (match !== undefined && !allows(rest.caller.principal.grants, definition.name, 'update'))
+    throw errors.forbidden(definition.name, 'update');
+  return {
+    ...rest,
+    match: typeof match === 'string' ? match.split(',') : undefined,
+    stops: onError === 'stop',
+    isTrial: dryRun === 'true',
+  };
+}

@@ -1,0 +1,84 @@
+import { errors, HttpError } from '../errors.ts';
+import { ExactNumber } from '../fields/index.ts';
+import type { Body } from './body.ts';
+import { readJson } from './read-body.ts';
+
+/** A record among many in a body: what it says, or what is wrong with it. */
+export interface Line {
+  /** Where it begins in the body; the first line is 1. */
+  readonly number: number;
+  /** Its bytes, roughly. */
+  readonly size: number;
+  readonly record: Body | HttpError;
+}
+
+/** The records of a body in their order, some at a time. */
+export interface Lines extends AsyncIterable<readonly Line[]> {
+  /** The names of columns that are no writable field; complete once the first record is read. */
+  readonly ignored: readonly string[];
+}
+
+/** Bytes of one record at most. */
+export const maxRecord = 1024 * 1024;
+
+/** JSON objects, one on each line; empty lines are skipped. */
+export const ndjsonLines = (source: AsyncIterable<Buffer>): Lines =>
+  Object.assign(jsonRecords(source), { ignored: [] });
+
+const [newline, carriageReturn, space, tab] = [0x0a, 0x0d, 0x20, 0x09];
+const byteOrderMark = Buffer.from('\ufeff');
+
+async function* jsonRecords(source: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
+  /** The beginning of a line whose end is not there yet; nothing of it is kept once it is too long. */
+  let pending: Buffer[] = [];
+  let pendingSize = 0;
+  let number = 0;
+  const lineOf = (last: Buffer): Line | undefined => {
+    number++;
+    const size = pendingSize + last.length;
+    const line = pendingSize === 0 || size > maxRecord ? last : Buffer.concat([...pending, last]);
+    pending = [];
+    pendingSize = 0;
+    if (size > maxRecord) return { number, size: 0, record: errors.lineTooLong(maxRecord) };
+    const isMarked = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
+    const bytes = isMarked ? line.subarray(byteOrderMark.length) : line;
+    return isBlank(bytes) ? undefined : { number, size, record: objectOf(bytes) };
+  };
+  for await (const chunk of source) {
+    const lines: Line[] = [];
+    let start = 0;
+    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
+      const line = lineOf(chunk.subarray(start, at));
+      if (line !== undefined) lines.push(line);
+      start = at + 1;
+    }
+    const rest = chunk.subarray(start);
+    pendingSize += rest.length;
+    if (pendingSize > maxRecord) pending = [];
+    else if (rest.length > 0) pending.push(rest);
+    yield lines;
+  }
+  const last = lineOf(Buffer.alloc(0));
+  if (last !== undefined) yield [last];
+}
+
+/** Whether there is nothing but whitespace of JSON. */
+function isBlank(bytes: Buffer): boolean {
+  for (const byte of bytes) {
+    if (byte !== carriageReturn && byte !== space && byte !== tab) return false;
+  }
+  return true;
+}
+
+function objectOf(bytes: Buffer): Body | HttpError {
+  try {
+    const value = readJson(bytes);
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject && !(value instanceof ExactNumber)
+      ? (value as Body)
+      : errors.invalidJson('a line must be an object');
+  } catch (cause) {
+    if (cause instanceof HttpError) return cause;
+    throw cause;
+  }
+}

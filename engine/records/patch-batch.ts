@@ -1,0 +1,95 @@
+import { fieldTypes } from '../fields/index.ts';
+import { identifier, prepare, record } from '../sql/index.ts';
+import { assignmentsOf, ifGiven } from './assignments.ts';
+import {
+  type BatchPlan,
+  batchBytes,
+  batchPlan,
+  batchResponse,
+  envelopeOf,
+  idOf,
+  objectOf,
+  withFailures,
+} from './batch.ts';
+import {
+  complete,
+  foundSql,
+  isDeadlock,
+  missingNumbers,
+  missingResults,
+  resultsSql,
+  successSql,
+  updateItems,
+} from './batch-statements.ts';
+import { itemId } from './items.ts';
+import type { Operation } from './operation.ts';
+import { patchRules } from './patch.ts';
+import { refusalsOf } from './refusals.ts';
+import { refuse } from './requests.ts';
+import { organizationOf, visible } from './rows.ts';
+
+/** `PATCH /R/batch`: changes fields of up to 1,000 records, each with its id, by one statement. */
+export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
+  method: 'PATCH',
+  path: '/batch',
+  action: 'update',
+  status: 200,
+  bodyLimit: batchBytes,
+  compile: (context) => {
+    const { definition, items: table } = context;
+    const { name, fields } = definition;
+    const rules = patchRules(context);
+    const { bind } = prepare<BatchPlan>(identifier(`${name}_patch_batch`), 'batch', ($) => {
+      organizationOf($);
+      const assigned = assignmentsOf(fields, 'update', $, (field) =>
+        ifGiven(table.isGiven(field), table.assigned(field)),
+      );
+      const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`);
+      const write = updateItems(context, assigned, $, '_written', complete($));
+      const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
+      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
+    });
+    const refusals = refusalsOf(definition, table, 'patch');
+    return {
+      plan: (request) =>
+        batchPlan(request, envelopeOf(request, 'records'), {
+          table,
+          place: (number) => `records[${number - 1}]`,
+          read: (value) => {
+            const body = objectOf(value);
+            const id = idOf(body.id);
+            const unexpected = request.strict ? rules.unexpected(body) : [];
+            refuse([
+              ...(id === undefined
+                ? [{ field: 'id', message: `id must be ${fieldTypes.int64.expected}` }]
+                : []),
+              ...unexpected.filter(({ field }) => field !== 'id'),
+              ...rules.validate(body),
+            ]);
+            return { id: id ?? null, body };
+          },
+          key: ({ id }) => String(id),
+        }),
+      statement: bind,
+      respond: batchResponse,
+      retryable: isDeadlock,
+      refusal: {
+        statement: (plan) => refusals.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, refusals.errors(plan, rows)),
+      },
+    };
+  },
+  describe: ({ recordName, pluralName, definition }) => ({
+    operationId: `batchPatch${pluralName}`,
+    summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
+    body: {
+      description:
+        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. The others stay as they are.',
+      schema: `${recordName}BatchPatch`,
+    },
+    success: {
+      description: 'What became of each record, in the order of the request.',
+      schema: 'BatchResults',
+    },
+  }),
+};

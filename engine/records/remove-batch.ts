@@ -1,0 +1,69 @@
+import { errors } from '../errors.ts';
+import { fieldTypes } from '../fields/index.ts';
+import { identifier, prepare, record } from '../sql/index.ts';
+import { type BatchPlan, batchBytes, batchPlan, batchResponse, envelopeOf, idOf } from './batch.ts';
+import {
+  complete,
+  foundSql,
+  isDeadlock,
+  missingNumbers,
+  missingResults,
+  resultsSql,
+  successSql,
+} from './batch-statements.ts';
+import { itemId, itemTable } from './items.ts';
+import type { Operation } from './operation.ts';
+import { organizationOf, visible } from './rows.ts';
+import { effectsOf, tableOf } from './statements.ts';
+
+/** `DELETE /R/batch`: up to 1,000 records are gone, by one statement. */
+export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
+  method: 'DELETE',
+  path: '/batch',
+  action: 'delete',
+  status: 200,
+  bodyLimit: batchBytes,
+  compile: (context) => {
+    const table = itemTable([]);
+    const { bind } = prepare<BatchPlan>(
+      identifier(`${context.definition.name}_delete_batch`),
+      'batch',
+      ($) => {
+        organizationOf($);
+        const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`, 'update');
+        const where = `${visible($)} and ${record}."id" = _f."id"${complete($)}`;
+        const returned = `${record}."organization_id", ${record}."id"`;
+        const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${returned})${effectsOf(context, 'delete', $)}`;
+        const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
+        return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
+      },
+    );
+    return {
+      plan: (request) =>
+        batchPlan(request, envelopeOf(request, 'ids'), {
+          table,
+          place: (number) => `ids[${number - 1}]`,
+          read: (value) => {
+            const id = idOf(value);
+            if (id === undefined) throw errors.invalidItem(`must be ${fieldTypes.int64.expected}`);
+            return { id, body: {} };
+          },
+          key: ({ id }) => String(id),
+          sameKey: errors.invalidItem('is there several times'),
+        }),
+      statement: bind,
+      respond: batchResponse,
+      retryable: isDeadlock,
+    };
+  },
+  describe: ({ pluralName, definition }) => ({
+    operationId: `batchDelete${pluralName}`,
+    summary: `Delete many ${definition.name.replaceAll('_', ' ')}`,
+    body: { description: 'Up to 1,000 ids.', schema: 'BatchIds' },
+    success: {
+      description:
+        'What became of each record, in the order of the request; references to those that are gone became null.',
+      schema: 'BatchResults',
+    },
+  }),
+};

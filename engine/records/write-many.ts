@@ -1,0 +1,93 @@
+import type { Database } from '../database/index.ts';
+import { type FieldProblem, HttpError } from '../errors.ts';
+import { parseExactJson } from '../fields/index.ts';
+import type { Body } from './body.ts';
+import type { CreateBatchPlan } from './create-batch.ts';
+import { execute } from './execute.ts';
+import type { Caller } from './operation.ts';
+import type { CompiledOperations } from './operations.ts';
+
+/** Why a record was not written. */
+export interface Refused {
+  readonly error: string;
+  readonly code: string;
+  readonly fields?: readonly FieldProblem[] | undefined;
+  /** Id of the record that is in the way, as a JSON number. */
+  readonly existing_id?: object;
+}
+
+/** What became of a record. */
+export type Written = 'created' | 'updated' | Refused;
+
+/** Writes records, or says why it does not. */
+export type WriteMany = (bodies: readonly Body[]) => Promise<readonly Written[]>;
+
+/** How the records of an import are written. */
+export interface ImportWrites {
+  readonly caller: Caller;
+  readonly strict: boolean;
+  /** The unique fields by which records are found and changed; undefined: all are new. */
+  readonly match: readonly string[] | undefined;
+  /** Whether it ends at the first record that fails: then none is written unless all can be. */
+  readonly stops: boolean;
+  /** Whether everything is validated and nothing is written. */
+  readonly isTrial: boolean;
+}
+
+/** Writes up to 1,000 records of an import with one statement, as a batch does. */
+export const writeMany =
+  (database: Database, { createBatch }: CompiledOperations, writes: ImportWrites): WriteMany =>
+  async (bodies) => {
+    const { caller, strict, match, stops, isTrial } = writes;
+    const plan = await createBatch.plan({
+      caller,
+      strict,
+      query: {},
+      headers: {},
+      body: () => ({ records: bodies, on_error: 'continue', match }),
+      bytes: () => Buffer.alloc(0),
+    });
+    const checked = async (): Promise<readonly Written[]> => {
+      const { refusal } = createBatch;
+      if (refusal?.statement(plan) === undefined) return resultsOf(plan);
+      const rows = await execute(database, { statement: refusal.statement }, plan);
+      return resultsOf(refusal.remaining(plan, rows));
+    };
+    if (isTrial) return checked();
+    if (stops && plan.failures.size > 0) return resultsOf(plan);
+    try {
+      const rows = await execute(database, createBatch, { ...plan, stops });
+      const { body } = createBatch.respond(plan, rows);
+      const { results } = parseExactJson(String(body), Number.POSITIVE_INFINITY) as { results: Result[] };
+      return results.map(writtenOf);
+    } catch (cause) {
+      if (!(cause instanceof HttpError && cause.code === 'items_refused')) throw cause;
+      return checked();
+    }
+  };
+
+/** What a batch responds about a record. */
+type Result = { readonly status: number; readonly id?: unknown } & Refused;
+
+function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): Written {
+  if (status === 201) return 'created';
+  if (status === 200) return 'updated';
+  return { ...refused, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
+}
+
+/** What would become of the records of a plan. */
+const resultsOf = ({ size, failures }: CreateBatchPlan): readonly Written[] =>
+  Array.from({ length: size }, (_, index) => {
+    const failure = failures.get(index + 1);
+    return failure === undefined ? 'created' : refusedBy(failure);
+  });
+
+/** An error as a report has it. */
+export function refusedBy({ message, code, extra: { fields, existingId } }: HttpError): Refused {
+  return {
+    error: message,
+    code,
+    ...(fields && { fields }),
+    ...(existingId !== undefined && { existing_id: JSON.rawJSON(existingId) }),
+  };
+}

@@ -1,0 +1,79 @@
+import type { Field } from '../fields/index.ts';
+
+export interface NamedField extends Pick<Field, 'name'> {
+  readonly type: Pick<Field['type'], 'encode' | 'json'>;
+}
+
+/**
+ * Writes a record from the columns of a row: for each its length in bytes (32 bits, big-endian; -1: null) and
+ * its text, as DataRow of PostgreSQL's protocol has them.
+ * @param at where the first column begins in `row`
+ * @returns the end of the record's columns
+ */
+export type RowWriter = (row: Buffer, at: number, output: Output) => number;
+
+/** Bytes that a new output has room for, and that it goes back to after a larger one. */
+const usualSize = 64 * 1024;
+
+/** Bytes that are written one after the other. */
+export class Output {
+  bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
+  length = 0;
+
+  /** Makes room for so many further bytes. */
+  reserve(size: number): void {
+    const needed = this.length + size;
+    if (needed <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
+    this.bytes.copy(larger, 0, 0, this.length);
+    this.bytes = larger;
+  }
+
+  /** Takes what was written; the next writes begin again. */
+  take(): Buffer {
+    const taken = slice(this.length);
+    this.bytes.copy(taken, 0, 0, this.length);
+    this.clear();
+    return taken;
+  }
+
+  clear(): void {
+    this.length = 0;
+    if (this.bytes.length > 16 * usualSize) this.bytes = Buffer.allocUnsafeSlow(usualSize);
+  }
+}
+
+let slab = Buffer.alloc(0);
+let used = 0;
+
+/** Room for a response. Many share one allocation, for each costs more than the copying. */
+export function slice(size: number): Buffer {
+  if (size > usualSize / 2) return Buffer.allocUnsafeSlow(size);
+  if (used + size > slab.length) {
+    slab = Buffer.allocUnsafeSlow(2 * usualSize);
+    used = 0;
+  }
+  used += size;
+  return slab.subarray(used - size, used);
+}
+
+/** Bytes of the values in the columns of a row. @param start where the first column begins */
+export function sizeOf(row: Buffer, start: number, columns: number): number {
+  let at = start;
+  let size = 0;
+  for (let index = 0; index < columns; index++) {
+    const length = row.readInt32BE(at);
+    at += 4;
+    if (length > 0) {
+      size += length;
+      at += length;
+    }
+  }
+  return size;
+}
+
+/** Copies few bytes, for which a call of `set` would take longer. @returns the end of what was written */
+export function copied(from: Uint8Array, to: Uint8Array, at: number): number {
+  for (let index = 0; index < from.length; index++) to[at + index] = from[index] as number;
+  return at + from.length;
+}

@@ -1,0 +1,135 @@
+// crm export and crm import: files, what is refused in one line, exit codes.
+import assert from 'node:assert/strict';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { drivers, temporaryFolder } from '../support/instance.ts';
+import {
+  assertRefused,
+  crm,
+  crmJson,
+  crmTable,
+  type Environment,
+  migratedStorage,
+  type Storage,
+} from '../support/process.ts';
+
+const driver = drivers.at(-1) ?? 'embedded';
+
+describe(`records on the command line (${driver})`, () => {
+  const folder = temporaryFolder();
+  const file = (name: string) => join(folder.path, name);
+  let storage: Storage;
+  let environment: Environment;
+  before(async () => {
+    storage = await migratedStorage(driver);
+    environment = storage.environment;
+    for (const slug of ['acme', 'beta']) await crmJson(['org', 'create', slug], environment);
+  });
+  after(async () => {
+    folder.remove();
+    await storage.remove();
+  });
+
+  test('records come back as they were, in a file for its owner alone', async () => {
+    const names = ['Ada', '"Grüße", 世界', ''];
+    writeFileSync(
+      file('in.ndjson'),
+      names.map((last_name) => `${JSON.stringify({ last_name, status: '' })}\n`).join(''),
+    );
+    const imported = await crmJson(['import', 'leads', file('in.ndjson'), '--org', 'acme'], environment);
+    assert.deepEqual([imported.created, imported.failed], [3, 0]);
+    const args = ['export', 'leads', file('out.csv'), '--org', 'acme', '--filter', 'sort=id'];
+    const { bytes } = await crmJson(args, environment);
+    assert.equal(bytes, statSync(file('out.csv')).size);
+    assert.equal(statSync(file('out.csv')).mode & 0o777, 0o600);
+    const { code, stdout } = await crm(['import', 'leads', file('out.csv'), '--org', 'beta'], environment);
+    assert.deepEqual([code, stdout.split('\n')[0]], [0, '3 created, 0 updated, 0 failed.']);
+    const copied = await crm(
+      ['export', 'leads', '--org', 'beta', '--format', 'ndjson', '--filter', 'sort=id'],
+      environment,
+    );
+    const found = copied.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      found.map(({ last_name: name, status }) => [name, status]),
+      names.map((name) => [name, '']),
+    );
+  });
+
+  describe('mistakes', () => {
+    before(() => {
+      writeFileSync(file('there.csv'), 'last_name,lead_score\na,1\nb,x\n');
+      writeFileSync(file('bad.csv'), 'a,b\n1,2\n');
+    });
+    crmTable(
+      [
+        [
+          'a file that is there',
+          {
+            args: ['export', 'leads', file('there.csv')],
+            says: `${file('there.csv')} is there already; --force replaces it`,
+          },
+        ],
+        [
+          '--json without a file',
+          { args: ['export', 'leads', '--json'], says: '--json needs a file for the records' },
+        ],
+        [
+          'an unknown resource',
+          { args: ['export', 'lead'], says: 'there is no resource "lead". Did you mean "leads"?' },
+        ],
+        [
+          'an unknown parameter',
+          {
+            args: ['export', 'leads', '--filter', 'mail=x'],
+            says: 'mail is not a parameter of this operation',
+          },
+        ],
+        [
+          'no parameter',
+          { args: ['export', 'leads', '--filter', 'New'], says: '--filter must be like status=New, not New' },
+        ],
+        [
+          'no such file',
+          { args: ['import', 'leads', file('none.csv')], says: `${file('none.csv')}: ENOENT` },
+        ],
+        [
+          'a format that nothing says',
+          { args: ['import', 'leads', '-'], says: 'say --format csv or ndjson' },
+        ],
+        [
+          'a header without fields',
+          {
+            args: ['import', 'leads', file('bad.csv')],
+            says: 'header has no writable field: the first line must have the names of fields',
+          },
+        ],
+        [
+          'a match that is not unique',
+          {
+            args: ['import', 'leads', file('there.csv'), '--match', 'email'],
+            says: 'match is not possible: no field is unique',
+          },
+        ],
+      ] as [string, { args: string[]; says: string }][],
+      ({ args }) => [[...args, '--org', 'acme'], environment],
+      (outcome, { says }) => assertRefused(outcome, says),
+    );
+  });
+
+  test('lines that fail are shown, and the exit code says so', async () => {
+    const { code, stdout } = await crm(
+      ['import', 'leads', file('there.csv'), '--org', 'acme', '--dry-run'],
+      environment,
+    );
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^Nothing was written\. It would be: 1 created, 0 updated, 1 failed\.\nline 3: lead_score must be/,
+    );
+    assert.ok(readFileSync(file('there.csv')).length > 0);
+  });
+});

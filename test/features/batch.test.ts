@@ -1,0 +1,406 @@
+// Many records by one request: what is written, what is told of each record, and when nothing is written.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { activityOf } from '../support/people.ts';
+import { numberText, rowHashes, walk } from '../support/reading.ts';
+import { missing } from '../support/records.ts';
+import { assertErrorShape, errorOf } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
+
+const path = '/api/v1/people';
+const batch = `${path}/batch`;
+interface Result {
+  readonly status: number;
+  readonly id?: number;
+  readonly code?: string;
+  readonly error?: string;
+  readonly fields?: readonly { readonly field: string; readonly message: string }[];
+  readonly existing_id?: number;
+}
+
+onBothDrivers(
+  'Batches',
+  (instance) => {
+    let alpha: Organization;
+    let key: string;
+    /** Ids in another organization. */
+    let foreign: { readonly account: number; readonly person: number };
+    before(async () => {
+      alpha = await instance().organization('alpha');
+      ({ key } = alpha);
+      const beta = await instance().organization('beta');
+      const post = async (name: string, body: object) =>
+        Number((await instance().call(`POST /api/v1/${name}`, { key: beta.key, body })).json.id);
+      foreign = {
+        account: await post('accounts', { name: 'Foreign' }),
+        person: await post('people', { email: 'foreign@example.com', name: 'Foreign' }),
+      };
+    });
+    const send = (request: string, body: unknown, headers = {}, as = key) =>
+      instance().call(request, { key: as, body, headers });
+    const all = async () => (await walk(instance(), path, 'sort=id', key)).flat();
+    const results = ({ status, text, json }: Answer) => {
+      assert.equal(status, 200, text);
+      return json.results as readonly Result[];
+    };
+    const statuses = (answer: Answer) => results(answer).map(({ status }) => status);
+    /** New records by one batch. @returns their ids */
+    const made = async (...records: object[]) =>
+      results(await send(`POST ${batch}`, { records })).map(({ id }) => id ?? assert.fail());
+    const get = async (id: number | undefined) => (await instance().call(`GET ${path}/${id}`, { key })).json;
+    /** Refused, naming the places, and nothing of anything is written. */
+    const refused = async (request: string, body: unknown, ...places: string[]) => {
+      const before = await rowHashes(instance(), alpha.id);
+      const answer = await send(request, body);
+      assert.equal(answer.status, 400, answer.text);
+      assertErrorShape(answer);
+      assert.equal(answer.json.code, 'items_refused');
+      const { fields } = answer.json as { fields: { field: string }[] };
+      assert.deepEqual(
+        fields.map(({ field }) => field),
+        places,
+      );
+      assert.deepEqual(await rowHashes(instance(), alpha.id), before);
+      return answer;
+    };
+
+    test('a thousand new records, in their order', async () => {
+      const records = Array.from({ length: 1000 }, (_, index) => ({
+        email: `n${index}@example.com`,
+        name: index % 2 === 0 ? null : `"\\ ${index} {,} 世界`,
+      }));
+      const done = results(await send(`POST ${batch}`, { records }));
+      const found = await all();
+      assert.deepEqual(
+        done,
+        found.map(({ id }) => ({ status: 201, id: Number(numberText(id)) })),
+      );
+      assert.deepEqual(
+        found.map(({ email, name }) => [email, name]),
+        records.map(({ email, name }) => [email, name ?? 'nobody']),
+      );
+    });
+
+    test('stop: nothing is written, and every wrong record is named', async () => {
+      const [account] = [(await send('POST /api/v1/accounts', {})).json.id];
+      await made({ email: 'taken@example.com', account_id: account, since: '2026-01-01' });
+      const right = { email: 'right@example.com' };
+      const post = (...records: unknown[]) => [`POST ${batch}`, { records: [right, ...records] }] as const;
+      await refused(...post({ age: 'x', since: 'y' }, 7), 'records[1].age', 'records[1].since', 'records[2]');
+      await refused(...post({}, { account_id: Number(missing) }), 'records[2].account_id');
+      await refused(...post({ account_id: foreign.account }), 'records[1].account_id');
+      await refused(...post({ email: 'taken@example.com' }), 'records[1].email');
+      await refused(
+        ...post({ account_id: account, since: '2026-01-01' }),
+        'records[1].account_id',
+        'records[1].since',
+      );
+      await refused(...post({ code: 3 }, {}, { code: 3 }), 'records[1].code', 'records[3].code');
+      const id = (await made({ email: 'patched@example.com' }))[0];
+      const patch = (...records: unknown[]) =>
+        [`PATCH ${batch}`, { records: [{ id, age: 5 }, ...records] }] as const;
+      await refused(...patch({ id: Number(missing), age: 1 }), 'records[1]');
+      await refused(...patch({ id: foreign.person, age: 1 }), 'records[1]');
+      await refused(...patch({ age: 1 }, { id: '7' }), 'records[1].id', 'records[2].id');
+      await refused(...patch({ id, age: 6 }), 'records[0].id', 'records[1].id');
+      await refused(`PATCH ${batch}`, { records: [{ id, email: 'taken@example.com' }] }, 'records[0].email');
+      await refused(`DELETE ${batch}`, { ids: [id, Number(missing), foreign.person] }, 'ids[1]', 'ids[2]');
+      await refused(`DELETE ${batch}`, { ids: [id, 'x', id] }, 'ids[0]', 'ids[1]', 'ids[2]');
+    });
+
+    test('continue: each record has a result of its own, and what is right is written', async () => {
+      const [taken = 0] = await made({ email: 'continue@example.com', code: 100 });
+      const before = (await all()).length;
+      const records = [
+        { email: 'first@example.com' },
+        { age: 'x' },
+        null,
+        { email: 'continue@example.com' },
+        { code: 100 },
+        { account_id: foreign.account },
+        { account_id: Number(missing) },
+        { email: 'twice@example.com' },
+        { email: 'last@example.com' },
+        { email: 'twice@example.com' },
+      ];
+      const done = results(await send(`POST ${batch}`, { records, on_error: 'continue' }));
+      assert.deepEqual(
+        done.map(({ status, code }) => [status, code]),
+        [
+          [201, undefined],
+          [400, 'invalid_input'],
+          [400, 'invalid_input'],
+          [409, 'duplicate'],
+          [409, 'duplicate'],
+          [400, 'missing_reference'],
+          [400, 'missing_reference'],
+          [400, 'invalid_input'],
+          [201, undefined],
+          [400, 'invalid_input'],
+        ],
+      );
+      assert.deepEqual(done[3], {
+        status: 409,
+        error: 'another record has the same email',
+        code: 'duplicate',
+        fields: [{ field: 'email', message: 'another record has the same email' }],
+        existing_id: taken,
+      });
+      assert.deepEqual(done[5], done[6], 'foreign looks like missing');
+      const found = await all();
+      assert.equal(found.length, before + 2);
+      assert.deepEqual(
+        found.slice(-2).map(({ email }) => email),
+        ['first@example.com', 'last@example.com'],
+      );
+
+      const [a = 0, b = 0] = [done[0]?.id, done[8]?.id];
+      const patched = await send(`PATCH ${batch}`, {
+        records: [
+          { id: a, age: 50 },
+          { id: Number(missing), age: 50 },
+          { id: foreign.person, age: 50 },
+          { id: b, email: 'continue@example.com' },
+          { age: 50 },
+        ],
+        on_error: 'continue',
+      });
+      assert.deepEqual(statuses(patched), [200, 404, 404, 409, 400]);
+      const [, none, other] = results(patched);
+      assert.deepEqual(none, other, 'foreign looks like missing');
+      assert.deepEqual(none, { status: 404, error: 'not found', code: 'not_found' });
+      assert.deepEqual([(await get(a)).age, (await get(b)).email], [50, 'last@example.com']);
+      const removed = await send(`DELETE ${batch}`, {
+        ids: [a, Number(missing), foreign.person, 1.5, b],
+        on_error: 'continue',
+      });
+      assert.deepEqual(statuses(removed), [200, 404, 404, 400, 200]);
+      assert.equal((await all()).length, before);
+    });
+
+    test('nothing is right, and everything is missing', async () => {
+      const wrong = await send(`POST ${batch}`, { records: [1, { age: 'x' }], on_error: 'continue' });
+      assert.deepEqual(statuses(wrong), [400, 400]);
+      const gone = await send(`DELETE ${batch}`, { ids: [Number(missing)], on_error: 'continue' });
+      assert.deepEqual(statuses(gone), [404]);
+    });
+
+    test('PATCH: the given fields change, the others stay; null is the default', async () => {
+      const [a, b] = await made({ name: 'a', age: 7, code: 201 }, { name: 'b', age: 8, code: 202 });
+      const records = [
+        { id: b, age: null, code: '9'.length },
+        { id: a, name: 'changed', created_at: 'ignored' },
+      ];
+      assert.deepEqual(results(await send(`PATCH ${batch}`, { records })), [
+        { status: 200, id: b },
+        { status: 200, id: a },
+      ]);
+      const shown = async (id: number | undefined) => {
+        const { name, age, code } = await get(id);
+        return [name, age, code];
+      };
+      assert.deepEqual(
+        [await shown(a), await shown(b)],
+        [
+          ['changed', 7, 201],
+          ['b', 1, 1],
+        ],
+      );
+    });
+
+    test('match: what is there is changed as by PATCH, the others are new', async () => {
+      const [known] = await made({ email: 'known@example.com', name: 'kept', age: 9 });
+      const account = (await send('POST /api/v1/accounts', {})).json.id;
+      const records = [
+        { email: 'new@example.com', age: 3 },
+        { email: 'known@example.com', age: null, account_id: account },
+        { email: 'KNOWN@example.com' },
+        { email: 'foreign@example.com' },
+      ];
+      const done = results(await send(`POST ${batch}`, { records, match: ['email'] }));
+      assert.deepEqual(
+        done.map(({ status }) => status),
+        [201, 200, 201, 201],
+      );
+      assert.equal(done[1]?.id, known);
+      const { name, age, account_id } = await get(known);
+      assert.deepEqual([name, age, account_id], ['kept', 1, account]);
+      const again = results(await send(`POST ${batch}`, { records, match: ['email'] }));
+      assert.deepEqual(
+        again.map(({ status, id }) => [status, id]),
+        done.map(({ id }) => [200, id]),
+      );
+
+      const since = '2020-02-02';
+      const together = {
+        match: ['since', 'account_id'],
+        records: [{ account_id: account, since, name: 'both' }],
+      };
+      assert.deepEqual(statuses(await send(`POST ${batch}`, together)), [201]);
+      assert.deepEqual(statuses(await send(`POST ${batch}`, together)), [200]);
+      const others = {
+        match: ['email'],
+        records: [{ email: 'other@example.com', account_id: account, since }],
+      };
+      const other = await send(`POST ${batch}`, { ...others, on_error: 'continue' });
+      assert.deepEqual(statuses(other), [409], 'another unique of it is taken');
+    });
+
+    test('match: needs values, one record for each, and a grant for both', async () => {
+      const match = ['email'];
+      await refused(
+        `POST ${batch}`,
+        { match, records: [{}, { email: '' }, { email: null }] },
+        'records[0].email',
+        'records[1].email',
+        'records[2].email',
+      );
+      const twice = [
+        { email: 'one@example.com' },
+        { email: 'two@example.com' },
+        { email: 'one@example.com' },
+      ];
+      await refused(`POST ${batch}`, { match, records: twice }, 'records[0].email', 'records[2].email');
+      assert.deepEqual(
+        statuses(await send(`POST ${batch}`, { match, records: twice, on_error: 'continue' })),
+        [400, 201, 400],
+      );
+      for (const wrong of [['name'], ['email', 'code'], ['since'], [], 'email', [7], null]) {
+        const { status, json } = await send(`POST ${batch}`, { match: wrong, records: [{ email: 'x' }] });
+        assert.deepEqual([status, json.code], [400, 'invalid_input'], JSON.stringify(wrong));
+      }
+      const none = await send('POST /api/v1/accounts/batch', { match: ['name'], records: [{ name: 'x' }] });
+      assert.deepEqual([none.status, none.json.error], [400, 'match is not possible: no field is unique']);
+      const creator = await alpha.keyWith([{ object: 'people', actions: ['create'] }]);
+      const both = await alpha.keyWith([{ object: 'people', actions: ['create', 'update'] }]);
+      const body = { match, records: [{ email: 'granted@example.com' }] };
+      assert.deepEqual((await send(`POST ${batch}`, body, {}, creator)).status, 403);
+      assert.deepEqual(statuses(await send(`POST ${batch}`, body, {}, both)), [201]);
+      assert.deepEqual(statuses(await send(`POST ${batch}`, { records: [{}] }, {}, creator)), [201]);
+      const unread = results(
+        await send(
+          `POST ${batch}`,
+          { records: [{ email: 'granted@example.com' }], on_error: 'continue' },
+          {},
+          both,
+        ),
+      );
+      assert.deepEqual([unread[0]?.status, unread[0]?.existing_id], [409, undefined]);
+    });
+
+    test('permissions: create, update, delete, and nothing else', async () => {
+      for (const [request, action, body] of [
+        [`POST ${batch}`, 'create', { records: [{}] }],
+        [`PATCH ${batch}`, 'update', { records: [{ id: 1 }], on_error: 'continue' }],
+        [`DELETE ${batch}`, 'delete', { ids: [1], on_error: 'continue' }],
+      ] as const) {
+        const rest = (['list', 'read', 'create', 'update', 'delete'] as const).filter(
+          (each) => each !== action,
+        );
+        const without = await alpha.keyWith([{ object: 'people', actions: rest }]);
+        const only = await alpha.keyWith([{ object: 'people', actions: [action] }]);
+        assert.equal((await send(request, body, {}, without)).status, 403);
+        assert.equal((await send(request, body, {}, only)).status, 200);
+        assert.equal((await send(request, body, {}, 'crm_wrong')).status, 401);
+      }
+    });
+
+    test('every record is in the activity, as what happened to it', async () => {
+      const [known] = await made({ email: 'active@example.com' });
+      const from = (await activityOf(instance(), alpha.id)).length;
+      const records = [{ email: 'active@example.com' }, { email: 'active2@example.com' }];
+      const [, added] = results(await send(`POST ${batch}`, { records, match: ['email'] }));
+      await send(`PATCH ${batch}`, {
+        records: [
+          { id: known, age: 2 },
+          { id: added?.id, age: 3 },
+        ],
+      });
+      await send(`DELETE ${batch}`, { ids: [known, added?.id] });
+      const seen = (await activityOf(instance(), alpha.id)).slice(from);
+      const told = seen.map((each) => each.did).sort();
+      const expected = ['update', 'update', 'delete'].map((action) => `${action} people ${known}`);
+      const other = ['create', 'update', 'delete'].map((action) => `${action} people ${added?.id}`);
+      assert.deepEqual(told, [...expected, ...other].sort());
+    });
+
+    test('Idempotency-Key: sent again, the same results and nothing new', async () => {
+      const body = { records: [{ name: 'once' }, { age: 'x' }], on_error: 'continue' };
+      const once = { 'idempotency-key': 'batch-1' };
+      const first = await send(`POST ${batch}`, body, once);
+      assert.deepEqual(statuses(first), [201, 400]);
+      assert.deepEqual([first.headers.get('idempotency-replayed'), first.headers.get('etag')], [null, null]);
+      const again = await send(`POST ${batch}`, body, once);
+      assert.deepEqual([again.text, again.headers.get('idempotency-replayed')], [first.text, 'true']);
+      assert.equal(again.headers.get('etag'), null);
+      assert.equal((await all()).filter(({ name }) => name === 'once').length, 1);
+      assert.equal((await send(`POST ${batch}`, { records: [{}] }, once)).status, 422);
+      assert.equal((await send(`POST ${path}`, body, once)).status, 201, 'another path');
+      const match = { records: [{ email: 'once@example.com' }], match: ['email'] };
+      const upsert = { 'idempotency-key': 'batch-2' };
+      assert.deepEqual(statuses(await send(`POST ${batch}`, match, upsert)), [201]);
+      assert.deepEqual(statuses(await send(`POST ${batch}`, match, upsert)), [201]);
+      assert.deepEqual(statuses(await send(`POST ${batch}`, match)), [200]);
+    });
+
+    test('the body as a whole: what it must be', async () => {
+      const many = Array.from({ length: 1001 }, () => ({}));
+      for (const [request, body] of [
+        [`POST ${batch}`, {}],
+        [`POST ${batch}`, []],
+        [`POST ${batch}`, { records: {} }],
+        [`POST ${batch}`, { records: [] }],
+        [`POST ${batch}`, { records: many }],
+        [`POST ${batch}`, { records: [{}], on_error: 'ignore' }],
+        [`PATCH ${batch}`, { ids: [1] }],
+        [`DELETE ${batch}`, { records: [1] }],
+        [`DELETE ${batch}`, { ids: many.map((_, index) => index) }],
+      ] as const) {
+        const answer = await send(request, body);
+        assert.equal(answer.status, 400, JSON.stringify(body).slice(0, 60));
+        assertErrorShape(answer);
+      }
+      const strict = { prefer: 'handling=strict' };
+      assert.equal((await send(`POST ${batch}`, { records: [{}], matsch: [] }, strict)).status, 400);
+      assert.equal((await send(`POST ${batch}?x=1`, { records: [{}] }, strict)).status, 400);
+      const unknown = errorOf(await send(`POST ${batch}`, { records: [{ nmae: 'x', id: 1 }] }, strict));
+      assert.deepEqual(
+        (unknown.fields as { field: string }[]).map(({ field }) => field),
+        ['records[0].nmae', 'records[0].id'],
+      );
+      const [id] = await made({});
+      assert.deepEqual(statuses(await send(`PATCH ${batch}`, { records: [{ id, age: 3 }] }, strict)), [200]);
+      for (const name of ['if-match', 'if-none-match']) {
+        const answer = await send(`PATCH ${batch}`, { records: [{ id, age: 4 }] }, { [name]: '*' });
+        assert.deepEqual([answer.status, answer.json.code], [400, 'invalid_header']);
+      }
+    });
+
+    test('the path: GET is that of an id that no record has, other methods are refused', async () => {
+      for (const [request, status] of [
+        [`GET ${batch}`, 404],
+        [`HEAD ${batch}`, 404],
+        [`PUT ${batch}`, 405],
+        [`PROPFIND ${batch}`, 405],
+      ] as const) {
+        const answer = await instance().call(request, { key });
+        assert.equal(answer.status, status, request);
+        if (status === 405) assert.equal(answer.headers.get('allow'), 'POST, PATCH, DELETE, OPTIONS');
+      }
+      const options = await instance().call(`OPTIONS ${batch}`);
+      assert.deepEqual([options.status, options.headers.get('allow')], [204, 'POST, PATCH, DELETE, OPTIONS']);
+    });
+
+    test('8 MiB are taken, more are not', async () => {
+      const records = (bytes: number) => {
+        const text = 'x'.repeat(Math.floor((bytes - 30) / 8) - 12);
+        return { records: Array.from({ length: 8 }, () => ({ name: text })) };
+      };
+      assert.equal((await send(`POST ${batch}`, records(8 * 1024 * 1024))).status, 200);
+      assert.equal((await send(`POST ${batch}`, records(8 * 1024 * 1024 + 2000))).status, 413);
+    });
+  },
+  { sources: await sourcesWith(people) },
+);

@@ -1,0 +1,266 @@
+// Lists as CSV and NDJSON: the whole result, exact, at the pace of its reader.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { before, describe, test } from 'node:test';
+import { parse } from 'csv-parse/sync';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+import { type Scenario, scenarios } from '../support/scenario.ts';
+
+const [csv, ndjson] = ['text/csv', 'application/x-ndjson'];
+/** More than a batch of an order that an index has. */
+const many = 1150;
+
+onBothDrivers(
+  'exports of lists',
+  (instance, driver) => {
+    let alpha: Organization;
+    let beta: Organization;
+    const callers: Record<string, string> = {};
+    const world = () => ({ callers, values: {} });
+    const as = (accept: string) => ({ headers: { accept } });
+
+    before(async () => {
+      alpha = await instance().organization('alpha');
+      beta = await instance().organization('beta');
+      callers.alpha = alpha.key;
+      callers.beta = beta.key;
+      callers.reader = await alpha.keyWith([{ object: 'leads', actions: ['read'] }]);
+      for (const [{ id }, count] of [
+        [alpha, many],
+        [beta, 2],
+      ] as const) {
+        await instance().database.run({
+          name: '',
+          text: `insert into leads (organization_id, created_at, updated_at, status, last_name, owner_id, description)
+          select $1::bigint, now() - n * interval '1 minute', now(), case when n <= 45 then 'New' else 'Old' end, 'L' || n % 100,
+          case when n % 3 = 0 then n end, repeat('x', n % 50) from generate_series(1, $2::text::int) n`,
+          values: [id, String(count)],
+        });
+      }
+      await instance().database.run({ name: '', text: 'analyze leads', values: [] });
+    });
+
+    const get = (query: string, accept: string, key = alpha.key) =>
+      instance().call(`GET /api/v1/leads${query}`, { key, ...as(accept) });
+    const lines = (text: string) => text.split('\n').slice(0, -1);
+    const ids = (text: string) => lines(text).map((line) => String(JSON.parse(line).id));
+
+    /** Every record of a list by its pages, as JSON text. */
+    async function byPages(query: string): Promise<unknown[]> {
+      const found: unknown[] = [];
+      for (let path: string | undefined = `/api/v1/leads${query}`; path !== undefined; ) {
+        const answer = await instance().call(`GET ${path}`, { key: alpha.key });
+        found.push(...(answer.json.data as unknown[]));
+        path = /^<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+      }
+      return found;
+    }
+
+    scenarios(instance, world, [
+      { does: 'GET /api/v1/leads', ...as(csv), gets: 401 },
+      { as: 'reader', does: 'GET /api/v1/leads', ...as(csv), gets: 403 },
+      ...[csv, ndjson].flatMap((accept): Scenario[] => [
+        {
+          as: 'alpha',
+          does: 'GET /api/v1/leads?page=2',
+          ...as(accept),
+          gets: 400,
+          has: { code: 'invalid_input' },
+        },
+        { as: 'alpha', does: 'GET /api/v1/leads?sort=nothing', ...as(accept), gets: 400 },
+        { as: 'alpha', does: 'GET /api/v1/leads?email[gt]=x', ...as(accept), gets: 400 },
+        { as: 'alpha', does: 'GET /api/v1/leads?cursor=x.y', ...as(accept), gets: 400 },
+        {
+          as: 'alpha',
+          does: 'GET /api/v1/leads?mail=x',
+          headers: { accept, prefer: 'handling=strict' },
+          gets: 400,
+          has: { error: 'mail is not a parameter of this operation' },
+        },
+        {
+          as: 'alpha',
+          does: 'GET /api/v1/leads/1',
+          ...as(accept),
+          gets: 200,
+          has: { id: 1 },
+          name: `one record as ${accept}`,
+        },
+        {
+          as: 'alpha',
+          does: 'POST /api/v1/cases',
+          with: {},
+          ...as(accept),
+          gets: 201,
+          has: { status: 'New' },
+        },
+      ]),
+    ]);
+
+    for (const [accept, type] of [
+      ['*/*', 'application/json; charset=utf-8'],
+      ['application/json, text/csv', 'application/json; charset=utf-8'],
+      ['text/csv;q=0', 'application/json; charset=utf-8'],
+      ['text/*', 'application/json; charset=utf-8'],
+      ['application/xml', 'application/json; charset=utf-8'],
+      ['text/html, */*;q=0.8, text/csv;q=0.1', 'application/json; charset=utf-8'],
+      ['text/csv, */*', 'text/csv; charset=utf-8; header=present'],
+      ['Text/CSV; charset=utf-8', 'text/csv; charset=utf-8; header=present'],
+      ['application/json;q=0.5, application/x-ndjson', 'application/x-ndjson; charset=utf-8'],
+      ['text/csv;q=0.5, application/x-ndjson;q=0.6', 'application/x-ndjson; charset=utf-8'],
+    ]) {
+      test(`Accept: ${accept} gets ${type}`, async () => {
+        const answer = await get('', accept ?? '', beta.key);
+        assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, type]);
+      });
+    }
+
+    for (const query of [
+      '',
+      '?status=New',
+      '?sort=last_name&dir=desc',
+      '?sort=owner_id',
+      '?sort=owner_id&dir=desc',
+      '?q=L1&sort=id',
+      '?status[ne]=New&owner_id[is_null]=true',
+      '?status=Neither',
+    ]) {
+      test(`?${query} is what its pages are, in both formats`, async () => {
+        const pages = await byPages(query);
+        const answer = await get(query, ndjson);
+        assert.equal(answer.status, 200);
+        assert.deepEqual(
+          lines(answer.text).map((line) => JSON.parse(line)),
+          pages,
+        );
+        const table = parse((await get(query, csv)).text, { columns: true }) as { id: string }[];
+        assert.deepEqual(
+          table.map(({ id }) => id),
+          ids(answer.text),
+        );
+      });
+    }
+
+    test('it begins at a cursor, and needs its signature', async () => {
+      const all = ids((await get('', ndjson)).text);
+      const link = (await get('', '*/*')).headers.get('link') ?? '';
+      const cursor = /cursor=([^>]+)>/.exec(link)?.[1];
+      assert.deepEqual(ids((await get(`?cursor=${cursor}`, ndjson)).text), all.slice(20));
+      assert.equal((await get(`?cursor=${cursor}`, ndjson, beta.key)).status, 400);
+    });
+
+    test('an empty list is a header line, or nothing', async () => {
+      const names = instance()
+        .resources.find(({ name }) => name === 'cases')
+        ?.definition.fields.map(({ name }) => name);
+      const empty = (accept: string) =>
+        instance().call('GET /api/v1/cases', { key: beta.key, ...as(accept) });
+      assert.equal((await empty(csv)).text, `${names?.join(',')}\r\n`);
+      assert.equal((await empty(ndjson)).text, '');
+    });
+
+    test('values are exact: 64 bits, decimals, offsets, null and "", quotes, line ends, formulas', async () => {
+      const body = `{"name":"=1+1","amount":12345678901234.560,"stage":"","close_date":"2026-03-01T09:30:00.120+05:30",
+      "description":"a \\"b\\", c\\r\\nd"}`;
+      const made = await instance().call('POST /api/v1/opportunities', { key: beta.key, body });
+      assert.equal(made.status, 201);
+      const list = (accept: string) =>
+        instance().call('GET /api/v1/opportunities', { key: beta.key, ...as(accept) });
+      assert.equal((await list(ndjson)).text, `${made.text}\n`);
+      const { text } = await list(csv);
+      assert.match(text, /,12345678901234\.560,/);
+      assert.ok(text.includes(',2026-03-01T09:30:00.12+05:30,') && text.includes(',=1+1,'), text);
+      assert.ok(text.includes('"a ""b"", c\r\nd"') && text.includes(',"",'), text);
+      const [row] = parse(text, { columns: true }) as Record<string, string>[];
+      assert.equal(row?.account_id, '');
+    });
+
+    test('HEAD has the headers and reads nothing; gzip where it is accepted', async () => {
+      const head = await instance().call('HEAD /api/v1/leads', { key: alpha.key, ...as(csv) });
+      assert.deepEqual(
+        [head.status, head.text, head.headers.get('content-type')],
+        [200, '', `${csv}; charset=utf-8; header=present`],
+      );
+      const whole = await get('', csv);
+      assert.match(whole.headers.get('vary') ?? '', /accept-encoding/);
+      for (const [accepted, coding] of [
+        ['gzip', 'gzip'],
+        ['br, gzip', 'gzip'],
+        ['br', null],
+        ['gzip;q=0, *', null],
+        ['identity', null],
+      ] as const) {
+        const headers = { accept: csv, 'accept-encoding': accepted };
+        const answer = await instance().call('GET /api/v1/leads', { key: alpha.key, headers });
+        assert.equal(answer.headers.get('content-encoding'), coding, accepted);
+        assert.equal(answer.text, whole.text);
+      }
+    });
+
+    describe('readers', () => {
+      /** A reader that has the head of the response and reads no further. */
+      async function open() {
+        const headers = {
+          authorization: `Bearer ${alpha.key}`,
+          accept: ndjson,
+          'accept-encoding': 'identity',
+        };
+        const sent = request(`${instance().url}/api/v1/leads?sort=id`, {
+          headers,
+          agent: false,
+        });
+        sent.end();
+        const [response] = await once(sent, 'response');
+        return response;
+      }
+      before(async () => {
+        // More than the buffers of a connection take.
+        const text = `update leads set description = repeat('y', 20000) where organization_id = $1::bigint`;
+        await instance().database.run({ name: '', text, values: [alpha.id] });
+      });
+
+      test('two exports of an organization at a time, and all it needs besides; who goes away frees a turn', async () => {
+        const readers = [await open(), await open()];
+        assert.deepEqual(
+          readers.map(({ statusCode }) => statusCode),
+          [200, 200],
+        );
+        const third = await get('', csv);
+        assert.deepEqual([third.status, third.json.code], [503, 'overloaded']);
+        assert.equal((await get('', csv, beta.key)).status, 200);
+        assert.equal((await get('', '*/*')).status, 200);
+        for (const reader of readers) reader.destroy();
+        await until(async () => (await get('?status=Neither', csv)).status === 200, 'a turn');
+      });
+
+      test('a failure in the middle ends the connection, not the response', async () => {
+        const reader = await open();
+        const { database } = instance();
+        await database.run({ name: '', text: 'alter table leads rename to leads_gone', values: [] });
+        const ended = await new Promise((resolve) => {
+          let size = 0;
+          reader.on('data', (chunk: Buffer) => {
+            size += chunk.length;
+          });
+          reader.once('error', ({ code }: NodeJS.ErrnoException) => resolve({ code, some: size > 0 }));
+          reader.once('end', () => resolve({ complete: size }));
+        });
+        await database.run({ name: '', text: 'alter table leads_gone rename to leads', values: [] });
+        assert.deepEqual(ended, { code: 'ECONNRESET', some: true });
+      });
+    });
+
+    if (driver === 'postgresql') {
+      test('no connection is held between two batches', async () => {
+        const [row] = await instance().database.run({
+          name: '',
+          text: `select count(*)::text from pg_stat_activity where state like 'idle in transaction%' and datname = current_database()`,
+          values: [],
+        });
+        assert.deepEqual(row, ['0']);
+      });
+    }
+  },
+  { environment: { DATABASE_CONNECT_TIMEOUT_MS: '300' } },
+);

@@ -1,0 +1,369 @@
+// Imports: what each line becomes, what is reported, what is written when one stops or is cut.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { before, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+import { type Scenario, scenarios } from '../support/scenario.ts';
+
+const [csv, ndjson] = ['text/csv', 'application/x-ndjson'];
+const leads = 'POST /api/v1/leads/import';
+const lines = (...records: readonly unknown[]) =>
+  records.map((record) => `${JSON.stringify(record)}\n`).join('');
+const numbered = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({ last_name: `N${index + 1}` }));
+
+onBothDrivers(
+  'imports',
+  (instance) => {
+    let acme: Organization;
+    let other: Organization;
+    const callers: Record<string, string> = {};
+    const values: Record<string, string> = {};
+    before(async () => {
+      acme = await instance().organization('acme');
+      other = await instance().organization('other');
+      callers.acme = acme.key;
+      callers.reader = await acme.keyWith([{ object: '*', actions: ['list', 'read', 'update'] }]);
+      callers.creator = await acme.keyWith([{ object: '*', actions: ['create'] }]);
+      const account = await instance().call('POST /api/v1/accounts', { key: acme.key, body: { name: 'A' } });
+      values.account = String(account.json.id);
+    });
+    const count = async (resource = 'leads', key = acme.key) => {
+      const headers = { prefer: 'count=exact' };
+      return Number(
+        (await instance().call(`GET /api/v1/${resource}`, { key, headers })).headers.get('x-total-count'),
+      );
+    };
+    const load = (
+      query: string,
+      type: string,
+      body: string | Uint8Array,
+      more: Record<string, string> = {},
+    ): Promise<Answer> =>
+      instance().call(`${leads}${query}`, {
+        key: acme.key,
+        body,
+        headers: { 'content-type': type, ...more },
+      });
+    const as = (type: string, more: Record<string, string> = {}) => ({
+      headers: { 'content-type': type, ...more },
+    });
+    const none = {
+      created: 0,
+      updated: 0,
+      failed: 0,
+      stopped: false,
+      dry_run: false,
+      ignored: [],
+      lines: [],
+      truncated: false,
+    };
+
+    /** An import that writes nothing at all. */
+    const refused = (scenario: Scenario): Scenario => ({
+      ...scenario,
+      and: async () => assert.equal(await count(), 0),
+    });
+    describe('what is refused as a whole', () =>
+      scenarios(instance, () => ({ callers, values }), [
+        refused({ does: leads, with: '', ...as(csv), gets: 401 }),
+        refused({ as: 'reader', does: leads, with: 'last_name\nx', ...as(csv), gets: 403 }),
+        refused({ as: 'creator', does: `${leads}?match=email`, with: 'email\nx', ...as(csv), gets: 403 }),
+        refused({ as: 'acme', does: leads, with: {}, gets: 400, has: { code: 'invalid_header' } }),
+        refused({ as: 'acme', does: leads, with: 'x', ...as('text/csv; charset=latin1'), gets: 400 }),
+        refused({
+          as: 'acme',
+          does: leads,
+          with: '',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'invalid CSV: the body is empty' },
+        }),
+        refused({ as: 'acme', does: `${leads}?dry_run=yes&on_error=no`, with: '', ...as(csv), gets: 400 }),
+        refused({
+          as: 'acme',
+          does: `${leads}?dry-run=true`,
+          with: 'last_name\nx',
+          ...as(csv, { prefer: 'handling=strict' }),
+          gets: 400,
+          has: { error: 'dry-run is not a parameter of this operation' },
+        }),
+        refused({
+          as: 'acme',
+          does: leads,
+          with: 'a;last_name;b\n1;2;3',
+          ...as(csv),
+          gets: 400,
+          has: { code: 'invalid_input' },
+        }),
+        refused({
+          as: 'acme',
+          does: leads,
+          with: 'last_name,last_name\na,b',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'last_name is there twice' },
+        }),
+        refused({
+          as: 'acme',
+          does: leads,
+          with: 'last_name,id,mail\na,1,b',
+          ...as(csv, { prefer: 'handling=strict' }),
+          gets: 400,
+          has: { error: 'id is read-only; mail is not a field of this resource' },
+        }),
+        refused({
+          as: 'acme',
+          does: leads,
+          with: 'last_name\n"a',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'invalid CSV: line 2: a quote is not closed' },
+        }),
+        refused({
+          as: 'acme',
+          does: leads,
+          with: 'x',
+          ...as(csv, { 'content-encoding': 'gzip' }),
+          gets: 400,
+          has: { code: 'invalid_header' },
+        }),
+        refused({ as: 'acme', does: leads, with: 'x', ...as(csv, { 'content-encoding': 'br' }), gets: 400 }),
+        refused({
+          as: 'acme',
+          does: `${leads}?match=email`,
+          with: 'email\nx',
+          ...as(csv),
+          gets: 400,
+          has: { code: 'invalid_input' },
+        }),
+        {
+          as: 'acme',
+          does: 'PUT /api/v1/leads/import',
+          with: {},
+          gets: 405,
+          and: ({ headers }) => assert.equal(headers.get('allow'), 'POST, OPTIONS'),
+        },
+        {
+          as: 'acme',
+          does: 'OPTIONS /api/v1/leads/import',
+          gets: 204,
+          and: ({ headers }) => assert.equal(headers.get('allow'), 'POST, OPTIONS'),
+        },
+      ]));
+
+    test('a body that is not UTF-8 is refused', async () => {
+      const bytes = Buffer.from('last_name\nM\xfcller\n', 'latin1');
+      assert.deepEqual(
+        [(await load('', csv, bytes)).json.error, await count()],
+        ['invalid CSV: it is not UTF-8', 0],
+      );
+      const line = await load('', ndjson, Buffer.from('{"last_name":"M\xfcller"}\n{}', 'latin1'));
+      assert.deepEqual([line.json.created, line.json.failed], [1, 1]);
+    });
+
+    test('CSV: each cell by the type of its field; empty is absent, "" is a text', async () => {
+      const before = await count('opportunities');
+      const body = [
+        '\ufeffname,amount,probability,close_date,account_id,stage,id,unknown,description',
+        `"a ""b"",\r\nc",12345678901234.560,7,2026-03-01T09:30:00+05:30,${values.account},,99,x,`,
+        '',
+        'second,,,,,"",,,"=1+1"',
+      ].join('\r\n');
+      const call = { key: acme.key, body, ...as(`${csv}; charset=UTF-8; header=present`) };
+      const answer = await instance().call('POST /api/v1/opportunities/import', call);
+      assert.deepEqual(
+        [answer.status, answer.json],
+        [200, { ...none, created: 2, ignored: ['id', 'unknown'] }],
+      );
+      assert.equal(await count('opportunities'), before + 2);
+      const list = await instance().call('GET /api/v1/opportunities?sort=id', { key: acme.key });
+      assert.ok(list.text.includes('"amount":12345678901234.560,"stage":"Prospecting"'), list.text);
+      const [first, second] = list.json.data as Record<string, unknown>[];
+      assert.deepEqual(
+        [first?.name, first?.close_date, String(first?.account_id), first?.probability],
+        ['a "b",\r\nc', '2026-03-01T09:30:00+05:30', values.account, 7],
+      );
+      assert.deepEqual(
+        [second?.amount, second?.close_date, second?.stage, second?.description],
+        [0, null, '', '=1+1'],
+      );
+    });
+
+    test('failing lines are reported with their numbers, in order; all others are written', async () => {
+      const before = await count('opportunities');
+      const body = [
+        'name,amount,account_id',
+        'a,1,',
+        '"b',
+        'b",x,',
+        'c,1',
+        'd,2,987654321',
+        'e,3,',
+        `f,4,${values.account}x`,
+      ].join('\n');
+      const call = { key: acme.key, body, ...as(csv) };
+      const { json } = await instance().call('POST /api/v1/opportunities/import', call);
+      assert.deepEqual(json, {
+        ...none,
+        created: 2,
+        failed: 4,
+        lines: [
+          {
+            line: 3,
+            error: 'amount must be a number',
+            code: 'invalid_input',
+            fields: [{ field: 'amount', message: 'amount must be a number' }],
+          },
+          { line: 5, error: 'invalid CSV: it has 2 cells, and the header 3', code: 'invalid_csv' },
+          {
+            line: 6,
+            error: 'account_id refers to a record that does not exist',
+            code: 'missing_reference',
+            fields: [{ field: 'account_id', message: 'account_id refers to a record that does not exist' }],
+          },
+          {
+            line: 8,
+            error: 'account_id must be the id of a record (an integer) or null',
+            code: 'invalid_input',
+            fields: [
+              { field: 'account_id', message: 'account_id must be the id of a record (an integer) or null' },
+            ],
+          },
+        ],
+      });
+      assert.equal(await count('opportunities'), before + 2);
+    });
+
+    test('NDJSON: empty lines are skipped, wrong ones are reported', async () => {
+      const before = await count();
+      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name":"z"}`;
+      const { json } = await load('', ndjson, body);
+      const failed = json.lines as { line: number; code: string }[];
+      assert.deepEqual(
+        failed.map(({ line, code }) => [line, code]),
+        [
+          [3, 'invalid_json'],
+          [4, 'invalid_input'],
+          [5, 'invalid_json'],
+          [6, 'invalid_input'],
+          [7, 'line_too_long'],
+        ],
+      );
+      assert.deepEqual([json.created, json.failed, await count()], [2, 5, before + 2]);
+      assert.deepEqual((await load('', ndjson, '')).json, none);
+      const strict = await load('', ndjson, '{"nothing":1}', { prefer: 'handling=strict' });
+      assert.deepEqual([strict.json.created, strict.json.failed], [0, 1]);
+    });
+
+    test('a dry run validates everything, references too, and writes nothing', async () => {
+      const before = await count('opportunities');
+      const body = lines(
+        { name: 'a' },
+        { name: 7 },
+        { account_id: 987654321 },
+        { account_id: Number(values.account) },
+      );
+      const call = { key: acme.key, body, ...as(ndjson) };
+      const { json } = await instance().call('POST /api/v1/opportunities/import?dry_run=true', call);
+      assert.deepEqual([json.dry_run, json.created, json.failed], [true, 2, 2], JSON.stringify(json));
+      assert.deepEqual(
+        (json.lines as { line: number }[]).map(({ line }) => line),
+        [2, 3],
+      );
+      assert.equal(await count('opportunities'), before);
+    });
+
+    test('on_error=stop writes the lines before the first one that fails, and none after it', async () => {
+      for (const bad of [{ lead_score: 'x' }, { owner: 1, last_name: 5 }]) {
+        const before = await count();
+        const records = [...numbered(1203), bad, ...numbered(3)];
+        const { status, json } = await load('?on_error=stop', ndjson, lines(...records));
+        assert.deepEqual([status, json.created, json.failed, json.stopped], [200, 1203, 1, true]);
+        assert.deepEqual((json.lines as { line: number }[])[0]?.line, 1204);
+        assert.equal(await count(), before + 1203);
+      }
+      const before = await count('opportunities');
+      const body = lines({ name: 'a' }, { name: 'b', account_id: 987654321 }, { name: 'c' });
+      const call = { key: acme.key, body, ...as(ndjson) };
+      const { json } = await instance().call('POST /api/v1/opportunities/import?on_error=stop', call);
+      assert.deepEqual(
+        [json.created, json.failed, json.stopped, await count('opportunities')],
+        [1, 1, true, before + 1],
+      );
+    });
+
+    test('gzip; in the order of the lines; each write is recorded; another organization sees nothing', async () => {
+      const before = await count();
+      const body = gzipSync(lines(...numbered(1500)));
+      const answer = await load('', ndjson, body, { 'content-encoding': 'gzip' });
+      assert.deepEqual(answer.json, { ...none, created: 1500 });
+      assert.deepEqual([await count(), await count('leads', other.key)], [before + 1500, 0]);
+      const newest = await instance().call('GET /api/v1/leads?sort=id&dir=desc', { key: acme.key });
+      const names = (newest.json.data as { last_name: string }[]).map(({ last_name }) => last_name);
+      assert.deepEqual(names.slice(0, 3), ['N1500', 'N1499', 'N1498']);
+      const [row] = await instance().database.run({
+        name: '',
+        text: `select count(*)::text from crm_activity where object = 'leads' and action = 'create' and request_id = $1`,
+        values: [answer.headers.get('x-request-id') ?? ''],
+      });
+      assert.deepEqual(row, ['1500']);
+    });
+
+    test('a report has the first 1,000 failing lines', async () => {
+      const { json } = await load('?dry_run=true', ndjson, '{"lead_score":"x"}\n'.repeat(1300));
+      assert.deepEqual([json.failed, (json.lines as unknown[]).length, json.truncated], [1300, 1000, true]);
+    });
+
+    test('what cannot be read on says what is written; the connection serves the next request', async () => {
+      const before = await count();
+      const body = `last_name\n${numbered(1001)
+        .map(({ last_name }) => last_name)
+        .join('\n')}\n"x"y\n`;
+      const { status, json } = await load('', csv, body);
+      assert.deepEqual(
+        [status, json.code, json.error],
+        [400, 'invalid_csv', 'invalid CSV: line 1003: there is something after a closing quote'],
+      );
+      assert.deepEqual(json.report, { ...none, created: 1000 });
+      assert.equal(await count(), before + 1000);
+    });
+
+    test('more than IMPORT_MAX_MB, decoded, is refused', async () => {
+      const body = gzipSync('\n'.repeat(2 * 1024 * 1024 + 1));
+      const tooLarge = await load('', ndjson, body, { 'content-encoding': 'gzip' });
+      assert.deepEqual([tooLarge.status, tooLarge.json.code], [413, 'body_too_large']);
+      assert.equal((await load('', ndjson, '\n'.repeat(2 * 1024 * 1024 + 1))).status, 413);
+    });
+
+    test('two imports of an organization at a time; a sender who goes away frees a turn, and complete batches are kept', async () => {
+      const before = await count();
+      const open = () => {
+        const headers = { authorization: `Bearer ${acme.key}`, 'content-type': ndjson };
+        const sent = request(`${instance().url}/api/v1/leads/import`, {
+          method: 'POST',
+          headers,
+          agent: false,
+        });
+        sent.on('error', () => {});
+        sent.write(lines(...numbered(1100)));
+        return sent;
+      };
+      const senders = [open(), open()];
+      await until(async () => (await count()) === before + 2000, 'a batch of each');
+      const third = await load('', ndjson, lines({}));
+      assert.deepEqual([third.status, third.json.code], [503, 'overloaded']);
+      const [first, second] = senders;
+      first?.destroy();
+      await until(async () => (await load('?dry_run=true', ndjson, lines({}))).status === 200, 'a turn');
+      second?.end();
+      const [response] = await once(second ?? assert.fail(), 'response');
+      assert.equal(response.statusCode, 200);
+      assert.equal(await count(), before + 2100);
+    });
+  },
+  { environment: { IMPORT_MAX_MB: '2', DATABASE_CONNECT_TIMEOUT_MS: '300' } },
+);

@@ -1,0 +1,144 @@
+// Fields that are unique within an organization: what counts as the same value, and what is told of a duplicate.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { exactRecord, numberText } from '../support/reading.ts';
+import { errorOf } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
+
+const path = '/api/v1/people';
+const secret = 'the-secret-of-inbound-leads';
+const sources = (await sourcesWith(people)).map(({ file, text }) => ({
+  file,
+  text: file.endsWith('leads.yaml')
+    ? text.replace('email: { type: string,', 'email: { type: string, unique: true,')
+    : text,
+}));
+
+onBothDrivers(
+  'Unique fields',
+  (instance) => {
+    let alpha: Organization;
+    let beta: Organization;
+    before(async () => {
+      alpha = await instance().organization('alpha');
+      beta = await instance().organization('beta');
+    });
+    const send = (request: string, body: object, key = alpha.key) => instance().call(request, { key, body });
+    const post = async (body: object, key = alpha.key) => {
+      const answer = await send(`POST ${path}`, body, key);
+      assert.equal(answer.status, 201, answer.text);
+      return numberText(exactRecord(answer.text).id);
+    };
+    const isDuplicate = (answer: Answer, existing: string | undefined, ...names: string[]) => {
+      assert.equal(answer.status, 409, answer.text);
+      const { error, code, fields, existing_id } = answer.json;
+      assert.deepEqual(
+        [error, code, (fields as { field: string }[]).map(({ field }) => field), existing_id],
+        [
+          `another record has the same ${names.join(' and ')}`,
+          'duplicate',
+          names,
+          existing === undefined ? undefined : Number(existing),
+        ],
+      );
+    };
+
+    test('POST, PUT and PATCH of a value that another record has: 409 with its id', async () => {
+      const [taken, other] = [await post({ email: 'a@x', code: 7 }), await post({ email: 'b@x' })];
+      isDuplicate(await send(`POST ${path}`, { email: 'a@x' }), taken, 'email');
+      isDuplicate(await send(`PUT ${path}/${other}`, { email: 'a@x' }), taken, 'email');
+      isDuplicate(await send(`PATCH ${path}/${other}`, { code: 7 }), taken, 'code');
+      for (const method of ['PUT', 'PATCH']) {
+        assert.equal(
+          (await send(`${method} ${path}/${taken}`, { email: 'a@x', code: 7 })).status,
+          200,
+          'its own',
+        );
+      }
+      const { email, code } = (await instance().call(`GET ${path}/${other}`, { key: alpha.key })).json;
+      assert.deepEqual([email, code], ['b@x', null]);
+    });
+
+    test('without the grant read the id is not told; another organization has values of its own', async () => {
+      await post({ email: 'unread@x' });
+      const writer = await alpha.keyWith([{ object: 'people', actions: ['create', 'update'] }]);
+      isDuplicate(await send(`POST ${path}`, { email: 'unread@x' }, writer), undefined, 'email');
+      await post({ email: 'unread@x' }, beta.key);
+    });
+
+    test('empty values are no values; others are compared exactly, however long', async () => {
+      for (const body of [{}, {}, { email: '', code: null }, { email: null }]) await post(body);
+      const long = 'ü'.repeat(100);
+      for (const email of [
+        'Exact@x',
+        'exact@x',
+        'exact@x ',
+        long,
+        `${long}1`,
+        `${long}2`,
+        `${long}${'3'.repeat(100_000)}`,
+      ]) {
+        const id = await post({ email });
+        isDuplicate(await send(`POST ${path}`, { email }), id, 'email');
+      }
+      const id = await post({ code: 0 });
+      isDuplicate(await send(`POST ${path}`, { code: 0 }), id, 'code');
+      await send(`DELETE ${path}/${id}`, {});
+      await post({ code: 0 });
+      const exact = await send(`POST ${path}`, {});
+      assert.equal(exact.status, 201);
+      const big = '{"code":9007199254740993}';
+      assert.equal((await instance().call(`POST ${path}`, { key: alpha.key, body: big })).status, 201);
+      assert.equal((await instance().call(`POST ${path}`, { key: alpha.key, body: big })).status, 409);
+      assert.equal(
+        (await instance().call(`POST ${path}`, { key: alpha.key, body: '{"code":9007199254740992}' })).status,
+        201,
+      );
+    });
+
+    test('together: all of them must be the same, and none empty', async () => {
+      const [a, b] = [
+        (await send('POST /api/v1/accounts', {})).json.id,
+        (await send('POST /api/v1/accounts', {})).json.id,
+      ];
+      const since = '2026-03-01';
+      const first = await post({ account_id: a, since });
+      for (const body of [
+        { account_id: b, since },
+        { account_id: a },
+        { account_id: a },
+        { since },
+        { since },
+      ])
+        await post(body);
+      isDuplicate(await send(`POST ${path}`, { account_id: a, since }), first, 'account_id', 'since');
+      const half = await post({ account_id: a });
+      isDuplicate(await send(`PATCH ${path}/${half}`, { since }), first, 'account_id', 'since');
+      const both = await send(`POST ${path}`, { account_id: a, since, email: 'a@x' });
+      assert.equal(both.status, 409);
+      await send(`DELETE /api/v1/accounts/${a}`, {});
+      assert.equal((await send(`PATCH ${path}/${half}`, { since })).status, 200, 'references became null');
+    });
+
+    test('a missing reference comes before a duplicate', async () => {
+      const answer = await send(`POST ${path}`, { email: 'a@x', account_id: 987654321 });
+      assert.ok([400, 409].includes(answer.status), answer.text);
+      const error = errorOf(await send(`POST ${path}`, { account_id: 987654321, since: '2026-01-01' }));
+      assert.equal(error.code, 'missing_reference');
+    });
+
+    test('partners: a duplicate is refused without an id, and nothing of it is written', async () => {
+      const inbound = (email: string) =>
+        instance().call('POST /webhooks/inbound-leads', {
+          body: { email },
+          headers: { authorization: `Bearer ${secret}`, 'x-org-slug': 'alpha' },
+        });
+      assert.equal((await inbound('lead@x')).status, 201);
+      isDuplicate(await inbound('lead@x'), undefined, 'email');
+      assert.equal((await inbound('other@x')).status, 201);
+    });
+  },
+  { sources, environment: { INBOUND_SECRET: secret } },
+);

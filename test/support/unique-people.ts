@@ -1,0 +1,19 @@
+// Test support: a resource with unique fields, alone and together; none of the shipped ones has any.
+import type { Source } from '../../engine/yaml/load.ts';
+
+export const people: Source = {
+  file: 'resources/people.yaml',
+  text: `
+singular: person
+common: all
+fields:
+  email: { type: string, unique: true }
+  code: { type: int64, nullable: true, unique: true }
+  name: { type: string, default: nobody }
+  age: { type: integer, default: 1 }
+  since: { type: date, nullable: true }
+  account_id: { type: reference, to: accounts, nullable: true }
+unique: [account_id, since]
+sort: { by: id }
+`,
+};

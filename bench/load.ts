@@ -28,7 +28,7 @@ type Make = (
   dialect: Dialect,
   organization: number,
   id: number,
-) => { method: 'GET' | 'POST' | 'PUT'; path: string };
+) => { method: 'GET' | 'POST' | 'PUT'; path: string; accept?: string };
 
 /** What is measured. */
 export const operations: Readonly<Record<string, Make>> = {
@@ -44,6 +44,12 @@ export const operations: Readonly<Record<string, Make>> = {
   'deep page (150)': ({ path, query }, organization) => ({
     method: 'GET',
     path: `${path}?page=150&${query(organization)}`,
+  }),
+  /** All records of an organization, 4,000. */
+  export: ({ path, query }, organization) => ({
+    method: 'GET',
+    path: `${path}?${query(organization)}`,
+    accept: 'application/x-ndjson',
   }),
   POST: ({ path, query }, organization) => ({ method: 'POST', path: `${path}?${query(organization)}` }),
   PUT: ({ path, query }, organization, id) => ({
@@ -75,8 +81,8 @@ function requests(make: Make, dialect: Dialect): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const organization = 1 + Math.floor(Math.random() * organizations);
     const id = organization + organizations * Math.floor((Math.random() * rows) / organizations);
-    const request = make(dialect, organization, id);
-    const headers = { ...dialect.headers(organization) };
+    const { accept, ...request } = make(dialect, organization, id);
+    const headers = { ...dialect.headers(organization), ...(accept !== undefined && { accept }) };
     if (request.method === 'GET') return { ...request, headers };
     return { ...request, headers: { ...headers, 'content-type': 'application/json' }, body };
   });

@@ -116,11 +116,11 @@ onBothDrivers('The description of the API', (instance) => {
     ];
     assert.ok(routes.length > 0);
     for (const definition of definitions) {
-      for (const path of [pathOf(definition), `${pathOf(definition)}/:id`, `${pathOf(definition)}/batch`])
-        assert.ok(paths.includes(path), path);
+      for (const more of ['', '/:id', '/batch', '/import'])
+        assert.ok(paths.includes(pathOf(definition) + more), more);
     }
     const known = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(known.length, 3 * definitions.length);
+    assert.equal(known.length, 4 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'PROPFIND' }), `${path} is a route`);
     }

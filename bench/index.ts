@@ -45,7 +45,7 @@ const byKey = (keys: readonly string[]): Dialect => ({
   query: () => '',
   headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
 });
-const common = Object.keys(operations).filter((name) => !/^(deep|export)/.test(name));
+const common = Object.keys(operations).filter((name) => !/^(?:deep|export|batch)/.test(name));
 
 const targets: readonly Target[] = [
   { name: 'engine', script: 'engine', dialect: byKey, operations: Object.keys(operations) },

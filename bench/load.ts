@@ -10,7 +10,7 @@ export interface Dialect {
   readonly headers: (organization: number) => Readonly<Record<string, string>>;
 }
 
-const body = JSON.stringify({
+const lead = {
   first_name: 'Ada',
   last_name: 'Lovelace',
   company: 'Analytical Engines',
@@ -22,13 +22,17 @@ const body = JSON.stringify({
   lead_score: 7,
   timezone: 'Europe/London',
   description: 'Wants to know what a program is.',
-});
+};
+const body = JSON.stringify(lead);
+/** Records of one batch. */
+const batchSize = 1000;
+const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
 type Make = (
   dialect: Dialect,
   organization: number,
   id: number,
-) => { method: 'GET' | 'POST' | 'PUT'; path: string; accept?: string };
+) => { method: 'GET' | 'POST' | 'PUT'; path: string; accept?: string; body?: string };
 
 /** What is measured. */
 export const operations: Readonly<Record<string, Make>> = {
@@ -52,6 +56,11 @@ export const operations: Readonly<Record<string, Make>> = {
     accept: 'application/x-ndjson',
   }),
   POST: ({ path, query }, organization) => ({ method: 'POST', path: `${path}?${query(organization)}` }),
+  [`batch (${batchSize})`]: ({ path, query }, organization) => ({
+    method: 'POST',
+    path: `${path}/batch?${query(organization)}`,
+    body: batchBody,
+  }),
   PUT: ({ path, query }, organization, id) => ({
     method: 'PUT',
     path: `${path}/${id}?${query(organization)}`,
@@ -84,7 +93,7 @@ function requests(make: Make, dialect: Dialect): autocannon.Request[] {
     const { accept, ...request } = make(dialect, organization, id);
     const headers = { ...dialect.headers(organization), ...(accept !== undefined && { accept }) };
     if (request.method === 'GET') return { ...request, headers };
-    return { ...request, headers: { ...headers, 'content-type': 'application/json' }, body };
+    return { body, ...request, headers: { ...headers, 'content-type': 'application/json' } };
   });
 }
 

@@ -1,12 +1,19 @@
 import { sqlState } from '../database/index.ts';
 import { errorJson, errors, type HttpError } from '../errors.ts';
-import { type Placeholder, record } from '../sql/index.ts';
+import { type Placeholder, type Prepared, prepare, record } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { BatchPlan } from './batch.ts';
 import type { OperationContext } from './operation.ts';
 import { visible } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 import { updateOf } from './update.ts';
+
+/**
+ * Prepares a statement for many records. It has no name, so that it is planned each time: a plan from when the table was
+ * small would compare each record with each item.
+ */
+export const prepareBatch = <Input>(write: (placeholder: Placeholder<Input>) => string): Prepared<Input> =>
+  prepare('', 'batch', write);
 
 /** Whether two statements waited for each other; one of them is ended, without a change. */
 export const isDeadlock = (cause: unknown): boolean => sqlState(cause) === '40P01';

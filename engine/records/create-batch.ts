@@ -1,18 +1,25 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type FieldProblem, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { identifier, type Placeholder, type Prepared, prepare } from '../sql/index.ts';
+import type { Placeholder, Prepared } from '../sql/index.ts';
 import { allows } from './access.ts';
 import { assignmentsOf, ifGiven } from './assignments.ts';
 import { type BatchPlan, batchBytes, batchPlan, envelopeOf, objectOf, withFailures } from './batch.ts';
-import { foundSql, isDeadlock, resultsSql, successSql, updateItems } from './batch-statements.ts';
+import {
+  foundSql,
+  isDeadlock,
+  prepareBatch,
+  resultsSql,
+  successSql,
+  updateItems,
+} from './batch-statements.ts';
 import { type Idempotent, idempotencyOf, onceResponse, onceStatement, overtaken } from './idempotency.ts';
 import type { Operation, OperationContext } from './operation.ts';
 import { type Refusals, refusalsOf } from './refusals.ts';
 import { refuse } from './requests.ts';
 import { organizationOf, visible } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
-import { isEmpty, itemValues, joinedNames, keyOf, namesOf, sameSql } from './uniques.ts';
+import { isEmpty, itemValues, keyOf, namesOf, sameSql } from './uniques.ts';
 
 /** POST of many records. */
 export interface CreateBatchPlan extends BatchPlan, Idempotent {
@@ -127,14 +134,13 @@ const matchNeeded = ({ name }: Field): FieldProblem => ({
 function wayOf(context: OperationContext, match: Unique | undefined): Way {
   const { definition, items: table } = context;
   const { name } = definition;
-  const suffix = match === undefined ? '' : `_match_${joinedNames(match)}`;
   return {
     match,
-    simple: prepare(identifier(`${name}_create_batch${suffix}`), 'batch', ($) => {
+    simple: prepareBatch(($) => {
       organizationOf($);
       return `with ${writeSql(context, match, $)} select ${resultsOf(match, $)}`;
     }),
-    once: prepare(identifier(`${name}_create_batch_once${suffix}`), 'batch', ($) => {
+    once: prepareBatch(($) => {
       organizationOf($);
       return onceStatement($, {
         path: `${name}/batch`,

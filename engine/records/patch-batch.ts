@@ -1,5 +1,5 @@
 import { fieldTypes } from '../fields/index.ts';
-import { identifier, prepare, record } from '../sql/index.ts';
+import { record } from '../sql/index.ts';
 import { assignmentsOf, ifGiven } from './assignments.ts';
 import {
   type BatchPlan,
@@ -17,6 +17,7 @@ import {
   isDeadlock,
   missingNumbers,
   missingResults,
+  prepareBatch,
   resultsSql,
   successSql,
   updateItems,
@@ -37,9 +38,9 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   bodyLimit: batchBytes,
   compile: (context) => {
     const { definition, items: table } = context;
-    const { name, fields } = definition;
+    const { fields } = definition;
     const rules = patchRules(context);
-    const { bind } = prepare<BatchPlan>(identifier(`${name}_patch_batch`), 'batch', ($) => {
+    const { bind } = prepareBatch<BatchPlan>(($) => {
       organizationOf($);
       const assigned = assignmentsOf(fields, 'update', $, (field) =>
         ifGiven(table.isGiven(field), table.assigned(field)),

@@ -2,12 +2,12 @@ import { foreignKeyViolation, type Rows, sqlState, uniqueViolation } from '../da
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { column, identifier, type Placeholder, type Prepared, prepare, quote, record } from '../sql/index.ts';
+import { column, type Placeholder, type Prepared, prepare, quote, record } from '../sql/index.ts';
 import { allows } from './access.ts';
 import { arrays, type Column, type Item, type ItemTable, type ItemValues, itemId } from './items.ts';
 import type { OperationContext, Plan, Refusal } from './operation.ts';
 import { visible } from './rows.ts';
-import { filledSql, itemValues, joinedNames, namesOf, sameSql } from './uniques.ts';
+import { filledSql, itemValues, namesOf, sameSql } from './uniques.ts';
 
 /** Whether the database refused a write because of a reference or a unique field. */
 export const isRefusal = (cause: unknown): boolean =>
@@ -28,10 +28,10 @@ export interface Refusals {
 export function refusalsOf(definition: ResourceDefinition, table: ItemTable, writes: Writes): Refusals {
   const { name, fields, uniques } = definition;
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
-  const kind = typeof writes === 'string' ? writes : `match_${joinedNames(writes.match)}`;
   const checked = [...new Set([...references, ...uniques.flat()])];
   const prepared = () =>
-    prepare<Plan & ItemValues>(identifier(`${name}_refused_${kind}`), 'batch', ($) => {
+    // Unnamed, because it is rare.
+    prepare<Plan & ItemValues>('', 'batch', ($) => {
       const finalValue = (field: Field) => {
         const value = table.assigned(field)[0]?.value ?? 'null';
         if (writes === 'create' || writes === 'replace') return value;

@@ -1,6 +1,6 @@
 import { errors } from '../errors.ts';
 import { fieldTypes } from '../fields/index.ts';
-import { identifier, prepare, record } from '../sql/index.ts';
+import { record } from '../sql/index.ts';
 import { type BatchPlan, batchBytes, batchPlan, batchResponse, envelopeOf, idOf } from './batch.ts';
 import {
   complete,
@@ -8,6 +8,7 @@ import {
   isDeadlock,
   missingNumbers,
   missingResults,
+  prepareBatch,
   resultsSql,
   successSql,
 } from './batch-statements.ts';
@@ -25,19 +26,15 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   bodyLimit: batchBytes,
   compile: (context) => {
     const table = itemTable([]);
-    const { bind } = prepare<BatchPlan>(
-      identifier(`${context.definition.name}_delete_batch`),
-      'batch',
-      ($) => {
-        organizationOf($);
-        const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`, 'update');
-        const where = `${visible($)} and ${record}."id" = _f."id"${complete($)}`;
-        const returned = `${record}."organization_id", ${record}."id"`;
-        const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${returned})${effectsOf(context, 'delete', $)}`;
-        const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
-        return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
-      },
-    );
+    const { bind } = prepareBatch<BatchPlan>(($) => {
+      organizationOf($);
+      const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`, 'update');
+      const where = `${visible($)} and ${record}."id" = _f."id"${complete($)}`;
+      const returned = `${record}."organization_id", ${record}."id"`;
+      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${returned})${effectsOf(context, 'delete', $)}`;
+      const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
+      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
+    });
     return {
       plan: (request) =>
         batchPlan(request, envelopeOf(request, 'ids'), {

@@ -355,7 +355,8 @@ for (const resource of resources) {
 
     test('each has a name of its own, short enough for the server to keep', () => {
       const texts = new Map<string, string>();
-      for (const { name, text } of prepared) {
+      // Those for many records have none and are planned each time.
+      for (const { name, text } of prepared.filter(({ lane }) => lane !== 'batch')) {
         assert.equal(texts.get(name) ?? text, text, `${name} stands for two texts`);
         assert.ok(Buffer.byteLength(name) <= 63, name);
         texts.set(name, text);

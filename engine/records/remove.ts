@@ -1,9 +1,10 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
-import { record } from '../sql/index.ts';
+import { type Placeholder, quote, record } from '../sql/index.ts';
 import { conditionsOf } from './conditions.ts';
-import type { Operation } from './operation.ts';
+import type { Operation, OperationContext } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
 import { foundRow } from './responses.ts';
+import { type Scope, visible } from './rows.ts';
 import { effectsOf, prepareById, tableOf, type WriteById } from './statements.ts';
 
 /** `DELETE /R/{id}`: the record is gone; references to it are null. */
@@ -18,7 +19,7 @@ export const remove: Operation<WriteById> = {
       `${context.definition.name}_delete`,
       1,
       ($, where) =>
-        `with _written as (delete from ${tableOf(context)} ${record} where ${where} returning "organization_id", "id")${effectsOf(context, 'delete', $)} select 1 from _written`,
+        `with _written as (delete from ${tableOf(context)} ${record} where ${where} returning "organization_id", "id")${unlinked(context, $)}${effectsOf(context, 'delete', $)} select 1 from _written`,
     );
     return {
       plan: (request) => {
@@ -41,3 +42,16 @@ export const remove: Operation<WriteById> = {
     success: { description: 'The record is gone; references to it became null.', schema: 'Deleted' },
   }),
 };
+
+/**
+ * Makes the references to the deleted record null. The foreign keys would do that too, but not on Citus, which has no
+ * `on delete set null` for keys that include the organization.
+ */
+const unlinked = ({ referrers }: OperationContext, placeholder: Placeholder<Scope>): string =>
+  referrers
+    .map(({ resource, field }, index) => {
+      const referrer = `r${index}`;
+      const refers = `${visible(placeholder, referrer)} and ${referrer}.${quote(field)} = _written."id"`;
+      return `, _unlinked_${index} as (update ${quote(resource)} ${referrer} set ${quote(field)} = null from _written where ${refers})`;
+    })
+    .join('');

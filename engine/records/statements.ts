@@ -75,29 +75,14 @@ export function prepareById<P extends WriteById>(
 
 /** The further expressions of a statement that writes; each begins with a comma. */
 export const effectsOf = (
-  context: Pick<OperationContext, 'definition' | 'effects' | 'referrers'>,
+  { definition, effects }: Pick<OperationContext, 'definition' | 'effects'>,
   action: WriteAction,
   placeholder: Placeholder<Plan>,
 ): string =>
-  context.effects
+  effects
     .filter((effect) => effect.on.includes(action))
-    .map((effect) => `, ${effect.expression({ resource: context.definition.name, action, placeholder })}`)
-    .concat(action === 'delete' ? unlinking(context, placeholder) : [])
+    .map((effect) => `, ${effect.expression({ resource: definition.name, action, placeholder })}`)
     .join('');
-
-/**
- * Makes the references to a deleted record null. The foreign keys would do that too, but not on Citus, which has no
- * `on delete set null` for keys that include the organization.
- */
-const unlinking = (
-  { referrers }: Pick<OperationContext, 'referrers'>,
-  placeholder: Placeholder<Scope>,
-): string[] =>
-  referrers.map(({ resource, field }, index) => {
-    const referrer = `r${index}`;
-    const refers = `${visible(placeholder, referrer)} and ${referrer}.${quote(field)} = _written."id"`;
-    return `, _unlinked_${index} as (update ${quote(resource)} ${referrer} set ${quote(field)} = null from _written where ${refers})`;
-  });
 
 /** The quoted table of a resource. */
 export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>

@@ -2,15 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Values, Variable } from '../../engine/config/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { requestCounts } from './request-counts.ts';
+import { type RateLimit, requestCounts } from './request-counts.ts';
 import { storeCounts } from './tables.ts';
-
-/** How many requests a key, or a person in an organization, may send. */
-export interface RateLimit {
-  readonly requests: number;
-  /** All windows begin at multiples of it since 1970, on every node. */
-  readonly windowMs: number;
-}
 
 const units: Readonly<Record<string, number>> = { s: 1000, min: 60_000, h: 3_600_000 };
 

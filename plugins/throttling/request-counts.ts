@@ -1,4 +1,9 @@
-import type { RateLimit } from './rate-limit.ts';
+/** How many requests a key, or a person in an organization, may send. */
+export interface RateLimit {
+  readonly requests: number;
+  /** All windows begin at multiples of it since 1970, on every node. */
+  readonly windowMs: number;
+}
 
 /** Requests of a caller that are not stored yet. */
 export interface Taken {

@@ -48,6 +48,10 @@ describe('crm check --plans', () => {
           ['GET ?sort=created_at&dir=desc&page=501', 'scan'],
           ['GET ?sort=size&dir=asc&page=1', 'scan'],
           ['GET ?sort=created_at&dir=asc&state=Ada&page=2', 'list'],
+          ['GET /:id?fields=id', 'read'],
+          ['GET /:id?expand=parent_id', 'read'],
+          ['GET ?fields=id', 'list'],
+          ['GET ?expand=parent_id', 'list'],
         ] as const) {
           assert.equal(laneOf(request), lane, request);
         }
@@ -61,7 +65,9 @@ describe('crm check --plans', () => {
           return;
         }
         assert.ok(bad().length > 0);
-        const concerned = missing === 'things_state_index' ? /state=/ : /sort=created_at/;
+        // In the default order, said or not.
+        const concerned =
+          missing === 'things_state_index' ? /state=/ : /sort=created_at|^GET \?(?:fields|expand)=/;
         for (const { request, lane } of bad()) {
           assert.match(request, concerned);
           assert.equal(lane, 'list');

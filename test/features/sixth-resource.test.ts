@@ -357,7 +357,9 @@ onBothDrivers(
       ]);
       const { Project: record, ProjectInput: input } = components.schemas;
       assert.ok(record && input);
-      const answer = await instance().call(`GET /api/v1/projects/${values.project}`, { key: alpha.key });
+      const path = `/api/v1/projects/${values.project}?expand=customer_id`;
+      const answer = await instance().call(`GET ${path}`, { key: alpha.key });
+      assert.ok(!record.required?.includes('expanded'));
       assert.deepEqual(
         Object.keys(record.properties),
         Object.keys(answer.json),

@@ -6,15 +6,21 @@ import { type Action, type DescribedResource, type Operation, operations } from 
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: Schema;
-  readonly paths?: Readonly<Record<string, Schema>>;
+  /** Operations by path and method; an entry `parameters` has those of all of them. */
+  readonly paths?: Readonly<Record<string, Readonly<Record<string, Schema | readonly Schema[]>>>>;
   readonly schemas?: Readonly<Record<string, Schema>>;
+  readonly parameters?: Readonly<Record<string, Schema>>;
+  /** Examples by the name of their schema, for every body that has it. */
+  readonly examples?: Readonly<Record<string, unknown>>;
   /** Ways to authenticate for all operations of the document. */
   readonly security?: readonly Schema[];
   readonly securitySchemes?: Readonly<Record<string, Schema>>;
 }
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
+/** A name as schemas and operation ids have it. */
+export const pascal = (name: string) =>
+  name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
@@ -26,11 +32,19 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
   const all: readonly Operation[] = Object.values(operations) as unknown as readonly Operation[];
+  const parameters: Record<string, Schema> = {};
+  /** Query parameters stand among the components, because HEAD has them too. */
+  const shared = (parameter: Schema): Schema => {
+    if ('$ref' in parameter) return parameter;
+    const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
+    parameters[key] = parameter;
+    return ref('parameters', key);
+  };
   const at = (path: Operation['path']) =>
     Object.fromEntries(
       all
         .filter((operation) => operation.path === path)
-        .map((operation) => [operation.method.toLowerCase(), describeOperation(resource, operation)]),
+        .map((operation) => [operation.method.toLowerCase(), describeOperation(resource, operation, shared)]),
     );
   const id = {
     name: 'id',
@@ -46,6 +60,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
       [`${prefix}/${name}`]: at(''),
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
     },
+    parameters,
     schemas: {
       [recordName]: {
         type: 'object',
@@ -57,6 +72,7 @@ export function openApiFragment(definition: ResourceDefinition, prefix: string):
       [`${recordName}Patch`]: patchSchema(fields, aRecord),
       [`${recordName}List`]: {
         type: 'object',
+        description: `A page of ${name}.`,
         required: ['data', 'page', 'per_page'],
         properties: {
           data: { type: 'array', maxItems: pageSize, items: ref('schemas', recordName) },
@@ -75,6 +91,7 @@ const replayedHeader = {
     schema: { type: 'string', const: 'true' },
   },
 };
+const preferenceHeader = { 'Preference-Applied': ref('headers', 'PreferenceApplied') };
 const tagHeader = {
   ETag: {
     description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
@@ -83,11 +100,16 @@ const tagHeader = {
 };
 
 /** An operation as the OpenAPI document describes it. */
-function describeOperation(resource: DescribedResource, operation: Operation): Schema {
+function describeOperation(
+  resource: DescribedResource,
+  operation: Operation,
+  shared: (parameter: Schema) => Schema,
+): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
   const headers = {
+    ...preferenceHeader,
     ...(operation.status === 201 && { ...locationHeader, ...replayedHeader }),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
@@ -102,7 +124,7 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
       ref('parameters', 'Prefer'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.action === 'create' ? [ref('parameters', 'IdempotencyKey')] : []),
-      ...parameters,
+      ...parameters.map(shared),
     ],
     ...(body && {
       requestBody: {
@@ -114,11 +136,14 @@ function describeOperation(resource: DescribedResource, operation: Operation): S
     responses: {
       [operation.status]: {
         description: success.description,
-        ...(Object.keys(headers).length > 0 && { headers }),
+        headers,
         content: content(ref('schemas', success.schema)),
       },
       ...(operation.action === 'read' && {
-        304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
+        304: {
+          description: 'The record is as `If-None-Match` says.',
+          headers: { ...preferenceHeader, ...tagHeader },
+        },
       }),
       ...failures(operation.action),
     },
@@ -135,7 +160,7 @@ function failures(action: Action) {
     403: ref('responses', 'Forbidden'),
     ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
     ...(action === 'create' && { 409: ref('responses', 'StillRunning') }),
-    ...(withBody && { 413: ref('responses', 'TooLarge') }),
+    ...((withBody || action === 'delete') && { 413: ref('responses', 'TooLarge') }),
     ...(action === 'create' && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
@@ -147,7 +172,7 @@ function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
     type: 'object',
-    description: `The writable fields of ${aRecord}. Other keys are ignored. Null counts as absent.`,
+    description: `The writable fields of ${aRecord}. Other keys are ignored. Null counts as absent. An absent field gets its default: \`""\`, 0 or null unless its description says otherwise.`,
     ...(required.length > 0 && { required }),
     properties: Object.fromEntries(writable.map((field) => [field.name, fieldInputSchema(field)])),
   };
@@ -171,10 +196,13 @@ function recordSchema(field: Field): Schema {
 }
 
 /** A field in a body: null means "absent" unless the field is required. */
-const fieldInputSchema = (field: Field): Schema => ({
-  ...boundedSchema(field),
-  ...(field.required ? {} : { default: field.default }),
-});
+function fieldInputSchema(field: Field): Schema {
+  const schema = boundedSchema(field);
+  if (field.required || field.default === null || field.default === field.type.empty) return schema;
+  // Not "default": generators make a property with one required, or send it.
+  const text = `Default: \`${field.default}\`.`;
+  return { ...schema, description: 'description' in schema ? `${schema.description} ${text}` : text };
+}
 
 const boundedSchema = (field: Field): Schema => ({
   ...valueSchema(field, !field.required),

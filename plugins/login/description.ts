@@ -43,13 +43,22 @@ const me = {
 };
 const done = ref('schemas', 'Deleted');
 
+const cookies = {
+  'Set-Cookie': { description: 'The session cookie; after a login also that of the device.', schema: text },
+};
+const ended = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
+
 /** People only: an API key does not identify a person. */
 const security = [{ token: [] }, { session: [] }];
 const failures = {
   401: ref('responses', 'Unauthorized'),
-  403: ref('responses', 'CrossSite'),
   500: ref('responses', 'Failure'),
   503: ref('responses', 'Unavailable'),
+};
+const writeFailures = {
+  ...failures,
+  403: ref('responses', 'CrossSite'),
+  413: ref('responses', 'TooLarge'),
 };
 const operation = (operationId: string, summary: string, more: object) => ({
   operationId,
@@ -100,7 +109,7 @@ export const loginFragment: Fragment = {
               user,
               organizations,
             }),
-            { 'Set-Cookie': { description: 'The session cookie.', schema: text } },
+            cookies,
           ),
           400: ref('responses', 'BadRequest'),
           401: ref('responses', 'Unauthorized'),
@@ -114,13 +123,13 @@ export const loginFragment: Fragment = {
     '/auth/logout': {
       post: operation('logOut', 'Log out', {
         description: 'Ends the session, and with it its cookie and its token, on every node within a second.',
-        responses: { 200: response('Logged out.', done), ...failures },
+        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
       }),
     },
     '/auth/logout-everywhere': {
       post: operation('logOutEverywhere', 'Log out everywhere', {
         description: 'Ends every session of the person and voids every token.',
-        responses: { 200: response('Logged out.', done), ...failures },
+        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
       }),
     },
     '/auth/me': {
@@ -132,6 +141,7 @@ export const loginFragment: Fragment = {
     },
     '/auth/sessions': {
       get: operation('listSessions', 'List your sessions', {
+        description: 'Those that have not ended, newest first: where a person is logged in, and since when.',
         responses: {
           200: response(
             'The live ones, newest first.',
@@ -156,7 +166,13 @@ export const loginFragment: Fragment = {
     '/auth/sessions/{id}': {
       parameters: [{ name: 'id', in: 'path', required: true, description: "The session's id.", schema: id }],
       delete: operation('endSession', 'End one of your sessions', {
-        responses: { 200: response('Ended.', done), ...failures, 404: ref('responses', 'NotFound') },
+        description:
+          'It ends on every node within a second. If it is the one that asks, its cookie is removed.',
+        responses: {
+          200: response('Ended.', done, ended),
+          ...writeFailures,
+          404: ref('responses', 'NotFound'),
+        },
       }),
     },
   },

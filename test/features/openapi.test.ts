@@ -93,16 +93,12 @@ onBothDrivers('The description of the API', (instance) => {
       const other = await instance().call(`PROPFIND ${path}`);
       assert.equal(other.status, 405, `${path}: ${other.text}`);
       const allowed = (other.headers.get('allow') ?? '').toLowerCase().split(', ');
-      assert.deepEqual(
-        allowed.filter((method) => method !== 'head' && method !== 'options').sort(),
-        [...told].sort(),
-        template,
-      );
+      assert.deepEqual(allowed.filter((method) => method !== 'options').sort(), [...told].sort(), template);
       for (const method of told) {
         const served = await instance().call(`${method.toUpperCase()} ${path}`);
         // 501: a partner endpoint without a secret.
         assert.ok([400, 401, 501].includes(served.status), `${method} ${path}: ${served.status}`);
-        assertTold(template, method, served);
+        if (method !== 'head') assertTold(template, method, served);
       }
     }
   });
@@ -145,7 +141,12 @@ onBothDrivers('The description of the API', (instance) => {
       assert.equal(parameters.has('q'), definition.search.length > 0);
       assert.ok(parameters.has('cursor') && parameters.has('page'));
       const { headers } = object(object(operation.responses)[200]);
-      assert.deepEqual(Object.keys(object(headers)), ['X-Request-Id', 'Link', 'X-Total-Count']);
+      assert.deepEqual(Object.keys(object(headers)), [
+        'X-Request-Id',
+        'Preference-Applied',
+        'Link',
+        'X-Total-Count',
+      ]);
     }
   });
 

@@ -57,6 +57,11 @@ export const schemas = {
 /** Examples of schemas, by their names. */
 export const schemaExamples = { Deleted: { ok: true } };
 
+/** Errors of requests whose `Prefer` was read. */
+const preferenceApplied = {
+  'Preference-Applied': { $ref: '#/components/headers/PreferenceApplied' },
+};
+
 const retryAfter = (required: boolean) => ({
   'Retry-After': { description: 'Seconds to wait.', required, schema: { type: 'integer', minimum: 0 } },
 });
@@ -90,13 +95,17 @@ const listed = (texts: readonly string[]) =>
 const other = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
 
 export const responses = {
-  BadRequest: failure('Wrong parameters, or a body that is no JSON object or has wrong fields.', [
-    errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
-    errors.invalidJson('the body is empty'),
-    errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
-    errors.missingReferences([{ field: 'account_id', message: 'account_id refers to no record' }]),
-    errors.organizationNeeded(),
-  ]),
+  BadRequest: failure(
+    'Wrong parameters, or a body that is no JSON object or has wrong fields.',
+    [
+      errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
+      errors.invalidJson('the body is empty'),
+      errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
+      errors.missingReferences([{ field: 'account_id', message: 'account_id refers to no record' }]),
+      errors.organizationNeeded(),
+    ],
+    preferenceApplied,
+  ),
   Unauthorized: failure('Missing, wrong, expired or revoked credentials.', [errors.unauthenticated()], {
     'WWW-Authenticate': {
       description: 'Always `Bearer`.',
@@ -110,7 +119,7 @@ export const responses = {
   ),
   CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
   Throttled: failure('Too many attempts.', [errors.throttled(60)], retryAfter(true)),
-  NotFound: failure('There is no such record in the organization.', [errors.notFound()]),
+  NotFound: failure('There is no such record in the organization.', [errors.notFound()], preferenceApplied),
   MethodNotAllowed: failure(
     'Never for this method: the path responds it to methods that it does not have.',
     [errors.methodNotAllowed('GET, HEAD, POST, OPTIONS')],
@@ -121,12 +130,17 @@ export const responses = {
   StillRunning: failure(
     'The first request with this `Idempotency-Key` is still running.',
     [errors.stillRunning()],
-    retryAfter(true),
+    { ...preferenceApplied, ...retryAfter(true) },
   ),
-  KeyReused: failure('The `Idempotency-Key` was sent with another body before.', [errors.keyReused()]),
+  KeyReused: failure(
+    'The `Idempotency-Key` was sent with another body before.',
+    [errors.keyReused()],
+    preferenceApplied,
+  ),
   PreconditionFailed: failure(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
     [errors.preconditionFailed()],
+    preferenceApplied,
   ),
   TooLarge: failure('The body is larger than the path allows: 1 MiB, 16 KiB under `/auth`.', [
     errors.tooLarge(1024 * 1024),
@@ -134,7 +148,7 @@ export const responses = {
   Failure: failure(
     'The server or its database failed.',
     [other(500, 'internal', 'the server failed'), errors.database(undefined)],
-    retryAfter(false),
+    { ...preferenceApplied, ...retryAfter(false) },
   ),
   NotConfigured: failure('The endpoint has no secret on this instance.', [errors.notConfigured()]),
   SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.', [
@@ -143,7 +157,7 @@ export const responses = {
   Unavailable: failure(
     'Try again: the server is shutting down, too many requests wait already, or the statement took or waited too long and was ended.',
     [errors.overloaded(), errors.tooSlow(undefined), errors.draining()],
-    retryAfter(true),
+    { ...preferenceApplied, ...retryAfter(true) },
   ),
 };
 

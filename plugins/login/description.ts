@@ -1,10 +1,13 @@
 import type { Fragment } from '../../engine/compile/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-const response = (description: string, schema: object, headers?: object) => ({
+/** A successful response; absent examples are those of the schema. */
+const response = (description: string, schema: object, headers?: object, example?: object) => ({
   description,
   ...(headers && { headers }),
-  content: { 'application/json': { schema } },
+  content: {
+    'application/json': { schema, ...(example && { examples: { success: { value: example } } }) },
+  },
 });
 const object = (properties: Readonly<Record<string, object>>) => ({
   type: 'object',
@@ -41,6 +44,8 @@ const me = {
     }),
   },
 };
+const person = { id: 1, email: 'ada@example.com' };
+const memberships = [{ id: 1, slug: 'demo', name: 'Demo' }];
 const done = ref('schemas', 'Deleted');
 
 const cookies = {
@@ -96,6 +101,9 @@ export const loginFragment: Fragment = {
                   },
                 },
               },
+              examples: {
+                request: { value: { email: 'ada@example.com', password: 'correct horse battery staple' } },
+              },
             },
           },
         },
@@ -110,6 +118,13 @@ export const loginFragment: Fragment = {
               organizations,
             }),
             cookies,
+            {
+              access_token: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl',
+              token_type: 'Bearer',
+              expires_in: 43200,
+              user: person,
+              organizations: memberships,
+            },
           ),
           400: ref('responses', 'BadRequest'),
           401: ref('responses', 'Unauthorized'),
@@ -136,7 +151,10 @@ export const loginFragment: Fragment = {
       get: operation('getMe', 'Who is calling', {
         description: 'With an API key also what the key is and may do; then `user` is null.',
         security: [...security, { apiKey: [] }],
-        responses: { 200: response('The caller.', me), ...failures },
+        responses: {
+          200: response('The caller.', me, undefined, { user: person, organizations: memberships }),
+          ...failures,
+        },
       }),
     },
     '/auth/sessions': {
@@ -154,10 +172,23 @@ export const loginFragment: Fragment = {
                   created_at: time,
                   last_seen_at: time,
                   expires_at: time,
-                  current: { type: 'boolean' },
+                  current: { type: 'boolean', description: 'Whether it is the one that asks.' },
                 }),
               },
             }),
+            undefined,
+            {
+              data: [
+                {
+                  id: 1,
+                  user_agent: 'Mozilla/5.0',
+                  created_at: '2026-03-01T09:30:00Z',
+                  last_seen_at: '2026-03-01T09:45:00Z',
+                  expires_at: '2026-03-01T21:30:00Z',
+                  current: true,
+                },
+              ],
+            },
           ),
           ...failures,
         },

@@ -42,6 +42,15 @@ export function describe(url: string, service: Served): void {
   served.set(url, service);
 }
 
+/** Holds the responses of an address to what is served at another. */
+export function describeLike(url: string, other: string): void {
+  const service = served.get(other);
+  if (service !== undefined) served.set(url, service);
+}
+
+/** Holds them to nothing: what a test throws itself is in no description. */
+export const forgetDescription = (url: string): boolean => served.delete(url);
+
 /** The description of what is served at an address. */
 export function descriptionOf(url: string): Promise<Description> {
   const service = served.get(url);

@@ -129,9 +129,9 @@ for (const driver of drivers) {
     });
 
     test('whatever may happen anywhere, at every operation', async () => {
-      for (const { template, method } of operations('/')) {
+      for (const [index, { template, method }] of operations('/').entries()) {
         const path = pathOf(template, missing);
-        for (const code of Object.keys(anywhere)) {
+        for (const code of index === 0 ? Object.keys(anywhere) : ['internal', 'overloaded']) {
           const call = credentials(template);
           const answer = await ask(method, path, { ...call, headers: { ...call.headers, 'x-throw': code } });
           assert.ok(answer.status >= 500, answer.text);

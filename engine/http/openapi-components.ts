@@ -101,7 +101,9 @@ export const responses = {
       errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
       errors.invalidJson('the body is empty'),
       errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
-      errors.missingReferences([{ field: 'account_id', message: 'account_id refers to no record' }]),
+      errors.missingReferences([
+        { field: 'parent_id', message: 'parent_id refers to a record that does not exist' },
+      ]),
       errors.organizationNeeded(),
     ],
     preferenceApplied,
@@ -115,7 +117,7 @@ export const responses = {
   }),
   Forbidden: failure(
     "The caller's profile lacks the action on the object, or `org` names no organization of theirs.",
-    [errors.forbidden('leads', 'delete'), errors.noSuchMembership(), errors.crossSite()],
+    [errors.forbidden('orders', 'delete'), errors.noSuchMembership(), errors.crossSite()],
   ),
   CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
   Throttled: failure('Too many attempts.', [errors.throttled(60)], retryAfter(true)),

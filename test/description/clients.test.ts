@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -15,7 +15,7 @@ const section = readFileSync('docs/api.md', 'utf8').split('## Generated clients'
 
 /** Runs a program that is installed in the folder of the clients; its output. */
 async function run(cwd: string, program: string, ...options: readonly string[]): Promise<string> {
-  const PATH = `${join(root, 'node_modules/.bin')}:${process.env.PATH}`;
+  const PATH = `${join(root, 'node_modules/.bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
   const { stdout } = await promisify(execFile)(program, options, {
     cwd,
     env: { ...process.env, PATH },

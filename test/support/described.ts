@@ -205,7 +205,8 @@ async function describedBy({ config, resources, shipped }: Served): Promise<Desc
 
 /** An Ajv that knows what the description uses, independently of the engine. */
 export function ajvFor(options: Options = {}): Ajv2020 {
-  const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, ...options });
+  // Decimals may be beyond what JavaScript's numbers hold; then they are parsed as Infinity.
+  const ajv = new Ajv2020({ strict: true, strictNumbers: false, allowUnionTypes: true, ...options });
   ajv.addVocabulary(['components', 'x-extensible-enum', 'example']);
   const dateTime =
     /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/;
@@ -218,8 +219,7 @@ export function ajvFor(options: Options = {}): Ajv2020 {
   });
   ajv.addFormat('int32', within(31));
   ajv.addFormat('int64', within(63));
-  for (const name of ['double', 'decimal'])
-    ajv.addFormat(name, { type: 'number', validate: Number.isFinite });
+  for (const name of ['double', 'decimal']) ajv.addFormat(name, { type: 'number', validate: () => true });
   return ajv;
 }
 

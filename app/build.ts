@@ -43,7 +43,7 @@ export async function description({ config, resources }: Described): Promise<Sch
       examples: recordExamples(definition, samples.get(name)),
     })),
   ];
-  return openApiDocument(fragments, version);
+  return openApiDocument(fragments, { version, contact: { name: 'The operator of this instance' } });
 }
 
 type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };

@@ -73,18 +73,23 @@ const headOf = (get: Schema): Schema => ({
 const merged = <T>(parts: readonly (Named<T> | undefined)[]): Record<string, T> =>
   Object.assign({}, ...parts);
 
-/** Builds the OpenAPI 3.1 document of the instance from what each part of it says of itself. */
-export function openApiDocument(fragments: readonly Fragment[], version: string): Schema {
+/**
+ * Builds the OpenAPI 3.1 document of the instance from what each part of it says of itself.
+ * @param about further keys of `info`
+ */
+export function openApiDocument(
+  fragments: readonly Fragment[],
+  about: Schema & { readonly version: string },
+): Schema {
   const examples = merged([schemaExamples, ...fragments.map((fragment) => fragment.examples)]);
   return {
     openapi: '3.1.1',
     info: {
       title: 'CRM API',
-      version,
+      ...about,
       summary: "Records of the caller's own organization.",
       description:
         'Every record belongs to one organization; the API key decides which. Lists have pages of 20; follow the `next` of their `Link` header until there is none. A parameter that a list does not know is ignored unless the request says `Prefer: handling=strict`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was written: a client that validates them must allow offsets. HEAD responds what GET does, without the body; OPTIONS responds 204 with `Allow`.',
-      contact: { name: 'The operator of this instance' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],

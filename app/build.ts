@@ -3,11 +3,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { compile, type Fragment, type Resource } from '../engine/compile/index.ts';
+import { compile, type Fragment, type Resource, recordExamples } from '../engine/compile/index.ts';
 import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
-import { apiPrefix, cors, crud, httpServer, importRoutes } from '../engine/http/index.ts';
+import type { Schema } from '../engine/fields/index.ts';
+import { apiPrefix, cors, crud, httpServer, importRoutes, openApiDocument } from '../engine/http/index.ts';
+import { firstSamples } from '../plugins/demo/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
 import { liveSettings, withoutSlash } from '../webhooks/settings/index.ts';
@@ -36,9 +38,20 @@ export const loadResources = async (config: Config): Promise<readonly Resource[]
     config.rateLimit !== undefined,
   );
 
-/** The OpenAPI descriptions of modules and resources. */
-export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>
-  [...modules, ...resources].flatMap(({ openApi = [] }) => openApi);
+/** The OpenAPI document of an instance; its examples are the first of the sample records. */
+export async function description({ config, resources }: Described): Promise<Schema> {
+  const samples = await firstSamples(config.samples, resources);
+  const fragments: readonly Fragment[] = [
+    ...modules.flatMap(({ openApi = [] }) => openApi),
+    ...resources.map(({ name, definition, openApi }) => ({
+      ...openApi,
+      examples: recordExamples(definition, samples.get(name)),
+    })),
+  ];
+  return openApiDocument(fragments, { version, contact: { name: 'The operator of this instance' } });
+}
+
+type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
 
 /** Builds the service. It owns neither the database nor the process. */
 export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
@@ -53,8 +66,7 @@ export async function build(instance: Omit<Instance, 'service'>): Promise<Fastif
     settings,
     publicUrl: () => settings.current.public_url,
     mailer: mailer(() => settings.current.mail, app.log),
-    fragments: fragments(resources),
-    version,
+    description: () => description(instance),
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
   for (const module of modules) await module.register?.(app, services);

@@ -5,7 +5,6 @@ import { explainStatements, type Resource, type StatementPlan } from '../engine/
 import { openDatabase } from '../engine/database/index.ts';
 import { checkNeeds } from '../engine/definition/index.ts';
 import { UserError } from '../engine/errors.ts';
-import { openApiDocument } from '../engine/http/index.ts';
 import { asJson, type CommandLine, type Result, table } from '../engine/modules/index.ts';
 import {
   applyPending,
@@ -15,7 +14,7 @@ import {
   migrate,
 } from '../engine/schema/index.ts';
 import { readSettings } from '../webhooks/settings/index.ts';
-import { fragments, loadResources, version } from './build.ts';
+import { description, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
 import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
@@ -114,7 +113,8 @@ const checkModules = (resources: readonly Resource[]): void =>
 
 /** `openapi`: the description that GET /docs/openapi.json serves. */
 async function openApi(): Promise<Result> {
-  const document = openApiDocument(fragments(await loadResources(readConfig())), version);
+  const config = readConfig();
+  const document = await description({ config, resources: await loadResources(config) });
   return { json: document, text: JSON.stringify(document, null, 2) };
 }
 

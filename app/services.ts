@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
-import type { Fragment, Resource } from '../engine/compile/index.ts';
+import type { Resource } from '../engine/compile/index.ts';
 import type { Database } from '../engine/database/index.ts';
+import type { Schema } from '../engine/fields/index.ts';
 import type { Mailer } from '../plugins/mail/index.ts';
 import type { InstanceSecrets } from '../plugins/secrets/index.ts';
 import type { LiveSettings } from '../webhooks/settings/index.ts';
@@ -22,9 +23,8 @@ export interface Services extends Instance {
   readonly settings: LiveSettings;
   readonly publicUrl: () => string;
   readonly mailer: Mailer;
-  /** The OpenAPI descriptions of modules and resources. */
-  readonly fragments: readonly Fragment[];
-  readonly version: string;
+  /** Makes the OpenAPI document. */
+  readonly description: () => Promise<Schema>;
   /** The pages that modules add to the setup screens. */
   readonly pages: readonly ((screens: FastifyInstance) => void)[];
 }

@@ -7,6 +7,7 @@ import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { startPostgres } from './support/postgres.ts';
 import { clusterFolder } from './support/templates.ts';
+import { unseen } from './support/unseen.ts';
 
 /** What takes longest comes first, so that nothing long is left for the end, when one core would be idle. */
 const longest = [
@@ -35,7 +36,7 @@ const fast = names[0] === '--fast';
 const isIn = (file: string) => (name: string) =>
   file.startsWith(`test/${name}/`) || file === `test/${name}.test.ts`;
 const rank = (file: string) => (longest.findIndex(isIn(file)) + longest.length + 1) % (longest.length + 1);
-const all = globSync('test/**/*.test.ts')
+const all = globSync('test/**/*.test.ts', { exclude: ['test/clients/**'] })
   .sort()
   .sort((a, b) => rank(a) - rank(b));
 const named = names.slice(fast ? 1 : 0);
@@ -81,6 +82,13 @@ tests.on('test:summary', ({ file, success: so }) => {
 for await (const text of tests.compose(new spec())) process.stdout.write(text);
 
 await server?.stop();
+// Only all tests together see everything that the API's description says.
+if (named.length === 0 && !fast) {
+  const missing = unseen(templates);
+  counts.failed += missing.length;
+  for (const response of missing)
+    process.stderr.write(`*** The API's description has what no test saw: ${response}\n`);
+}
 rmSync(templates, { recursive: true, force: true });
 const { passed, skipped } = counts;
 const failed = success ? counts.failed : Math.max(1, counts.failed);

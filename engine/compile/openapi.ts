@@ -1,28 +1,38 @@
-import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import type { ResourceDefinition } from '../definition/index.ts';
+import type { Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
   type DescribedResource,
   formatOf,
-  maxItems,
   type Operation,
   operations,
   type Upload,
   uploads,
 } from '../records/index.ts';
+import {
+  batchSchema,
+  expandedSchema,
+  inputSchema,
+  pascal,
+  patchSchema,
+  recordSchema,
+  ref,
+} from './schemas.ts';
 
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: Schema;
-  readonly paths?: Readonly<Record<string, Schema>>;
+  /** Operations by path and method; an entry `parameters` has those of all of them. */
+  readonly paths?: Readonly<Record<string, Readonly<Record<string, Schema | readonly Schema[]>>>>;
   readonly schemas?: Readonly<Record<string, Schema>>;
+  readonly parameters?: Readonly<Record<string, Schema>>;
+  /** Examples by the name of their schema, for every body that has it. */
+  readonly examples?: Readonly<Record<string, unknown>>;
   /** Ways to authenticate for all operations of the document. */
   readonly security?: readonly Schema[];
   readonly securitySchemes?: Readonly<Record<string, Schema>>;
 }
 
-const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-const pascal = (name: string) => name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
@@ -48,13 +58,21 @@ export function openApiFragment(
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
   const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
+  const parameters: Record<string, Schema> = {};
+  /** Query parameters stand among the components, because HEAD has them too. */
+  const shared = (parameter: Schema): Schema => {
+    if ('$ref' in parameter) return parameter;
+    const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
+    parameters[key] = parameter;
+    return ref('parameters', key);
+  };
   const at = (path: Described['path']) =>
     Object.fromEntries(
       all
         .filter((operation) => operation.path === path)
         .map((operation) => [
           operation.method.toLowerCase(),
-          describeOperation(resource, operation, isLimited),
+          describeOperation(resource, operation, { isLimited, shared }),
         ]),
     );
   const id = {
@@ -73,6 +91,7 @@ export function openApiFragment(
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
       [`${prefix}/${name}/batch`]: at('/batch'),
     },
+    parameters,
     schemas: {
       [recordName]: {
         type: 'object',
@@ -94,6 +113,7 @@ export function openApiFragment(
       }),
       [`${recordName}List`]: {
         type: 'object',
+        description: `A page of ${name}.`,
         required: ['data', 'page', 'per_page'],
         properties: {
           data: { type: 'array', maxItems: pageSize, items: ref('schemas', recordName) },
@@ -114,6 +134,7 @@ const replayedHeader = {
 };
 /** Many records, which no schema describes; a list has the whole of its result, not a page. */
 const linesContent = { schema: { type: 'string' } };
+const preferenceHeader = { 'Preference-Applied': ref('headers', 'PreferenceApplied') };
 const tagHeader = {
   ETag: {
     description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
@@ -142,7 +163,11 @@ const tooMany = {
 };
 
 /** An operation as the OpenAPI document describes it. */
-function describeOperation(resource: DescribedResource, operation: Described, isLimited: boolean): Schema {
+function describeOperation(
+  resource: DescribedResource,
+  operation: Described,
+  { isLimited, shared }: { readonly isLimited: boolean; readonly shared: (parameter: Schema) => Schema },
+): Schema {
   const { name } = resource.definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
@@ -150,6 +175,7 @@ function describeOperation(resource: DescribedResource, operation: Described, is
   const { formats = [] } = operation;
   const lines = Object.fromEntries(formats.map((name) => [formatOf(name).type, linesContent]));
   const headers = {
+    ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
     ...(operation.method === 'POST' && replayedHeader),
     ...(success.schema === resource.recordName && tagHeader),
@@ -166,7 +192,7 @@ function describeOperation(resource: DescribedResource, operation: Described, is
       ref('parameters', 'Prefer'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
-      ...parameters,
+      ...parameters.map(shared),
     ],
     ...(body && {
       requestBody: {
@@ -178,11 +204,14 @@ function describeOperation(resource: DescribedResource, operation: Described, is
     responses: {
       [operation.status]: {
         description: success.description,
-        ...(Object.keys(headers).length > 0 && { headers }),
+        headers,
         content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
       ...(operation.action === 'read' && {
-        304: { description: 'The record is as `If-None-Match` says.', headers: tagHeader },
+        304: {
+          description: 'The record is as `If-None-Match` says.',
+          headers: { ...preferenceHeader, ...tagHeader },
+        },
       }),
       ...failures(resource, operation),
       ...(isLimited && { 429: tooMany }),
@@ -192,9 +221,8 @@ function describeOperation(resource: DescribedResource, operation: Described, is
 
 /** The error responses of an operation. */
 function failures({ definition }: DescribedResource, operation: Described) {
-  const { path, action } = operation;
-  const bodyLimit = 'bodyLimit' in operation ? operation.bodyLimit : undefined;
-  const isOnce = operation.method === 'POST' && path !== '/import';
+  const { method, path, action } = operation;
+  const isOnce = method === 'POST' && path !== '/import';
   const withId = path === '/:id';
   const isDuplicate = withId && action === 'update' && definition.uniques.length > 0;
   return {
@@ -209,164 +237,9 @@ function failures({ definition }: DescribedResource, operation: Described) {
       ),
     }),
     ...(isDuplicate && { 409: ref('responses', 'Duplicate') }),
-    ...((action === 'create' || action === 'update' || bodyLimit !== undefined) && {
-      413: ref('responses', 'TooLarge'),
-    }),
+    ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
     ...(isOnce && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };
-}
-
-/** The body of a batch. @param uniques where records can be matched by them */
-function batchSchema(record: Schema, uniques: readonly Unique[] = []): Schema {
-  return {
-    type: 'object',
-    required: ['records'],
-    properties: {
-      records: { type: 'array', minItems: 1, maxItems, items: record },
-      ...(uniques.length > 0 && {
-        match: {
-          description: 'Records with the same values of these fields are changed instead of created.',
-          enum: uniques.map((unique) => unique.map(({ name }) => name)),
-          type: 'array',
-          items: { type: 'string' },
-        },
-      }),
-      on_error: onError,
-    },
-  };
-}
-
-const onError = {
-  type: 'string',
-  enum: ['stop', 'continue'],
-  default: 'stop',
-  description:
-    '`stop`: everything is written or, if anything is wrong, nothing. `continue`: what is right is written.',
-};
-
-/** The schemas of batches that all resources share. */
-export const batchSchemas: Readonly<Record<string, Schema>> = {
-  BatchIds: {
-    type: 'object',
-    required: ['ids'],
-    properties: {
-      ids: { type: 'array', minItems: 1, maxItems, items: { type: 'integer', format: 'int64' } },
-      on_error: onError,
-    },
-  },
-  BatchResults: {
-    type: 'object',
-    required: ['results'],
-    properties: {
-      results: {
-        type: 'array',
-        description: 'One for each record of the request, in its order.',
-        minItems: 1,
-        maxItems,
-        items: { oneOf: [ref('schemas', 'BatchSuccess'), ref('schemas', 'BatchFailure')] },
-      },
-    },
-  },
-  BatchSuccess: {
-    type: 'object',
-    required: ['status', 'id'],
-    properties: {
-      status: { type: 'integer', enum: [200, 201], description: '201: created; 200: changed or deleted.' },
-      id: { type: 'integer', format: 'int64' },
-    },
-  },
-  BatchFailure: {
-    type: 'object',
-    description: 'With `on_error: continue`: why the record was not written.',
-    required: ['status', 'error', 'code'],
-    properties: {
-      status: { type: 'integer', enum: [400, 404, 409] },
-      error: ref('schemas', 'Error/properties/error'),
-      code: ref('schemas', 'Error/properties/code'),
-      fields: ref('schemas', 'Error/properties/fields'),
-      existing_id: ref('schemas', 'Error/properties/existing_id'),
-    },
-  },
-};
-
-function inputSchema(fields: readonly Field[], aRecord: string): Schema {
-  const writable = fields.filter((field) => !field.readOnly);
-  const required = writable.filter((field) => field.required).map((field) => field.name);
-  return {
-    type: 'object',
-    description: `The writable fields of ${aRecord}. Other keys are ignored. Null counts as absent.`,
-    ...(required.length > 0 && { required }),
-    properties: Object.fromEntries(writable.map((field) => [field.name, fieldInputSchema(field)])),
-  };
-}
-
-function patchSchema(fields: readonly Field[], aRecord: string): Schema {
-  const writable = fields.filter((field) => !field.readOnly);
-  return {
-    type: 'object',
-    description: `The fields of ${aRecord} to change. Other keys are ignored. Null gives a field its default.`,
-    properties: Object.fromEntries(writable.map((field) => [field.name, boundedSchema(field)])),
-  };
-}
-
-/** A field in a response. */
-function recordSchema(field: Field): Schema {
-  return {
-    ...valueSchema(field, field.nullable),
-    ...(field.readOnly && { readOnly: true }),
-  };
-}
-
-/** What `?expand=` adds to a record; nothing where it refers to no others. */
-function expandedSchema(
-  { expansion }: ResourceDefinition,
-  definitions: readonly ResourceDefinition[],
-): Readonly<Record<string, Schema>> {
-  if (expansion.length === 0) return {};
-  const properties = expansion.map(({ name, to }) => {
-    const target = definitions.find((each) => each.name === to);
-    return [name, { anyOf: [ref('schemas', pascal(target?.singular ?? '')), { type: 'null' }] }];
-  });
-  return {
-    expanded: {
-      type: 'object',
-      readOnly: true,
-      description: 'The records that the references of `?expand=` point to; absent without it.',
-      properties: Object.fromEntries(properties),
-    },
-  };
-}
-
-/** A field in a body: null means "absent" unless the field is required. */
-const fieldInputSchema = (field: Field): Schema => ({
-  ...boundedSchema(field),
-  ...(field.required ? {} : { default: field.default }),
-});
-
-const boundedSchema = (field: Field): Schema => ({
-  ...valueSchema(field, !field.required),
-  ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
-  ...(field.pattern !== undefined && { pattern: field.pattern }),
-});
-
-function valueSchema(field: Field, orNull: boolean): Schema {
-  const { json } = field.type;
-  const description = [field.description, knownValues(field)].filter((part) => part !== '').join(' ');
-  return {
-    ...json,
-    ...(orNull && { type: [json.type, 'null'] }),
-    ...(description !== '' && { description }),
-    // Not "enum": any string is accepted and may be returned, and generated clients must accept it.
-    ...(field.values && { examples: field.values.list, 'x-extensible-enum': field.values.list }),
-  };
-}
-
-function knownValues({ values }: Field): string {
-  if (values === undefined) return '';
-  const list = values.list.map((value) => `\`${value}\``).join(', ');
-  return values.closed
-    ? `One of ${list}. Any other string is stored too, but filters and reports know only these.`
-    : `Suggested: ${list}.`;
 }

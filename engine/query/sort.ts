@@ -99,7 +99,7 @@ export const sort: QueryPart<Sort, Order> = {
             name: 'sort',
             in: 'query',
             description: `Field to sort by; default \`${field.name}\`. Equal values are ordered by id.`,
-            schema: { type: 'string', enum: [...choices.keys()], default: field.name },
+            schema: { type: 'string', enum: [...choices.keys()] },
           },
           {
             name: 'dir',

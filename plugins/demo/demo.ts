@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import type { Resource } from '../../engine/compile/index.ts';
+import type { Resource, Sample } from '../../engine/compile/index.ts';
 import { type Database, exclusively } from '../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
 import { HttpError, UserError } from '../../engine/errors.ts';
@@ -25,7 +25,7 @@ export interface Demo {
 interface Samples {
   /** Times in the file are shifted by whole days, so that this day becomes today. */
   readonly as_of: string;
-  readonly records: readonly Readonly<Record<string, unknown>>[];
+  readonly records: readonly Sample[];
 }
 
 const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
@@ -117,6 +117,23 @@ async function create(
   }
 }
 
+/** The first record of each resource's file of samples, for people to read; none where a file is missing or not valid. */
+export async function firstSamples(
+  folder: string,
+  resources: readonly Resource[],
+): Promise<ReadonlyMap<string, Sample>> {
+  const found = new Map<string, Sample>();
+  for (const { name } of resources) {
+    const text = await readFile(join(folder, `${name}.yaml`), 'utf8').catch(() => '');
+    // Up to the second record, because a whole file takes a tenth of a second.
+    const [head = '', first = ''] = text.split(/^(?= *- )/m, 2);
+    const samples = parse(head + first, { maxAliasCount: 0, logLevel: 'silent' }) as Samples | null;
+    const [sample] = Array.isArray(samples?.records) ? samples.records : [];
+    if (sample !== undefined) found.set(name, sample);
+  }
+  return found;
+}
+
 /** Samples of a resource; undefined if there is no file. @throws UserError if the file is not valid */
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
@@ -138,7 +155,7 @@ async function readSamples(file: string): Promise<(Samples & { readonly file: st
 /** Replaces references by ids of records already created, and shifts times by `days`. */
 function resolve(
   { definition }: Resource,
-  sample: Samples['records'][number],
+  sample: Sample,
   ids: ReadonlyMap<string, readonly string[]>,
   days: number,
 ): Record<string, unknown> {

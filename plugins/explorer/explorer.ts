@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto';
-import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
-import type { Fragment } from '../../engine/compile/index.ts';
-import { json, openApiDocument, refuseOtherMethods } from '../../engine/http/index.ts';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Schema } from '../../engine/fields/index.ts';
+import { json, refuseOtherMethods } from '../../engine/http/index.ts';
 
 const documentPath = '/docs/openapi.json';
 const scriptPath = '/docs/js/scalar.js';
 
 /** The described API. */
 export interface DocumentationOptions {
-  readonly fragments: readonly Fragment[];
-  /** The version of this package, and of the API. */
-  readonly version: string;
+  /** Makes the OpenAPI document. */
+  readonly description: () => Promise<Schema>;
 }
 
 /** The API's description (GET /docs/openapi.json) and an explorer of it (/docs). Neither needs authentication. */
 export async function documentation(
   app: FastifyInstance,
-  { fragments, version }: DocumentationOptions,
+  { description }: DocumentationOptions,
 ): Promise<void> {
-  // Buffers, so that all readers share one.
-  const document = app.sharedBody(Buffer.from(JSON.stringify(openApiDocument(fragments, version))));
+  // Made when it is first asked for, which many processes never are.
+  let document: Promise<SharedFile> | undefined;
   app.get(documentPath, async (request, reply) => {
+    document ??= description().then((made) => sharedFile(app, JSON.stringify(made)));
     reply.header('content-type', json).header('cache-control', 'no-cache');
-    return document(request, reply);
+    return (await document)(request, reply);
   });
 
   const { page, script } = await renderExplorer();
@@ -37,18 +37,30 @@ export async function documentation(
   app.get('/docs', sendPage);
   app.get('/docs/', sendPage);
 
-  const scriptBody = app.sharedBody(Buffer.from(script));
-  const etag = `"${createHash('sha256').update(script).digest('base64url')}"`;
+  const scriptFile = sharedFile(app, script);
   app.get(scriptPath, async (request, reply) => {
     reply.header('content-type', 'text/javascript; charset=utf-8');
-    reply.header('cache-control', 'public, max-age=86400').header('etag', etag);
-    if (request.headers['if-none-match'] === etag)
-      return reply.header('vary', 'accept-encoding').code(304).send();
-    return scriptBody(request, reply);
+    reply.header('cache-control', 'public, max-age=86400');
+    return scriptFile(request, reply);
   });
 
   for (const url of [documentPath, '/docs', '/docs/', scriptPath])
     refuseOtherMethods(app, url, ['GET', 'HEAD']);
+}
+
+type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
+
+/** A text that all readers share, with an entity tag: 304 for those who have it. */
+function sharedFile(app: FastifyInstance, text: string): SharedFile {
+  const body = app.sharedBody(Buffer.from(text));
+  const tag = `"${createHash('sha256').update(text).digest('base64url')}"`;
+  return (request, reply) => {
+    // Weak: a compressed body has other bytes.
+    reply.header('etag', `W/${tag}`);
+    const known = request.headers['if-none-match'];
+    if (known === undefined || !(known.trim() === '*' || known.includes(tag))) return body(request, reply);
+    return reply.header('vary', 'accept-encoding').code(304).send();
+  };
 }
 
 /** Requests no icon, and keeps Zod within Scalar from `eval`, which the page's policy forbids. */

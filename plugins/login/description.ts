@@ -1,10 +1,13 @@
 import type { Fragment } from '../../engine/compile/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-const response = (description: string, schema: object, headers?: object) => ({
+/** A successful response; absent examples are those of the schema. */
+const response = (description: string, schema: object, headers?: object, example?: object) => ({
   description,
   ...(headers && { headers }),
-  content: { 'application/json': { schema } },
+  content: {
+    'application/json': { schema, ...(example && { examples: { success: { value: example } } }) },
+  },
 });
 const object = (properties: Readonly<Record<string, object>>) => ({
   type: 'object',
@@ -53,15 +56,26 @@ const me = {
     }),
   },
 };
+const person = { id: 1, email: 'ada@example.com' };
+const memberships = [{ id: 1, slug: 'demo', name: 'Demo' }];
 const done = ref('schemas', 'Deleted');
+
+const cookies = {
+  'Set-Cookie': { description: 'The session cookie; after a login also that of the device.', schema: text },
+};
+const ended = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
 
 /** People only: an API key does not identify a person. */
 const security = [{ token: [] }, { session: [] }];
 const failures = {
   401: ref('responses', 'Unauthorized'),
-  403: ref('responses', 'CrossSite'),
   500: ref('responses', 'Failure'),
   503: ref('responses', 'Unavailable'),
+};
+const writeFailures = {
+  ...failures,
+  403: ref('responses', 'CrossSite'),
+  413: ref('responses', 'TooLarge'),
 };
 const operation = (operationId: string, summary: string, more: object) => ({
   operationId,
@@ -99,6 +113,9 @@ export const loginFragment: Fragment = {
                   },
                 },
               },
+              examples: {
+                request: { value: { email: 'ada@example.com', password: 'correct horse battery staple' } },
+              },
             },
           },
         },
@@ -112,7 +129,14 @@ export const loginFragment: Fragment = {
               user,
               organizations,
             }),
-            { 'Set-Cookie': { description: 'The session cookie.', schema: text } },
+            cookies,
+            {
+              access_token: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl',
+              token_type: 'Bearer',
+              expires_in: 43200,
+              user: person,
+              organizations: memberships,
+            },
           ),
           400: ref('responses', 'BadRequest'),
           401: ref('responses', 'Unauthorized'),
@@ -126,13 +150,13 @@ export const loginFragment: Fragment = {
     '/auth/logout': {
       post: operation('logOut', 'Log out', {
         description: 'Ends the session, and with it its cookie and its token, on every node within a second.',
-        responses: { 200: response('Logged out.', done), ...failures },
+        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
       }),
     },
     '/auth/logout-everywhere': {
       post: operation('logOutEverywhere', 'Log out everywhere', {
         description: 'Ends every session of the person and voids every token.',
-        responses: { 200: response('Logged out.', done), ...failures },
+        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
       }),
     },
     '/auth/me': {
@@ -140,11 +164,15 @@ export const loginFragment: Fragment = {
         description:
           'The organizations of the caller with what may be done there. With an API key also what the key is; then `user` is null.',
         security: [...security, { apiKey: [] }],
-        responses: { 200: response('The caller.', me), ...failures },
+        responses: {
+          200: response('The caller.', me, undefined, { user: person, organizations: memberships }),
+          ...failures,
+        },
       }),
     },
     '/auth/sessions': {
       get: operation('listSessions', 'List your sessions', {
+        description: 'Those that have not ended, newest first: where a person is logged in, and since when.',
         responses: {
           200: response(
             'The live ones, newest first.',
@@ -157,10 +185,23 @@ export const loginFragment: Fragment = {
                   created_at: time,
                   last_seen_at: time,
                   expires_at: time,
-                  current: { type: 'boolean' },
+                  current: { type: 'boolean', description: 'Whether it is the one that asks.' },
                 }),
               },
             }),
+            undefined,
+            {
+              data: [
+                {
+                  id: 1,
+                  user_agent: 'Mozilla/5.0',
+                  created_at: '2026-03-01T09:30:00Z',
+                  last_seen_at: '2026-03-01T09:45:00Z',
+                  expires_at: '2026-03-01T21:30:00Z',
+                  current: true,
+                },
+              ],
+            },
           ),
           ...failures,
         },
@@ -169,7 +210,13 @@ export const loginFragment: Fragment = {
     '/auth/sessions/{id}': {
       parameters: [{ name: 'id', in: 'path', required: true, description: "The session's id.", schema: id }],
       delete: operation('endSession', 'End one of your sessions', {
-        responses: { 200: response('Ended.', done), ...failures, 404: ref('responses', 'NotFound') },
+        description:
+          'It ends on every node within a second. If it is the one that asks, its cookie is removed.',
+        responses: {
+          200: response('Ended.', done, ended),
+          ...writeFailures,
+          404: ref('responses', 'NotFound'),
+        },
       }),
     },
   },

@@ -196,7 +196,7 @@ const mention =
  * The form of a statement for many inputs, as it is for one of them: an input's column stands for its parameter. What is
  * written is joined to the input that it came from, by organization and id.
  */
-function forMany({ many }: Statement): Pick<Statement, 'name' | 'text'>[] {
+function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | 'lane'>[] {
   if (many === undefined) return [];
   const start =
     /^with _in as materialized \(select (?:nextval\(pg_get_serial_sequence\('"\w+"', 'id'\)\) as "_id", )?_i\.\* from unnest\((?:\$\d+::text\[\](?:, )?)+\) with ordinality as _i\((?:"_\d+", )+"_number"\)\), /;
@@ -216,7 +216,7 @@ function forMany({ many }: Statement): Pick<Statement, 'name' | 'text'>[] {
     )
     .replace(/ (?:from|using) _in where /, ' where ')
     .replace(', _in."_number"::text', '');
-  return [{ name: many.name, text }];
+  return [{ name: many.name, text, lane }];
 }
 
 /** What of a statement is not bound to the organization of its first parameter. */

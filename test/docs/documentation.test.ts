@@ -53,8 +53,11 @@ describe('the pages are complete', () => {
 
 describe('the pages are true', () => {
   test('the page of error codes says what the source says', () => {
-    const rows = [...read('docs/api.md').matchAll(/^\| `(\w+)` *\| (\d{3}) *\| (.*?) *\|$/gm)];
+    const rows = [
+      ...read('docs/api.md').matchAll(/^\| <a id="\w+"><\/a>`(\w+)` *\| (\d{3}) *\| (.*?) *\|$/gm),
+    ];
     assert.deepEqual(Object.fromEntries(rows.map(([, code, , meaning]) => [code, meaning])), errorCodes);
+    for (const [row, code] of rows) assert.ok(row.includes(`id="${code}"`), 'a code links to itself');
   });
 
   test("the README's resource is a right definition", async () => {

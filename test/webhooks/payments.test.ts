@@ -242,7 +242,7 @@ onBothDrivers(
       }
       assert.equal((await instance().call('POST /webhooks/acme', { body: {}, headers: key })).status, 404);
       assert.equal((await instance().call('GET /webhooks/acme-payment', { headers: key })).status, 405);
-      assert.equal((await instance().call('GET /webhooks/nobody-payment')).status, 404);
+      assert.equal((await instance().call('POST /webhooks/nobody-payment')).status, 404);
       const twice = ['X-Acme-Key', newSecret('acme'), 'X-Acme-Key', newSecret('acme')];
       assert.equal((await exchange(instance().url, 'POST /webhooks/acme-payment', twice, {})).status, 401);
     });

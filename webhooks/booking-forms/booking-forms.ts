@@ -77,13 +77,18 @@ const paths: Fragment['paths'] = {
       requestBody: requestOf(
         fields,
         'Text is data: what looks like a template in it is sent as it is.',
+        { to: '+49 40 66969 974', message: 'Your table is booked for Friday, 19:30.' },
         required,
       ),
       responses: {
-        200: success('The sender took the message.', {
-          ok: { type: 'boolean', const: true },
-          message_id: { type: 'string', description: "The provider's id of the message." },
-        }),
+        200: success(
+          'The sender took the message.',
+          {
+            ok: { type: 'boolean', const: true },
+            message_id: { type: 'string', description: "The provider's id of the message." },
+          },
+          { ok: true, message_id: 'wamid.HBgLNDk0MDY2OTY5OTc0' },
+        ),
         ...failure(400, 401, 404, 413, 429, 500, 501, 502, 503),
       },
     },

@@ -19,11 +19,18 @@ export const failure = (...statuses: readonly number[]) =>
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
   );
 
-/** A successful response whose body has exactly these keys. */
-export const success = (description: string, properties: Readonly<Record<string, object>>) => ({
+/** A successful response whose body has exactly the keys of `properties`. */
+export const success = (
+  description: string,
+  properties: Readonly<Record<string, object>>,
+  example: object,
+) => ({
   description,
   content: {
-    'application/json': { schema: { type: 'object', required: Object.keys(properties), properties } },
+    'application/json': {
+      schema: { type: 'object', required: Object.keys(properties), properties },
+      examples: { success: { value: example } },
+    },
   },
 });
 
@@ -31,6 +38,7 @@ export const success = (description: string, properties: Readonly<Record<string,
 export const requestOf = (
   fields: Readonly<Record<string, string>>,
   description: string,
+  example: Readonly<Record<string, string>>,
   required: readonly string[] = [],
 ) => ({
   required: true,
@@ -44,6 +52,7 @@ export const requestOf = (
           Object.entries(fields).map(([name, meaning]) => [name, { type: 'string', description: meaning }]),
         ),
       },
+      examples: { request: { value: example } },
     },
   },
 });

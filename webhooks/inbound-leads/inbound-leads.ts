@@ -107,12 +107,19 @@ const paths: Fragment['paths'] = {
           schema: { type: 'string' },
         },
       ],
-      requestBody: requestOf(fields, `At least one of ${identifying.join(', ')}.`),
+      requestBody: requestOf(fields, `At least one of ${identifying.join(', ')}.`, {
+        first_name: 'Annika',
+        last_name: 'Petersen',
+        email: 'annika.petersen@nordlicht-energie.example',
+        source: 'Website',
+        campaign_name: 'Spring newsletter',
+      }),
       responses: {
-        201: success('The lead was created.', {
-          ok: { type: 'boolean', const: true },
-          id: { type: 'integer', format: 'int64' },
-        }),
+        201: success(
+          'The lead was created.',
+          { ok: { type: 'boolean', const: true }, id: { type: 'integer', format: 'int64' } },
+          { ok: true, id: 1 },
+        ),
         ...failure(400, 401, 404, 409, 413, 429, 500, 501, 503),
       },
     },

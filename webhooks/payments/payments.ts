@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Needs } from '../../engine/definition/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { json } from '../../engine/http/index.ts';
+import { json, refuseOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
@@ -16,6 +16,7 @@ import {
   type Webhooks,
 } from '../endpoint/index.ts';
 import { withoutTexts } from '../settings/index.ts';
+import { paymentsFragment } from './description.ts';
 import { isPing, isWanted, type Paid, readPayment, storable } from './payload.ts';
 import { paymentsTables } from './tables.ts';
 
@@ -61,12 +62,9 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
     if (entry === undefined) throw errors.notFound();
     return { customer, entry };
   };
-  app.route<{ Params: { hook: string } }>({
-    url: paymentPath(':hook'),
-    method: ['POST', 'GET', 'PUT', 'PATCH', 'DELETE'],
+  app.post<{ Params: { hook: string } }>(paymentPath(':hook'), {
     onRequest: async (request) => {
       const { entry } = entryOf(request);
-      if (request.method !== 'POST') throw errors.methodNotAllowed('POST');
       if (entry.verify.secrets.length === 0) throw errors.notConfigured();
     },
     handler: async (request, reply) => {
@@ -90,6 +88,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));
     },
   });
+  refuseOtherMethods(app, paymentPath(':hook'), ['POST']);
 }
 
 const unmatched = '{"ok":true,"matched":false';
@@ -172,9 +171,10 @@ export async function unmatchedPayments(
   }));
 }
 
-/** Payments reported by customers' shops and payment services. Not in the OpenAPI document: each has its own format. */
+/** Payments reported by customers' shops and payment services. */
 export const paymentsModule: Module<WebhookServices> = {
   name: 'payments',
+  openApi: paymentsFragment,
   tables: paymentsTables,
   needs,
   register: (app) => payments(app, app.webhooks),

@@ -1,0 +1,86 @@
+import type { ResourceDefinition } from '../definition/index.ts';
+import type { Field } from '../fields/index.ts';
+import { pageSize } from '../query/index.ts';
+import { bodyRules } from '../records/index.ts';
+import { pascal } from './schemas.ts';
+
+/** A record as people write it in a file: some of its fields. */
+export type Sample = Readonly<Record<string, unknown>>;
+
+/**
+ * Examples of a resource's schemas, by their names.
+ * @param sample a realistic record; what it lacks is made from the types of the fields
+ */
+export function recordExamples(
+  definition: ResourceDefinition,
+  sample?: Sample,
+): Readonly<Record<string, unknown>> {
+  const recordName = pascal(definition.singular);
+  const input = inputExample(definition, sample);
+  const record = Object.fromEntries(
+    definition.fields.map((field) => [field.name, input[field.name] ?? keptValue(field, sample)]),
+  );
+  const [last] = Object.entries(input).slice(-1);
+  const patch = last === undefined ? {} : Object.fromEntries([last]);
+  return {
+    ...batchExamples,
+    [`${recordName}Batch`]: { records: [input, input] },
+    [`${recordName}BatchPatch`]: { records: [{ id: 1, ...patch }] },
+    [recordName]: record,
+    [`${recordName}Input`]: input,
+    [`${recordName}Patch`]: patch,
+    [`${recordName}List`]: { data: [record], page: 1, per_page: pageSize },
+  };
+}
+
+/** Examples of what all resources share. */
+const batchExamples = {
+  BatchIds: { ids: [1] },
+  BatchResults: {
+    results: [
+      { status: 201, id: 1 },
+      { status: 201, id: 2 },
+    ],
+  },
+  ImportReport: {
+    created: 2,
+    updated: 0,
+    failed: 0,
+    stopped: false,
+    dry_run: false,
+    ignored: [],
+    lines: [],
+    truncated: false,
+  },
+};
+
+/** A body that is accepted anywhere: without references, because no record has the same id on every instance. */
+function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined): Sample {
+  const writable = fields.filter((field) => !field.readOnly && (field.required || field.to === undefined));
+  return Object.fromEntries(
+    writable.flatMap((field) => {
+      const value = sample === undefined ? madeUp(field) : sample[field.name];
+      const chosen = value ?? (field.required ? madeUp(field) : undefined);
+      return chosen === undefined ? [] : [[field.name, chosen]];
+    }),
+  );
+}
+
+/** A valid value of a field; undefined if none is known. */
+function madeUp(field: Field): unknown {
+  const { name, values, type, maxLength, pattern } = field;
+  const known = [...(values?.list ?? []), ...type.examples];
+  if (maxLength === undefined && pattern === undefined) return known[0];
+  const { validate } = bodyRules([field]);
+  return known.find((value) => validate({ [name]: value }).length === 0);
+}
+
+/** The value of a field that no body set. */
+function keptValue(field: Field, sample: Sample | undefined): unknown {
+  if (field.set === 'created' || field.set === 'updated')
+    return sample?.[field.name] ?? '2026-03-01T09:30:00Z';
+  if (field.set !== undefined) return 1;
+  if (field.readOnly && field.to === undefined && sample?.[field.name] !== undefined)
+    return sample[field.name];
+  return field.default ?? (field.nullable ? null : (field.type.empty ?? ''));
+}

@@ -1,0 +1,197 @@
+import { type ErrorCode, errorCodes, errors, HttpError } from '../errors.ts';
+import type { Schema } from '../fields/index.ts';
+
+/** The shared parts of the OpenAPI document: responses of errors, headers, parameters. */
+
+const exampleId = '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55';
+
+const requestIdHeader = {
+  description:
+    "The request's own `X-Request-Id` if it has 1 to 128 letters, digits, `.`, `_`, `:` or `-`; else a new id.",
+  required: true,
+  schema: { type: 'string', examples: [exampleId] },
+};
+
+/** The headers that every response has. */
+export const everyHeader = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } };
+
+/** Examples of schemas, by their names. */
+export const schemaExamples = { Deleted: { ok: true } };
+
+/** Errors of requests whose `Prefer` was read. */
+const preferenceApplied = {
+  'Preference-Applied': { $ref: '#/components/headers/PreferenceApplied' },
+};
+
+const retryAfter = (required: boolean) => ({
+  'Retry-After': { description: 'Seconds to wait.', required, schema: { type: 'integer', minimum: 0 } },
+});
+
+/**
+ * An error response; its examples are named by their codes, and there is one of each code that it may have.
+ * @param examples errors as they are thrown
+ */
+const failure = (description: string, examples: readonly HttpError[], headers?: Schema) => ({
+  description: `${description} \`code\` is ${listed(examples.map(({ code }) => `\`${code}\``))}.`,
+  headers: { ...everyHeader, ...headers },
+  content: {
+    'application/json': {
+      schema: { $ref: '#/components/schemas/Error' },
+      examples: Object.fromEntries(
+        examples.map(({ code, message, extra: { fields } }) => [
+          code,
+          {
+            summary: errorCodes[code],
+            value: { error: message, code, ...(fields && { fields }), request_id: exampleId },
+          },
+        ]),
+      ),
+    },
+  },
+});
+
+const listed = (texts: readonly string[]) =>
+  texts.length < 2 ? texts.join() : `${texts.slice(0, -1).join(', ')} or ${texts.at(-1)}`;
+
+const other = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
+
+export const responses = {
+  BadRequest: failure(
+    'Wrong parameters, or a body that is no JSON object or has wrong fields.',
+    [
+      errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
+      errors.invalidJson('the body is empty'),
+      errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
+      errors.missingReferences([
+        { field: 'parent_id', message: 'parent_id refers to a record that does not exist' },
+      ]),
+      errors.organizationNeeded(),
+    ],
+    preferenceApplied,
+  ),
+  Unauthorized: failure('Missing, wrong, expired or revoked credentials.', [errors.unauthenticated()], {
+    'WWW-Authenticate': {
+      description: 'Always `Bearer`.',
+      required: true,
+      schema: { type: 'string', const: 'Bearer' },
+    },
+  }),
+  Forbidden: failure(
+    "The caller's profile lacks the action on the object, or `org` names no organization of theirs.",
+    [errors.forbidden('orders', 'delete'), errors.noSuchMembership(), errors.crossSite()],
+  ),
+  CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
+  Throttled: failure('Too many attempts.', [errors.throttled(60)], retryAfter(true)),
+  NotFound: failure('There is no such record in the organization.', [errors.notFound()], preferenceApplied),
+  MethodNotAllowed: failure(
+    'Never for this method: the path responds it to methods that it does not have.',
+    [errors.methodNotAllowed('GET, HEAD, POST, OPTIONS')],
+    {
+      Allow: { description: 'The methods that it has.', required: true, schema: { type: 'string' } },
+    },
+  ),
+  StillRunning: failure(
+    'The first request with this `Idempotency-Key` is still running.',
+    [errors.stillRunning()],
+    { ...preferenceApplied, ...retryAfter(true) },
+  ),
+  Duplicate: failure(
+    'Another record of the organization has the same values of unique fields.',
+    [errors.duplicate(['email'])],
+    preferenceApplied,
+  ),
+  StillRunningOrDuplicate: failure(
+    'Another record of the organization has the same values of unique fields, or the first request with this `Idempotency-Key` is still running.',
+    [errors.duplicate(['email']), errors.stillRunning()],
+    { ...preferenceApplied, ...retryAfter(false) },
+  ),
+  KeyReused: failure(
+    'The `Idempotency-Key` was sent with another body before.',
+    [errors.keyReused()],
+    preferenceApplied,
+  ),
+  PreconditionFailed: failure(
+    'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
+    [errors.preconditionFailed()],
+    preferenceApplied,
+  ),
+  TooLarge: failure(
+    'The body is larger than the path allows: 1 MiB, 8 MiB for a batch, what the instance allows for an import, 16 KiB under `/auth`.',
+    [errors.tooLarge(1024 * 1024)],
+  ),
+  Failure: failure(
+    'The server or its database failed.',
+    [other(500, 'internal', 'the server failed'), errors.database(undefined)],
+    { ...preferenceApplied, ...retryAfter(false) },
+  ),
+  NotConfigured: failure('The endpoint has no secret on this instance.', [errors.notConfigured()]),
+  SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.', [
+    other(502, 'send_failed', 'the message was not sent'),
+  ]),
+  Unavailable: failure(
+    'Try again: the server is shutting down, too many requests wait already, or the statement took or waited too long and was ended.',
+    [errors.overloaded(), errors.tooSlow(undefined), errors.draining()],
+    { ...preferenceApplied, ...retryAfter(true) },
+  ),
+};
+
+export const headers = {
+  RequestId: requestIdHeader,
+  PreferenceApplied: {
+    description:
+      'The preferences of `Prefer` that were honoured, such as `handling=strict`; absent if there were none.',
+    schema: { type: 'string' },
+  },
+};
+
+export const parameters = {
+  org: {
+    name: 'org',
+    in: 'query',
+    description:
+      'Slug of the organization. Required for people who belong to several; ignored with an API key, which has its own.',
+    schema: { type: 'string' },
+  },
+  page: {
+    name: 'page',
+    in: 'query',
+    description:
+      'Page of 20 records, the first by default. Values below 1 count as 1; beyond the last, `data` is empty.',
+    schema: { type: 'integer' },
+  },
+  IfMatch: {
+    name: 'If-Match',
+    in: 'header',
+    description:
+      'The `ETag` of the record that the caller has read, several, or `*`: 412 if the record has changed since, and nothing is written.',
+    schema: { type: 'string', examples: ['*'] },
+  },
+  IfNoneMatch: {
+    name: 'If-None-Match',
+    in: 'header',
+    description:
+      'The `ETag` of the record that the caller has: a read responds 304 without a body if it has not changed, a write 412.',
+    schema: { type: 'string' },
+  },
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'Makes the create safe to send again, for 24 hours: the same key and body get the response of the first time. Any text that the caller uses once, such as a UUID.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
+  },
+  cursor: {
+    name: 'cursor',
+    in: 'query',
+    description:
+      'Where a page begins. Only from the `Link` header of the page before, together with all parameters that are there; not with `page`.',
+    schema: { type: 'string' },
+  },
+  Prefer: {
+    name: 'Prefer',
+    in: 'header',
+    description:
+      '`handling=strict` refuses unknown and read-only keys and parameters, which are ignored otherwise: a list with a mistyped filter has every record. With lists, `count=exact` counts all records into `X-Total-Count`, `count=estimated` those beyond 10,000 only roughly.',
+    schema: { type: 'string', examples: ['handling=strict', 'handling=strict, count=exact'] },
+  },
+};

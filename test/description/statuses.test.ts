@@ -1,0 +1,235 @@
+// Every example of the description is executed, and every status that the description has is seen. That each response is
+// as described, `send` checks; the runner names what no test saw.
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { after, before, describe, test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import { errors } from '../../engine/errors.ts';
+import { type Description, descriptionOf } from '../support/described.ts';
+import { type Answer, type Call, drivers, type Instance, send, startInstance } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { entries, newSecret, organization, variables } from '../support/payments.ts';
+import { makePerson, type Person } from '../support/people.ts';
+import { missing } from '../support/records.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+const object = (value: unknown): Json => (value ?? {}) as Json;
+const secret = 'secret-of-a-partner-0123456789';
+const settings = settingsFile(
+  {
+    partners: {
+      payments: entries,
+      inbound_leads: { secrets: [secret] },
+      booking_forms_whatsapp: { secrets: [secret], organization: 'nobody' },
+    },
+  },
+  variables,
+);
+
+/** What is thrown in every operation: what may happen anywhere. */
+const anywhere: Readonly<Record<string, () => Error>> = {
+  internal: () => new Error('a mistake'),
+  database_failed: () => errors.database(new Error('lost')),
+  overloaded: errors.overloaded,
+  too_slow: () => errors.tooSlow(new Error('cancelled')),
+  shutting_down: errors.draining,
+};
+
+for (const driver of drivers) {
+  describe(`the description, executed (${driver})`, () => {
+    let instance: Instance;
+    let key: string;
+    let nothing: string;
+    let person: Person;
+    let token: string;
+    let description: Description;
+    before(async () => {
+      const listen = (message: unknown) => {
+        const { fastify } = message as { fastify: FastifyInstance };
+        fastify.addHook('onRequest', async ({ headers }) => {
+          const wanted = anywhere[String(headers['x-throw'])];
+          if (wanted !== undefined) throw wanted();
+        });
+      };
+      subscribe('fastify.initialization', listen);
+      instance = await startInstance(driver, { environment: settings.environment });
+      unsubscribe('fastify.initialization', listen);
+      const shop = await instance.organization(organization);
+      key = shop.key;
+      nothing = await shop.keyWith([]);
+      person = await makePerson(instance, [{ organization: shop }]);
+      token = String((await logIn()).json.access_token);
+      description = await descriptionOf(instance.url);
+    });
+    after(() => instance.close());
+
+    const logIn = () => {
+      const { email, password } = person;
+      return instance.call('POST /auth/login', { body: { email, password } });
+    };
+    /** The operations whose paths begin with something. */
+    const operations = (prefix: string) =>
+      description.operations().filter(({ template }) => template.startsWith(prefix));
+    const pathOf = (template: string, id: string) =>
+      template.replace('{id}', id).replace('{customer}', 'acme');
+    const secrets = { 'x-inbound-secret': secret, 'x-acme-key': newSecret('acme') };
+    /** Credentials that an operation takes. */
+    const credentials = (template: string): Call => {
+      if (template.startsWith('/api/v1/')) return { key };
+      if (template.startsWith('/auth/')) return { key: token };
+      const headers = template === '/api/booking-forms/whatsapp' ? {} : secrets;
+      return template === '/webhooks/inbound-leads' ? { headers } : { key: secret, headers };
+    };
+    /** The first example of a request's or a response's body; undefined if it has none. */
+    const exampleOf = (part: unknown): unknown => {
+      const { examples } = object(object(object(part).content)['application/json']);
+      return object(Object.values(object(examples))[0]).value;
+    };
+    const ask = (method: string, path: string, call: Call): Promise<Answer> =>
+      send(instance.url, `${method.toUpperCase()} ${path}`, call);
+    /** A record of the resource of a path, from the example of its create. */
+    const make = (template: string): Promise<Answer> => {
+      const path = template.replace('/{id}', '');
+      const create = operations(path).find((each) => each.template === path && each.method === 'post');
+      return instance.call(`POST ${path}`, { key, body: exampleOf(create?.operation.requestBody) });
+    };
+
+    test('records: each example is accepted, and what it says of the response is so', async () => {
+      for (const { template, method, operation } of operations('/api/v1/')) {
+        const made = template.endsWith('{id}') || method === 'get' ? await make(template) : undefined;
+        const path = pathOf(template, String(made?.json.id));
+        const body = exampleOf(operation.requestBody);
+        assert.equal(body !== undefined, 'requestBody' in operation, `${method} ${template} has an example`);
+        const answer = await ask(method, path, { key, ...(body !== undefined && { body }) });
+        const success = Object.entries(object(operation.responses)).find(([status]) => status < '300');
+        assert.equal(answer.status, Number(success?.[0]), answer.text);
+        if (method === 'head') continue;
+        const example = exampleOf(success?.[1]);
+        assert.ok(example !== undefined, `${method} ${template} has an example of its response`);
+        assert.deepEqual(ofCaller(answer.json), ofCaller(object(example)), `${method} ${template}`);
+      }
+    });
+
+    test('examples of partners and people are accepted', async () => {
+      const lead = { email: 'ada@example.com', last_name: 'Lovelace' };
+      assert.equal((await instance.call('POST /api/v1/leads', { key, body: lead })).status, 201);
+      for (const template of ['/webhooks/inbound-leads', '/webhooks/{customer}-payment']) {
+        const [found] = operations(template);
+        const body = exampleOf(found?.operation.requestBody);
+        const answer = await ask('post', pathOf(template, ''), { ...credentials(template), body });
+        assert.ok(answer.status < 300, answer.text);
+      }
+      const [login] = operations('/auth/login');
+      const body = exampleOf(login?.operation.requestBody);
+      assert.equal(
+        (await instance.call('POST /auth/login', { body })).status,
+        401,
+        'nobody has this password',
+      );
+    });
+
+    test('whatever may happen anywhere, at every operation', async () => {
+      for (const [index, { template, method }] of operations('/').entries()) {
+        const path = pathOf(template, missing);
+        for (const code of index === 0 ? Object.keys(anywhere) : ['internal', 'overloaded']) {
+          const call = credentials(template);
+          const answer = await ask(method, path, { ...call, headers: { ...call.headers, 'x-throw': code } });
+          assert.ok(answer.status >= 500, answer.text);
+          if (method !== 'head') assert.equal(answer.json.code, code);
+        }
+      }
+    });
+
+    test('credentials, methods and sizes, at every operation', async () => {
+      for (const { template, method, operation } of operations('/')) {
+        const path = pathOf(template, missing);
+        const statuses = object(operation.responses);
+        const large = '/auth/' === template.slice(0, 6) ? 17 : 1025;
+        const unauthenticated = await ask(method, path, method === 'post' ? { body: {} } : {});
+        assert.ok([400, 401].includes(unauthenticated.status), unauthenticated.text);
+        assert.equal((await ask('propfind', path, {})).status, 405);
+        if (413 in statuses) {
+          const body = `"${'x'.repeat(large * 1024)}"`;
+          const answer = await ask(method, path, { ...credentials(template), body });
+          assert.equal(answer.status, 413, `${method} ${path}: ${answer.text}`);
+        }
+        if (template.startsWith('/api/v1/')) {
+          const body = 'requestBody' in operation && { body: {} };
+          assert.equal((await ask(method, path, { key: nothing, ...body })).status, 403);
+          if (template.endsWith('{id}'))
+            assert.equal((await ask(method, path, { key, ...body })).status, 404);
+        }
+      }
+    });
+
+    test('conditions of records', async () => {
+      for (const { template, method, operation } of operations('/api/v1/')) {
+        const body = 'requestBody' in operation && { body: {} };
+        const collection = !template.endsWith('{id}');
+        if (collection) {
+          if (method !== 'post') assert.equal((await ask(method, `${template}?page=x`, { key })).status, 400);
+          continue;
+        }
+        const made = await make(template);
+        const path = pathOf(template, String(made.json.id));
+        const etag = made.headers.get('etag') ?? '';
+        const conditional = async (headers: Record<string, string>) =>
+          (await ask(method, path, { key, headers, ...body })).status;
+        assert.equal(await conditional({ 'if-match': '"stale"' }), 412);
+        assert.equal(await conditional({ 'if-match': 'x' }), 400);
+        const read = method === 'get' || method === 'head';
+        assert.equal(await conditional({ 'if-none-match': etag }), read ? 304 : 412);
+      }
+    });
+
+    test('people: sessions, and writes from elsewhere', async () => {
+      for (const { template, method } of operations('/auth/').filter((each) => each.method !== 'post')) {
+        const { json } = await instance.call('GET /auth/sessions', { key: token });
+        const [session] = json.data as readonly Json[];
+        assert.ok(session);
+        const other = String((await logIn()).json.access_token);
+        const sessions = (await instance.call('GET /auth/sessions', { key: other })).json.data;
+        const current = (sessions as readonly Json[]).find((each) => each.current === true);
+        const answer = await ask(method, pathOf(template, String(current?.id)), { key: other });
+        assert.equal(answer.status, 200, answer.text);
+        if (method === 'delete')
+          assert.equal((await ask(method, pathOf(template, missing), { key: token })).status, 404);
+      }
+      const cookie = String((await logIn()).headers.get('set-cookie')).split(';', 1)[0] ?? '';
+      for (const { template, method } of operations('/auth/')) {
+        if (method === 'get' || method === 'head' || template === '/auth/login') continue;
+        const headers = { cookie, 'sec-fetch-site': 'cross-site' };
+        const answer = await ask(method, pathOf(template, missing), { headers });
+        assert.equal(answer.status, 403, `${method} ${template}: ${answer.text}`);
+      }
+      for (const path of ['/auth/logout', '/auth/logout-everywhere']) {
+        const { access_token } = (await logIn()).json;
+        assert.equal((await instance.call(`POST ${path}`, { key: String(access_token) })).status, 200);
+      }
+    });
+
+    test('partners: no such organization, and too many wrong secrets', async () => {
+      const message = { to: '+15550100', message: 'Hello' };
+      const call = { key: secret, body: message };
+      assert.equal((await instance.call('POST /api/booking-forms/whatsapp', call)).status, 404);
+      for (const { template } of operations('/').filter(
+        ({ operation }) => 429 in object(operation.responses),
+      )) {
+        if (template === '/auth/login') continue;
+        const wrong: Call = { key: 'wrong', headers: { 'x-acme-key': 'wrong' }, body: {} };
+        const statuses = new Set<number>();
+        for (let n = 0; n <= 100; n++) statuses.add((await ask('post', pathOf(template, ''), wrong)).status);
+        assert.deepEqual([...statuses], [401, 429], template);
+      }
+    });
+  });
+}
+
+/** A body without what differs between callers. */
+function ofCaller(body: Json): Json {
+  if (Array.isArray(body.data)) return { ...body, data: [ofCaller(object(body.data.at(0)))] };
+  const { id, organization_id, created_at, updated_at, sla_due_date, ...same } = body;
+  return Object.fromEntries(
+    Object.entries(same).filter(([name]) => !name.endsWith('_by_id') && name !== 'owner_id'),
+  );
+}

@@ -1,0 +1,239 @@
+// Every response that a test gets is held to the description of the API; the runner collects which were seen.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Ajv2020, type Options, type ValidateFunction } from 'ajv/dist/2020.js';
+import { description } from '../../app/build.ts';
+import type { Config } from '../../app/config.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+const object = (value: unknown): Json => (value ?? {}) as Json;
+
+/** The part of a response that is described. */
+interface Response {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** What is served at an address. */
+interface Served {
+  /** The same for the same description; undefined where tests change what resources there are. */
+  readonly key: string;
+  /** Whether it is the shipped API, all of which some test must see. */
+  readonly shipped: boolean;
+  readonly config: Config;
+  readonly resources: readonly Resource[];
+}
+
+/** Headers of HTTP itself, or of every response of the service, which no operation describes. */
+const transport =
+  /^(access-control-.*|cache-control|connection|content-encoding|content-length|content-type|date|keep-alive|transfer-encoding|vary|x-content-type-options|accept-patch)$/;
+
+const served = new Map<string, Served>();
+const made = new Map<string, Promise<Description>>();
+/** Statuses and codes that the shipped API describes, and those that were seen. */
+const described = new Set<string>();
+const seen = new Set<string>();
+
+/** Holds the responses of an address to the description of what is served there. */
+export function describe(url: string, service: Served): void {
+  served.set(url, service);
+}
+
+/** Holds the responses of an address to what is served at another. */
+export function describeLike(url: string, other: string): void {
+  const service = served.get(other);
+  if (service !== undefined) served.set(url, service);
+}
+
+/** Holds them to nothing: what a test throws itself is in no description. */
+export const forgetDescription = (url: string): boolean => served.delete(url);
+
+/** The description of what is served at an address. */
+export function descriptionOf(url: string): Promise<Description> {
+  const service = served.get(url);
+  assert.ok(service, url);
+  const known = made.get(service.key) ?? describedBy(service);
+  made.set(service.key, known);
+  return known;
+}
+
+/** Fails if a response is not as its description says. */
+export async function assertDescribed(
+  url: string,
+  method: string,
+  path: string,
+  response: Response,
+): Promise<void> {
+  if (!served.has(url) || !/^\/(api|auth|webhooks)\//.test(path)) return;
+  const description = await descriptionOf(url);
+  description.check(method, path.split('?', 1)[0] ?? '', response);
+}
+
+/** Resources share their operations, so what one of them responds was seen of all. */
+const keyOf = (method: string, template: string, status: string | number) =>
+  `${method.toUpperCase()} ${template.replace(/^(\/api\/v1\/)\w+/, '$1R')} ${status}`;
+
+/** A description, ready to check responses. */
+export class Description {
+  readonly document: Json;
+  // The linters validate the schemas themselves.
+  readonly #ajv = ajvFor({ validateSchema: false, meta: false });
+  readonly #validators = new Map<string, ValidateFunction>();
+  readonly #paths: readonly (readonly [template: string, pattern: RegExp, item: Json])[];
+
+  constructor(document: Json) {
+    this.document = document;
+    const { schemas } = object(document.components);
+    this.#ajv.addSchema({ $id: 'api', components: { schemas: inAjv(schemas) } });
+    this.#paths = Object.entries(object(document.paths))
+      // Templates after what they would match too.
+      .sort(([a], [b]) => Number(a.includes('{')) - Number(b.includes('{')))
+      .map(([template, item]) => [
+        template,
+        new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]*')}$`),
+        object(item),
+      ]);
+  }
+
+  /** A part that may be a reference. */
+  resolved(part: unknown): Json {
+    const { $ref } = object(part);
+    if (typeof $ref !== 'string') return object(part);
+    return this.resolved(
+      $ref
+        .slice(2)
+        .split('/')
+        .reduce((found, name) => object(found)[name] as Json, this.document),
+    );
+  }
+
+  /** Every operation. */
+  operations(): readonly { readonly template: string; readonly method: string; readonly operation: Json }[] {
+    return this.#paths.flatMap(([template, , item]) =>
+      Object.entries(item)
+        .filter(([, operation]) => 'responses' in object(operation))
+        .map(([method, operation]) => ({ template, method, operation: object(operation) })),
+    );
+  }
+
+  /** What it says, as the runner counts it. */
+  all(): readonly string[] {
+    return this.operations().flatMap(({ template, method, operation }) =>
+      Object.entries(object(operation.responses)).flatMap(([status, response]) => [
+        keyOf(method, template, status),
+        ...Object.keys(this.#errorsOf(this.resolved(response))).map((code) => `${status} ${code}`),
+      ]),
+    );
+  }
+
+  /** The examples of an error response, by their codes. */
+  #errorsOf({ content }: Json): Json {
+    const { schema, examples } = object(object(content)['application/json']);
+    return object(schema).$ref === '#/components/schemas/Error' ? object(examples) : {};
+  }
+
+  /** @param path without parameters @throws AssertionError if a response is not as described */
+  check(method: string, path: string, response: Response): void {
+    const [template, , item] = this.#paths.find(([, pattern]) => pattern.test(path)) ?? [];
+    if (template === undefined || item === undefined) return;
+    const { status, headers, text } = response;
+    const known = Object.keys(item).filter((name) => 'responses' in object(item[name]));
+    const name = method.toLowerCase();
+    if (!known.includes(name)) {
+      // Any other method of a path: 405 is described with those that it has.
+      if (status !== 405) return;
+      seen.add('405 method_not_allowed');
+      for (const other of known) seen.add(keyOf(other, template, 405));
+      return;
+    }
+    const place = `${method} ${template} ${status}`;
+    const found = object(object(item[name]).responses)[status];
+    assert.ok(found !== undefined, `${place} is not described: ${text.slice(0, 200)}`);
+    const described = this.resolved(found);
+    this.#checkHeaders(place, object(described.headers), headers);
+    seen.add(keyOf(method, template, status));
+    const contents = object(described.content);
+    if (Object.keys(contents).length === 0 || name === 'head') {
+      assert.equal(text, '', `${place} has a body`);
+      return;
+    }
+    const type = (headers.get('content-type') ?? '').split(';')[0] ?? '';
+    assert.ok(Object.hasOwn(contents, type), `${place} has another Content-Type: ${type}`);
+    if (type !== 'application/json') return;
+    const body: unknown = JSON.parse(text);
+    const { schema } = object(contents[type]);
+    const validate = this.#validator(place, schema);
+    assert.ok(validate(body), `${place}: ${this.#ajv.errorsText(validate.errors)} in ${text.slice(0, 300)}`);
+    const errors = this.#errorsOf(described);
+    if (Object.keys(errors).length === 0) return;
+    const { code } = object(body);
+    assert.ok(Object.hasOwn(errors, String(code)), `${place} is not described with the code ${code}`);
+    seen.add(`${status} ${code}`);
+  }
+
+  /** The validator of a schema; `place` names it. */
+  #validator(place: string, schema: unknown): ValidateFunction {
+    const known = this.#validators.get(place);
+    if (known !== undefined) return known;
+    const validate = this.#ajv.compile(inAjv(schema) as object);
+    this.#validators.set(place, validate);
+    return validate;
+  }
+
+  #checkHeaders(place: string, described: Json, headers: Headers): void {
+    const names = Object.keys(described);
+    for (const name of names) {
+      if (this.resolved(described[name]).required === true)
+        assert.ok(headers.has(name), `${place} has no ${name}`);
+    }
+    const known = names.map((name) => name.toLowerCase());
+    for (const [name] of headers) {
+      assert.ok(known.includes(name) || transport.test(name), `${place} has ${name}, which is not described`);
+    }
+  }
+}
+
+/** Compiles the description of a service. */
+async function describedBy({ config, resources, shipped }: Served): Promise<Description> {
+  const made = new Description(object(await description({ config, resources })));
+  if (shipped) for (const each of made.all()) described.add(each);
+  return made;
+}
+
+/** An Ajv that knows what the description uses, independently of the engine. */
+export function ajvFor(options: Options = {}): Ajv2020 {
+  // Decimals may be beyond what JavaScript's numbers hold; then they are parsed as Infinity.
+  const ajv = new Ajv2020({ strict: true, strictNumbers: false, allowUnionTypes: true, ...options });
+  ajv.addVocabulary(['components', 'x-extensible-enum', 'example']);
+  const dateTime =
+    /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/;
+  ajv.addFormat('date-time', dateTime);
+  ajv.addFormat('date', /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])$/);
+  ajv.addFormat('password', true);
+  const within = (bits: number) => ({
+    type: 'number' as const,
+    validate: (value: number) => Number.isInteger(value) && Math.abs(value) <= 2 ** bits,
+  });
+  ajv.addFormat('int32', within(31));
+  ajv.addFormat('int64', within(63));
+  for (const name of ['double', 'decimal']) ajv.addFormat(name, { type: 'number', validate: () => true });
+  return ajv;
+}
+
+/** A part of the document with references as Ajv resolves them. */
+export const inAjv = (part: unknown): unknown =>
+  JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/', '"$ref":"api#/'));
+
+// The runner of all files reads what each of them saw.
+const folder = process.env.TEST_TEMPLATES;
+if (folder !== undefined) {
+  process.once('exit', () => {
+    if (described.size === 0) return;
+    mkdirSync(join(folder, 'seen'), { recursive: true });
+    const file = join(folder, 'seen', `${process.pid}.json`);
+    writeFileSync(file, JSON.stringify({ described: [...described], seen: [...seen] }));
+  });
+}

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
 import { json, openApiDocument, refuseOtherMethods } from '../../engine/http/index.ts';
+import { renderApart } from './scalar.ts';
 
 const documentPath = '/docs/openapi.json';
 const scriptPath = '/docs/js/scalar.js';
@@ -25,26 +26,32 @@ export async function documentation(
     return document(request, reply);
   });
 
-  const { page, script } = await renderExplorer();
-  const policy = contentSecurityPolicy(page);
-  const pageBytes = Buffer.from(page);
+  let rendered: ReturnType<typeof renderExplorer> | undefined;
+  // Rendered when it is first asked for; what failed is tried again.
+  const explorer = () => {
+    rendered ??= renderExplorer(app).catch((cause) => {
+      rendered = undefined;
+      throw cause;
+    });
+    return rendered;
+  };
   const sendPage = async (_request: unknown, reply: FastifyReply) => {
+    const { page, policy } = await explorer();
     reply.header('content-type', 'text/html; charset=utf-8').header('cache-control', 'no-store');
     reply.header('content-security-policy', policy).header('referrer-policy', 'no-referrer');
     reply.header('cross-origin-opener-policy', 'same-origin');
-    return pageBytes;
+    return page;
   };
   app.get('/docs', sendPage);
   app.get('/docs/', sendPage);
 
-  const scriptBody = app.sharedBody(Buffer.from(script));
-  const etag = `"${createHash('sha256').update(script).digest('base64url')}"`;
   app.get(scriptPath, async (request, reply) => {
+    const { script, etag } = await explorer();
     reply.header('content-type', 'text/javascript; charset=utf-8');
     reply.header('cache-control', 'public, max-age=86400').header('etag', etag);
     if (request.headers['if-none-match'] === etag)
       return reply.header('vary', 'accept-encoding').code(304).send();
-    return scriptBody(request, reply);
+    return script(request, reply);
   });
 
   for (const url of [documentPath, '/docs', '/docs/', scriptPath])
@@ -55,29 +62,18 @@ export async function documentation(
 const beforeScalar =
   '<link rel="icon" href="data:,"><script>globalThis.__zod_globalConfig = { jitless: true }</script>';
 
-/** Scalar's page and script, rendered once: they are the same for every request. */
-async function renderExplorer(): Promise<{ page: string; script: string }> {
-  const { default: scalar } = await import('@scalar/fastify-api-reference');
-  const renderer = fastify();
-  await renderer.register(scalar, {
-    routePrefix: '/docs',
-    configuration: {
-      url: documentPath,
-      pageTitle: 'CRM API',
-      cdn: scriptPath,
-      // No requests leave the instance.
-      withDefaultFonts: false,
-      telemetry: false,
-      showDeveloperTools: 'never',
-      hideClientButton: true,
-      agent: { disabled: true },
-      mcp: { disabled: true },
-    },
-  });
-  const page = (await renderer.inject('/docs/')).body.replace('<head>', `<head>${beforeScalar}`);
-  const script = (await renderer.inject(scriptPath)).body;
-  await renderer.close();
-  return { page, script };
+/** Scalar's page and script as they are sent: they are the same for every request. */
+async function renderExplorer(app: FastifyInstance) {
+  const rendered = await renderApart({ document: documentPath, script: scriptPath });
+  const page = rendered.page.replace('<head>', `<head>${beforeScalar}`);
+  const { buffer, byteOffset, byteLength } = rendered.script;
+  const script = Buffer.from(buffer, byteOffset, byteLength);
+  return {
+    page: Buffer.from(page),
+    policy: contentSecurityPolicy(page),
+    script: app.sharedBody(script),
+    etag: `"${createHash('sha256').update(script).digest('base64url')}"`,
+  };
 }
 
 /** Allows scripts from this instance and the page's inline script, by its hash; no other origin. */

@@ -8,6 +8,7 @@ import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
 import { apiPrefix, cors, crud, httpServer } from '../engine/http/index.ts';
+import { backgroundWork } from '../engine/modules/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
 import { liveSettings, withoutSlash } from '../webhooks/settings/index.ts';
@@ -35,10 +36,17 @@ export const loadResources = async (config: Config): Promise<readonly Resource[]
 export const fragments = (resources: readonly Resource[]): readonly Fragment[] =>
   [...modules, ...resources].flatMap(({ openApi = [] }) => openApi);
 
-/** Builds the service. It owns neither the database nor the process. */
-export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
+/**
+ * Builds the service. It owns neither the database nor the process.
+ * @param background the work besides requests; without it, this process does all of it
+ */
+export async function build(
+  instance: Omit<Instance, 'service'>,
+  background = backgroundWork(),
+): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission);
+  app.decorate('background', background);
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
   app.decorate('settingsProblem', () => settings.problem);

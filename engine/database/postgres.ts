@@ -4,7 +4,7 @@ import pg, { type Pool, type TypeOverrides } from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
 import { admission } from './admission.ts';
-import { connections, postgresBounds } from './bounds.ts';
+import { connections, postgresBounds, shareOf } from './bounds.ts';
 import { guardedClients } from './client.ts';
 import type { Database } from './database.ts';
 import { runNamed } from './named.ts';
@@ -38,7 +38,7 @@ export async function openPostgres(
 ): Promise<Database> {
   const { statementTimeoutMs, listTimeoutMs } = config;
   const { target } = address;
-  const max = connections(config.pool);
+  const max = connections(shareOf(config.pool, config));
   const { route, pooled, login } = await findServer(
     config,
     address,

@@ -1,6 +1,6 @@
 import { METHODS, type Server } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
-import type { Admission, DatabaseConfig } from '../database/index.ts';
+import { type Admission, type DatabaseConfig, shareOf } from '../database/index.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
@@ -11,7 +11,7 @@ import type { HttpConfig } from './variables.ts';
 
 /** A server without routes: its limits, its errors, and how it stops. */
 export async function httpServer(
-  config: HttpConfig & Pick<DatabaseConfig, 'responseBytes'>,
+  config: HttpConfig & Pick<DatabaseConfig, 'responseBytes' | 'workers'>,
   admission: Admission,
 ): Promise<FastifyInstance> {
   const app = fastify(serverOptions(config));
@@ -20,7 +20,8 @@ export async function httpServer(
     if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
       app.addHttpMethod(method, { hasBody: true });
   }
-  const { maxConnections, responseBytes: bodyBytes } = config;
+  const maxConnections = shareOf(config.maxConnections, config);
+  const bodyBytes = shareOf(config.responseBytes, config);
   await app.register(errorHandling);
   await app.register(draining);
   await app.register(compression, { compress: config.compress });

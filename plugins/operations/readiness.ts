@@ -18,6 +18,14 @@ export interface Readiness {
   readonly draining: string | undefined;
 }
 
+/** What the operators' port says of an instance. */
+export interface ReadinessReport {
+  /** The failure of each check in a few words; undefined if it passes. */
+  readonly checks: Readiness & { readonly workers?: string | undefined };
+  /** How many processes serve, of how many. */
+  readonly workers?: { readonly serving: number; readonly of: number };
+}
+
 /** Interval between checks of the database, shared by all callers, and the limit on its response, in milliseconds. */
 const intervalMs = 1000;
 

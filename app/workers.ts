@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Result } from '../engine/modules/index.ts';
+import { countForWorkers } from '../plugins/throttling/index.ts';
 import type { Config } from './config.ts';
 import { type Admin, openAdmin } from './listen.ts';
 import { printed } from './started.ts';
@@ -14,6 +15,7 @@ import { workAsWorker } from './worker.ts';
  */
 export async function serveByWorkers(config: Config): Promise<Result> {
   if (cluster.isWorker) return workAsWorker(config);
+  countForWorkers();
   const team = makeTeam(config.workers, () => void team.stop().finally(() => process.exit(1)));
   let admin: Admin | undefined;
   try {

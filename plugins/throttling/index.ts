@@ -2,4 +2,5 @@
 // May import engine, identity.
 
 export { attempts } from './attempts.ts';
+export { countForWorkers, failureCounter } from './counter.ts';
 export { networkOf, throttle } from './throttle.ts';

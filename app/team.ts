@@ -96,6 +96,7 @@ export function makeTeam(size: number, giveUp: () => void): Team {
     for (const worker of leaving) {
       const ended = once(worker, 'exit');
       ends.push(ended);
+      serving.delete(worker);
       tell(worker, { kind: 'stop', withinMs: Math.max(0, end - performance.now()) });
       await Promise.race([ended, pause(drainMs / leaving.length)]);
     }

@@ -1,3 +1,5 @@
+import { Server } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../engine/errors.ts';
 import { backgroundWork } from '../engine/modules/index.ts';
 import { createDemo } from '../plugins/demo/index.ts';
@@ -6,6 +8,9 @@ import type { FromWorker, ToWorker } from './messages.ts';
 import { startService } from './service.ts';
 import { exampleOf } from './started.ts';
 import { stopService } from './stop.ts';
+
+/** How long a worker that stops still takes requests of connections that have just been opened, in milliseconds. */
+const lingerMs = 100;
 
 const tell = (message: FromWorker, sent?: () => void): void => {
   process.send?.(message, undefined, undefined, () => sent?.());
@@ -39,7 +44,12 @@ async function start(config: Config): Promise<void> {
     task: ({ name }) => background.run(name),
     report: async ({ number }) => tell({ kind: 'report', number, readiness: await readiness?.() }),
     leave: () => app.leave(),
-    stop: async ({ withinMs }) => process.exit((await stopService(app, close, withinMs)) ? 0 : 1),
+    stop: async ({ withinMs }) => {
+      // Only the listener: what has been connected already is served, what connects now goes to another worker.
+      Server.prototype.close.call(app.server);
+      await pause(lingerMs);
+      process.exit((await stopService(app, close, withinMs)) ? 0 : 1);
+    },
   };
   const handle = async <Kind extends ToWorker['kind']>(message: ToWorker & { kind: Kind }) =>
     handlers[message.kind]?.(message);

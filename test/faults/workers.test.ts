@@ -12,6 +12,7 @@ import { send, temporaryFolder } from '../support/instance.ts';
 import { type Added, deliver, integrate, onStored, settingsFile } from '../support/partners.ts';
 import {
   assertRefused,
+  connected,
   crm,
   type Environment,
   emptyStorage,
@@ -62,7 +63,10 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       MIGRATE_ON_START: 'true',
       ...settings.environment,
       ADMIN_PORT: '0',
+      DATABASE_POOL: '32',
       STOP_DELAY_MS: '500',
+      DATABASE_LOCK_TIMEOUT_MS: '20000',
+      DATABASE_STATEMENT_TIMEOUT_MS: '20000',
       LOG_LEVEL: 'fatal',
     };
     service = await serve(environment);
@@ -82,8 +86,8 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
   };
   const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok', workers: 'ok' };
 
-  /** Clients that ask one request after another until they are stopped, each on a connection of its own. */
-  const startClients = (count: number) => {
+  /** Clients that send one request after another until they are stopped, on one connection each or on a new one each time. */
+  const startClients = (count: number, keepAlive = true) => {
     const outcomes: Record<string, number> = {};
     let isOver = false;
     const request = (agent: Agent): Promise<string> =>
@@ -95,11 +99,9 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
         }).on('error', ({ message }) => resolve(message));
       });
     const client = async () => {
-      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const agent = new Agent({ keepAlive, maxSockets: 1 });
       while (!isOver) {
         const outcome = await request(agent);
-        // After the end of the service.
-        if (isOver && outcome !== '200') break;
         outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
         await pause(2);
       }
@@ -146,9 +148,10 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
   });
 
   const ids = Array.from({ length: 40 }, (_, index) => String(900_000_000_000_000 + index));
-  test('a worker that is killed is replaced; only its own requests fail, and the inbox goes on', async () => {
+  test('a worker that is killed is replaced; only its own requests fail, and the inbox goes on', async (t) => {
     for (const id of ids) graph.leads.set(id, { id, field_data: [{ name: 'last_name', values: [id] }] });
     const clients = startClients(8);
+    t.after(clients.end);
     const [leader, other] = childrenOf(service.pid);
     const deliverAll = async (some: readonly string[]) => {
       for (const leadgen of some)
@@ -185,16 +188,34 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     );
   });
 
-  test('SIGTERM: all of them are drained, and no request is lost', async () => {
-    const clients = startClients(8);
-    await until(() => (clients.outcomes['200'] ?? 0) > 50, 'be busy');
-    service.signal('SIGTERM');
-    await until(async () => (await readyz()).status === 503, 'not ready');
-    assert.deepEqual((await readyz()).json.checks, { ...fine, draining: 'stopping' });
-    const { code } = await service.ended;
-    const outcomes = await clients.end();
-    const refused = Object.keys(outcomes).filter((each) => each !== '200' && !/ECONNREFUSED/.test(each));
-    assert.deepEqual([code, refused], [0, []], JSON.stringify(outcomes));
+  test('SIGTERM: one after another is drained, others serve meanwhile, and no request is lost', async (t) => {
+    const clients = startClients(8, false);
+    t.after(clients.end);
+    await connected(String(environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query('lock table contacts in access exclusive mode');
+      const body = { last_name: 'in flight' };
+      const waiting = Array.from({ length: 6 }, () => service.call('POST /api/v1/contacts', { key, body }));
+      await until(async () => {
+        const { rows: blocked } = await client.query(
+          `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%contacts%'`,
+        );
+        return blocked.length === 6;
+      }, 'wait for the lock');
+      service.signal('SIGTERM');
+      await until(async () => (await readyz()).status === 503, 'not ready');
+      assert.deepEqual((await readyz()).json.checks, { ...fine, draining: 'stopping' });
+      const serving = async () => ((await readyz()).json.workers as { serving: number }).serving;
+      await until(async () => (await serving()) === 1, 'stop the first', 5_000);
+      const before = clients.outcomes['200'] ?? 0;
+      await until(() => (clients.outcomes['200'] ?? 0) > before + 20, 'serve by the other');
+      assert.deepEqual(Object.keys(await clients.end()), ['200'], JSON.stringify(clients.outcomes));
+      await client.query('rollback');
+      const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+      assert.deepEqual(statuses, Array<number>(6).fill(201));
+    });
+    const { code, stderr } = await service.ended;
+    assert.equal(code, 0, stderr);
     const leads = await rows(
       environment,
       `select meta_leadgen_id from leads where meta_leadgen_id <> '' order by 1`,

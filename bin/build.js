@@ -1,6 +1,6 @@
 // Builds dist/, which the packed package runs: the source as JavaScript, and what else an instance reads.
 import { execFileSync } from 'node:child_process';
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -22,3 +22,11 @@ for (const name of [...floors, ...others]) {
   const filter = (path) => !path.endsWith('.ts');
   cpSync(join(project, name), join(built, name), { recursive: true, filter });
 }
+
+// What only development needs Scalar for.
+const explorer = join(built, 'plugins/explorer');
+const { renderApart } = await import(join(explorer, 'scalar.js'));
+const { page, script } = await renderApart();
+mkdirSync(join(explorer, 'rendered'));
+writeFileSync(join(explorer, 'rendered/page.html'), page);
+writeFileSync(join(explorer, 'rendered/scalar.js'), script);

@@ -2,10 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
 import { json, openApiDocument, refuseOtherMethods } from '../../engine/http/index.ts';
-import { renderApart } from './scalar.ts';
-
-const documentPath = '/docs/openapi.json';
-const scriptPath = '/docs/js/scalar.js';
+import { documentPath, renderedScalar, scriptPath } from './scalar.ts';
 
 /** The described API. */
 export interface DocumentationOptions {
@@ -64,7 +61,7 @@ const beforeScalar =
 
 /** Scalar's page and script as they are sent: they are the same for every request. */
 async function renderExplorer(app: FastifyInstance) {
-  const rendered = await renderApart({ document: documentPath, script: scriptPath });
+  const rendered = await renderedScalar();
   const page = rendered.page.replace('<head>', `<head>${beforeScalar}`);
   const { buffer, byteOffset, byteLength } = rendered.script;
   const script = Buffer.from(buffer, byteOffset, byteLength);

@@ -1,4 +1,6 @@
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import fastify from 'fastify';
 
 /** Scalar's page and its script. */
@@ -7,33 +9,42 @@ export interface Rendered {
   readonly script: Uint8Array;
 }
 
-/** The paths that the page names. */
-export interface Paths {
-  readonly document: string;
-  readonly script: string;
+export const documentPath = '/docs/openapi.json';
+export const scriptPath = '/docs/js/scalar.js';
+
+/** Made when the package is packed, which needs no Scalar any more then; a clone has no such folder. */
+const kept = join(import.meta.dirname, 'rendered');
+
+/** Scalar's page and script. */
+export async function renderedScalar(): Promise<Rendered> {
+  if (!existsSync(kept)) return renderApart();
+  return {
+    page: readFileSync(join(kept, 'page.html'), 'utf8'),
+    script: readFileSync(join(kept, 'scalar.js')),
+  };
 }
 
 /**
  * Renders Scalar's page and script in a thread of its own, which ends then: Scalar's modules hold its script several
  * times, 25 MB of memory that no process keeps this way.
  */
-export function renderApart(paths: Paths): Promise<Rendered> {
+export function renderApart(): Promise<Rendered> {
   const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
-  const worker = new Worker(new URL(import.meta.url), { workerData: paths });
+  const worker = new Worker(new URL(import.meta.url));
   worker.once('message', resolve);
   worker.once('error', reject);
   return promise;
 }
 
-async function render({ document, script }: Paths): Promise<Rendered> {
+async function render(): Promise<Rendered> {
   const { default: scalar } = await import('@scalar/fastify-api-reference');
   const renderer = fastify();
   await renderer.register(scalar, {
     routePrefix: '/docs',
     configuration: {
-      url: document,
+      url: documentPath,
       pageTitle: 'CRM API',
-      cdn: script,
+      cdn: scriptPath,
       // No requests leave the instance.
       withDefaultFonts: false,
       telemetry: false,
@@ -43,9 +54,9 @@ async function render({ document, script }: Paths): Promise<Rendered> {
       mcp: { disabled: true },
     },
   });
-  const [page, code] = [await renderer.inject('/docs/'), await renderer.inject(script)];
+  const [page, code] = [await renderer.inject('/docs/'), await renderer.inject(scriptPath)];
   await renderer.close();
   return { page: page.body, script: code.rawPayload };
 }
 
-if (!isMainThread) parentPort?.postMessage(await render(workerData as Paths));
+if (!isMainThread) parentPort?.postMessage(await render());

@@ -218,7 +218,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     assert.equal(code, 0, stderr);
     const leads = await rows(
       environment,
-      `select meta_leadgen_id from leads where meta_leadgen_id <> '' order by 1`,
+      `select meta_leadgen_id from leads where last_name = meta_leadgen_id order by 1`,
     );
     assert.deepEqual(leads.flat(), ids);
   });

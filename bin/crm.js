@@ -27,8 +27,12 @@ const [built, source] = ['../dist/app/main.js', '../app/main.ts'].map((path) =>
 );
 const main = existsSync(built) ? built : source;
 
+/** Where Node keeps compiled code, which halves the time of a start; where it may not write, it keeps none. */
+const cache = fileURLToPath(new URL('../.cache/node', import.meta.url));
+
 const child = spawn(findNode(), ['--max-semi-space-size=16', main, ...process.argv.slice(2)], {
   stdio: 'inherit',
+  env: { NODE_COMPILE_CACHE: cache, ...process.env },
 });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 child.on('exit', (code, signal) => {

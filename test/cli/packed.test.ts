@@ -1,14 +1,17 @@
 // The packed package: JavaScript that runs within node_modules, with what package.json lets it install.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { migratedStorage, project, serve } from '../support/process.ts';
 
 describe('the packed package', { concurrency: 1 }, () => {
-  const folder = mkdtempSync(join(project, 'node_modules/.packed-'));
+  // Where packages are found, and Node strips no types.
+  const cache = join(project, 'node_modules/.cache');
+  mkdirSync(cache, { recursive: true });
+  const folder = mkdtempSync(join(cache, 'packed-'));
   before(() => execFileSync(process.execPath, [join(project, 'bin/build.js'), folder]));
   after(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -9,6 +9,7 @@ import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
 import { apiPrefix, cors, crud, httpServer, importRoutes, openApiDocument } from '../engine/http/index.ts';
+import { backgroundWork } from '../engine/modules/index.ts';
 import { firstSamples } from '../plugins/demo/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
@@ -53,10 +54,17 @@ export async function description({ config, resources }: Described): Promise<Sch
 
 type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
 
-/** Builds the service. It owns neither the database nor the process. */
-export async function build(instance: Omit<Instance, 'service'>): Promise<FastifyInstance> {
+/**
+ * Builds the service. It owns neither the database nor the process.
+ * @param background the work besides requests; without it, this process does all of it
+ */
+export async function build(
+  instance: Omit<Instance, 'service'>,
+  background = backgroundWork(),
+): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
+  app.decorate('background', background);
   const settings = await liveSettings(config, app.log);
   app.addHook('onClose', async () => settings.close());
   app.decorate('settingsProblem', () => settings.problem);

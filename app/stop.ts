@@ -1,19 +1,22 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 
-/** A service to stop. */
+/** What stops when a signal says so. */
 export interface Stopping {
-  readonly app: FastifyInstance;
+  /** Begins to stop: everything is still served. */
+  readonly leave: () => void;
   /** How long it keeps serving after SIGTERM, in milliseconds, so that balancers see that it is not ready. */
   readonly delayMs: number;
-  /** Closes the resources of requests after the requests have ended. */
-  readonly close: () => Promise<void>;
+  /** Ends what is left. @returns whether all requests got their response */
+  readonly stop: () => Promise<boolean>;
+  /** Called before the process ends at a second signal. */
+  readonly abandon?: () => void;
 }
 
 /** How long requests in flight may take after the service closed, in milliseconds. */
-const drainMs = 6_500;
+export const drainMs = 6_500;
 /** How long closing the database may take, in milliseconds: a silent server never responds. */
-const closeMs = 1_000;
+export const closeMs = 1_000;
 /** npm forwards a signal that a terminal has already sent to the whole group; within this time it counts as one. */
 const copyMs = 1_000;
 
@@ -21,28 +24,43 @@ const copyMs = 1_000;
  * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal ends the
  * process immediately.
  */
-export function stopOnSignals({ app, delayMs, close }: Stopping): void {
+export function stopOnSignals({ leave, delayMs, stop, abandon }: Stopping): void {
   let began: number | undefined;
-  const stop = async (signal: NodeJS.Signals) => {
+  const onSignal = async (signal: NodeJS.Signals) => {
     if (began !== undefined) {
-      if (performance.now() - began > copyMs) process.exit(1);
-      return;
+      if (performance.now() - began <= copyMs) return;
+      abandon?.();
+      process.exit(1);
     }
     began = performance.now();
-    app.leave();
+    leave();
     // SIGINT comes from a terminal, where no balancer is in front.
     if (signal === 'SIGTERM') await pause(delayMs);
-    const isClean = await drain(app);
-    await Promise.race([close(), pause(closeMs)]);
-    process.exit(isClean ? 0 : 1);
+    process.exit((await stop()) ? 0 : 1);
   };
-  process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+}
+
+/**
+ * Stops a service: the listener is closed, requests in flight are waited for, then what they need is closed.
+ * @param close closes the resources of requests
+ * @param withinMs how long requests may take
+ * @returns whether all requests got their response
+ */
+export async function stopService(
+  app: FastifyInstance,
+  close: () => Promise<void>,
+  withinMs = drainMs,
+): Promise<boolean> {
+  const isClean = await drain(app, withinMs);
+  await Promise.race([close(), pause(closeMs)]);
+  return isClean;
 }
 
 /** Closes the listener and waits for requests in flight. @returns whether all of them got their response */
-async function drain(app: FastifyInstance): Promise<boolean> {
-  const late = pause(drainMs, 'late');
+async function drain(app: FastifyInstance, withinMs: number): Promise<boolean> {
+  const late = pause(withinMs, 'late');
   if ((await Promise.race([app.close(), late])) !== 'late') return true;
   const open = await new Promise<number>((resolve) =>
     app.server.getConnections((_error, count) => resolve(count)),

@@ -10,13 +10,14 @@ import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { type Dialect, median, operations, type Round, round } from './load.ts';
 import { organizations, rows, seed } from './seed.ts';
+import { measureStarts, startReport } from './start.ts';
 
 const { values: options } = parseArgs({
   options: {
     json: { type: 'string' },
     quick: { type: 'boolean', default: false },
     /** A part of the operations, by their names with a comma between. */
-    only: { type: 'string', default: Object.keys(operations).join() },
+    only: { type: 'string', default: [...Object.keys(operations), 'start'].join() },
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
@@ -232,7 +233,12 @@ try {
   process.stderr.write(`measuring ${rounds} rounds of ${seconds} s for each target and operation …\n`);
   const figures = await measure(running);
   process.stdout.write(`${machine.cores} × ${machine.cpu}, Node ${machine.node}\n\n${report(figures)}\n`);
-  if (options.json !== undefined) writeFileSync(options.json, JSON.stringify({ machine, figures }, null, 2));
+  for (const { process: child } of running.splice(0)) child.kill();
+  const empty = await makeDatabase(server.url);
+  const starts = options.only.split(',').includes('start') ? await measureStarts(empty.url, rounds) : [];
+  process.stdout.write(`\n${startReport(starts)}\n`);
+  if (options.json !== undefined)
+    writeFileSync(options.json, JSON.stringify({ machine, figures, starts }, null, 2));
 } finally {
   for (const { process: child } of running) child.kill();
   await server.stop();

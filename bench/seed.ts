@@ -1,6 +1,7 @@
 import { loadResources } from '../app/build.ts';
 import { readConfig } from '../app/config.ts';
 import { entitiesFor } from '../app/instance.ts';
+import type { Database } from '../engine/database/database.ts';
 import { openDatabase } from '../engine/database/open.ts';
 import { commandLine } from '../engine/effects/actor.ts';
 import { transaction } from '../engine/tables/handle.ts';
@@ -15,6 +16,26 @@ export const rows = 200_000;
 /** A status that a quarter of the rows have. */
 export const filter = 'Working - Contacted';
 
+/** Creates organizations. @returns an administrator's key for each */
+export async function createOrganizations(
+  database: Database,
+  keyPrefix: string,
+  count: number,
+): Promise<string[]> {
+  const keys: string[] = [];
+  const actor = commandLine({ audit: false });
+  for (let index = 1; index <= count; index++) {
+    const key = await transaction(database, async (tables) => {
+      const organization = await createOrganization(tables, actor, `org-${index}`, `Organization ${index}`);
+      const profile = await profileId(tables, organization, 'administrator');
+      const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
+      return createKey(tables, actor, keyPrefix, options);
+    });
+    keys.push(key.plaintext);
+  }
+  return keys;
+}
+
 /**
  * Fills an empty database: organizations 1 to 50, each with 4,000 leads; lead n belongs to organization (n-1) % 50 + 1.
  * @returns an administrator's key for each organization
@@ -24,17 +45,7 @@ export async function seed(databaseUrl: string): Promise<string[]> {
   const resources = await loadResources(config);
   const database = await openDatabase(config, entitiesFor(resources));
   await createTables(database);
-  const keys: string[] = [];
-  const actor = commandLine({ audit: false });
-  for (let index = 1; index <= organizations; index++) {
-    const key = await transaction(database, async (tables) => {
-      const organization = await createOrganization(tables, actor, `org-${index}`, `Organization ${index}`);
-      const profile = await profileId(tables, organization, 'administrator');
-      const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
-      return createKey(tables, actor, config.keyPrefix, options);
-    });
-    keys.push(key.plaintext);
-  }
+  const keys = await createOrganizations(database, config.keyPrefix, organizations);
   const em = database.orm.em.fork();
   await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
       updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)

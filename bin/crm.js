@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Runs the command line on the Node that this package depends on, whichever started this file.
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,17 +21,19 @@ function findNode() {
   return process.execPath;
 }
 
-// Node itself does not run TypeScript that is installed as a package.
-const child = spawn(
-  findNode(),
-  [
-    '--import',
-    import.meta.resolve('tsx'),
-    fileURLToPath(new URL('../app/main.ts', import.meta.url)),
-    ...process.argv.slice(2),
-  ],
-  { stdio: 'inherit' },
+/** A packed package holds JavaScript, because Node does not run TypeScript that is installed; a clone holds the source. */
+const [built, source] = ['../dist/app/main.js', '../app/main.ts'].map((path) =>
+  fileURLToPath(new URL(path, import.meta.url)),
 );
+const main = existsSync(built) ? built : source;
+
+/** Where Node keeps compiled code, which halves the time of a start; where it may not write, it keeps none. */
+const cache = fileURLToPath(new URL('../.cache/node', import.meta.url));
+
+const child = spawn(findNode(), ['--max-semi-space-size=16', main, ...process.argv.slice(2)], {
+  stdio: 'inherit',
+  env: { NODE_COMPILE_CACHE: cache, ...process.env },
+});
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 child.on('exit', (code, signal) => {
   process.exitCode = code ?? (signal === null ? 1 : 128);

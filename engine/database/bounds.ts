@@ -1,19 +1,26 @@
 import type { Bound, Bounds } from './admission.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** Requests that wait in one lane. */
-const queue: Bound = { each: 1000, total: 4000 };
+const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
-/** One organization may have half of the response bytes that all may have. */
-const bytes = ({ responseBytes }: DatabaseConfig): Bound => ({
-  each: responseBytes / 2,
-  total: responseBytes,
+/** The part of a bound of the whole instance that each of its processes has. */
+export const shareOf = (bound: number, { workers }: Pick<DatabaseConfig, 'workers'>): number =>
+  atLeastOne(bound / workers);
+
+/** Requests that wait in one lane. */
+const queue = (config: DatabaseConfig): Bound => ({
+  each: shareOf(1000, config),
+  total: shareOf(4000, config),
 });
 
-/** Exports and imports, which last as long as their readers and senders take, without a connection of their own. */
-const streams: Bound = { each: 2, total: 8 };
+/** One organization may have half of the response bytes that all may have. */
+const bytes = (config: DatabaseConfig): Bound => {
+  const total = shareOf(config.responseBytes, config);
+  return { each: total / 2, total };
+};
 
-const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
+/** Exports and imports, which last as long as their readers and senders take, without a connection of their own. */
+const streams = (config: DatabaseConfig): Bound => ({ each: shareOf(2, config), total: shareOf(8, config) });
 
 /**
  * How the connections to PostgreSQL are shared: some for lists, the others for everything else. At least one and two,
@@ -30,7 +37,8 @@ export function connections(pool: number): { readonly lists: number; readonly re
  * connections for records. With fewer than five connections there is not enough for that.
  */
 export function postgresBounds(config: DatabaseConfig): Bounds {
-  const { lists, records } = connections(config.pool);
+  const { lists, records } = connections(shareOf(config.pool, config));
+  const share = (bound: number) => shareOf(bound, config);
   const allButOne = (total: number): Bound => ({ each: atLeastOne(total - 1), total });
   const record = allButOne(atLeastOne(records - (records > 3 ? 2 : 1)));
   const writes = atLeastOne(record.total - 1);
@@ -41,9 +49,9 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
   return {
     turns: {
       // They do not occupy a connection. A list may have 20 MB: few are on their way before the first row shows it.
-      'short read': [{ each: 64, total: 256 }],
-      'short list': [{ each: 4, total: 16 }],
-      'short write': [{ each: 32, total: 256 }],
+      'short read': [{ each: share(64), total: share(256) }],
+      'short list': [{ each: share(4), total: share(16) }],
+      'short write': [{ each: share(32), total: share(256) }],
       read: [record],
       write,
       // A batch takes as long as hundreds of writes: one of each organization, and some left to others.
@@ -53,9 +61,9 @@ export function postgresBounds(config: DatabaseConfig): Bounds {
       scan: [list, { each: atLeastOne(scans / 2), total: scans }],
       // Not on the connections for lists: it may take longer than a page.
       export: [record, { each: 1, total: 2 }],
-      stream: [streams],
+      stream: [streams(config)],
     },
-    queue,
+    queue: queue(config),
     bytes: bytes(config),
     waitMs: config.connectTimeoutMs,
   };
@@ -79,9 +87,9 @@ export function embeddedBounds(config: DatabaseConfig): Bounds {
       deep: single,
       scan: single,
       export: single,
-      stream: [streams],
+      stream: [streams(config)],
     },
-    queue,
+    queue: queue(config),
     bytes: bytes(config),
     waitMs: config.connectTimeoutMs,
   };

@@ -2,6 +2,7 @@
 // May import errors, config, sql.
 
 export type { Admission } from './admission.ts';
+export { shareOf } from './bounds.ts';
 export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
 export { exclusively } from './exclusive.ts';
 export {

@@ -1,7 +1,5 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Database } from './database.ts';
-import { openEmbedded } from './embedded.ts';
-import { openPostgres } from './postgres.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /**
@@ -12,7 +10,11 @@ export async function openDatabase(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
 ): Promise<Database> {
-  return config.databaseAddress === undefined
-    ? openEmbedded(config, entities)
-    : openPostgres(config, config.databaseAddress, entities);
+  // Only the driver that is used is loaded.
+  if (config.databaseAddress === undefined) {
+    const { openEmbedded } = await import('./embedded.ts');
+    return openEmbedded(config, entities);
+  }
+  const { openPostgres } = await import('./postgres.ts');
+  return openPostgres(config, config.databaseAddress, entities);
 }

@@ -4,7 +4,7 @@ import type { Pool, TypeOverrides } from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
 import { admission } from './admission.ts';
-import { connections, postgresBounds } from './bounds.ts';
+import { connections, postgresBounds, shareOf } from './bounds.ts';
 import { guardedClients } from './client.ts';
 import type { Database } from './database.ts';
 import { groups } from './groups.ts';
@@ -40,7 +40,7 @@ export async function openPostgres(
 ): Promise<Database> {
   const { statementTimeoutMs } = config;
   const { target } = address;
-  const max = connections(config.pool);
+  const max = connections(shareOf(config.pool, config));
   const server = await findServer(config, address, address.connectTimeoutMs ?? config.connectTimeoutMs);
   const { route, pooled, login } = server;
   const clients = (limitMs: number) =>

@@ -1,8 +1,10 @@
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { integer, oneOf, path, projectFolder, type Values, type Variable } from '../config/index.ts';
 import { type Address, isAddress, parseAddress } from './address.ts';
 
 const duration = [1, 600_000] as const;
+const maxWorkers = 128;
 
 /** The environment variables of the database. */
 export const databaseVariables = {
@@ -37,6 +39,16 @@ export const databaseVariables = {
   migrations: path('MIGRATIONS_DIR', join(projectFolder, 'migrations'), 'a folder'),
   /** Connections in the pool. */
   pool: integer('DATABASE_POOL', 16, [1, 1000]),
+  /** Processes that serve the instance and share its pool and its bounds. */
+  workers: {
+    name: 'WORKERS',
+    fallback: 1,
+    expected: `an integer from 1 to ${maxWorkers}, or auto for one on each core`,
+    read: (given) => {
+      if (given === 'auto') return Math.min(availableParallelism(), maxWorkers);
+      return /^\d{1,3}$/.test(given) && +given >= 1 && +given <= maxWorkers ? +given : undefined;
+    },
+  } satisfies Variable<number> as Variable<number>,
   connectTimeoutMs: integer('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
   statementTimeoutMs: integer('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
   /** Time limit of a list on PostgreSQL, in milliseconds. */

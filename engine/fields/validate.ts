@@ -25,6 +25,8 @@ export const validator = new Validator({
   allowUnionTypes: true,
   coerceTypes: false,
   useDefaults: false,
+  // Schemas are made by field types, and strict mode refuses unknown keywords: the meta-schema would only cost time at start.
+  validateSchema: false,
 })
   .addKeyword({
     keyword: 'exact',

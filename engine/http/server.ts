@@ -1,6 +1,6 @@
 import { METHODS, type Server } from 'node:http';
 import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
-import type { Admission, DatabaseConfig } from '../database/index.ts';
+import { type Admission, type DatabaseConfig, shareOf } from '../database/index.ts';
 import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
@@ -16,7 +16,7 @@ import type { HttpConfig } from './variables.ts';
  * @param resources what its addresses will name
  */
 export async function httpServer(
-  config: HttpConfig & Pick<DatabaseConfig, 'responseBytes'>,
+  config: HttpConfig & Pick<DatabaseConfig, 'responseBytes' | 'workers'>,
   admission: Admission,
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
@@ -27,7 +27,8 @@ export async function httpServer(
     if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
       app.addHttpMethod(method, { hasBody: true });
   }
-  const { maxConnections, responseBytes: bodyBytes } = config;
+  const maxConnections = shareOf(config.maxConnections, config);
+  const bodyBytes = shareOf(config.responseBytes, config);
   await app.register(errorHandling, { missing: refused });
   await app.register(draining);
   await app.register(bodyTimeout);

@@ -2,6 +2,7 @@
 // are removed.
 // May import config, definition, tables, compile.
 
+export { type BackgroundOfProcess, backgroundWork } from './background.ts';
 export {
   asJson,
   type CommandLine,

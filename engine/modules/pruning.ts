@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../tables/index.ts';
 
-/** How often a node removes old rows, in milliseconds. */
+/** How often an instance removes old rows, in milliseconds. */
 const everyMs = 10 * 60_000;
 /** Rows that one statement removes, and the pause after it, in which other statements run. */
 const pruningStep = 500;
@@ -38,11 +38,9 @@ export function pruneRegularly(
         running = undefined;
       });
   };
-  const timer = setInterval(begin, everyMs).unref();
-  app.addHook('onReady', async () => begin());
+  app.background.every(app, what, everyMs, begin);
   app.addHook('preClose', async () => {
     stopping.abort();
-    clearInterval(timer);
     await running;
   });
 }

@@ -15,11 +15,14 @@ export function suggestion(word: string, known: readonly string[]): string {
 /** Whether a file matches a schema; every violation is added to `problems`. */
 export type Shape<T> = (parsed: Parsed, problems: Problem[]) => parsed is Parsed & { data: T };
 
+/** The schema is ours, and strict mode refuses unknown keywords: compiling the meta-schema would only cost each start time. */
+const ownSchema = { validateSchema: false } as const;
+
 /**
  * Compiles a JSON Schema into a check of YAML files. A subschema's `x-expected` completes "<key> must be …".
  */
 export function shape<T>(schema: AnySchema): Shape<T> {
-  const validate = new Validator({ allErrors: true, verbose: true, allowUnionTypes: true })
+  const validate = new Validator({ allErrors: true, verbose: true, allowUnionTypes: true, ...ownSchema })
     .addVocabulary(['x-expected'])
     .compile(schema);
   return (parsed, problems): parsed is Parsed & { data: T } => {

@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto';
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Schema } from '../../engine/fields/index.ts';
 import { json, refuseOtherMethods } from '../../engine/http/index.ts';
-
-const documentPath = '/docs/openapi.json';
-const scriptPath = '/docs/js/scalar.js';
+import { documentPath, renderedScalar, scriptPath } from './scalar.ts';
 
 /** The described API. */
 export interface DocumentationOptions {
@@ -20,28 +18,35 @@ export async function documentation(
   // Made when it is first asked for, which many processes never are.
   let document: Promise<SharedFile> | undefined;
   app.get(documentPath, async (request, reply) => {
-    document ??= description().then((made) => sharedFile(app, JSON.stringify(made)));
+    document ??= description().then((made) => sharedFile(app, Buffer.from(JSON.stringify(made))));
     reply.header('content-type', json).header('cache-control', 'no-cache');
     return (await document)(request, reply);
   });
 
-  const { page, script } = await renderExplorer();
-  const policy = contentSecurityPolicy(page);
-  const pageBytes = Buffer.from(page);
+  let rendered: ReturnType<typeof renderExplorer> | undefined;
+  // Rendered when it is first asked for; what failed is tried again.
+  const explorer = () => {
+    rendered ??= renderExplorer(app).catch((cause) => {
+      rendered = undefined;
+      throw cause;
+    });
+    return rendered;
+  };
   const sendPage = async (_request: unknown, reply: FastifyReply) => {
+    const { page, policy } = await explorer();
     reply.header('content-type', 'text/html; charset=utf-8').header('cache-control', 'no-store');
     reply.header('content-security-policy', policy).header('referrer-policy', 'no-referrer');
     reply.header('cross-origin-opener-policy', 'same-origin');
-    return pageBytes;
+    return page;
   };
   app.get('/docs', sendPage);
   app.get('/docs/', sendPage);
 
-  const scriptFile = sharedFile(app, script);
   app.get(scriptPath, async (request, reply) => {
+    const { script } = await explorer();
     reply.header('content-type', 'text/javascript; charset=utf-8');
     reply.header('cache-control', 'public, max-age=86400');
-    return scriptFile(request, reply);
+    return script(request, reply);
   });
 
   for (const url of [documentPath, '/docs', '/docs/', scriptPath])
@@ -50,10 +55,10 @@ export async function documentation(
 
 type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
-/** A text that all readers share, with an entity tag: 304 for those who have it. */
-function sharedFile(app: FastifyInstance, text: string): SharedFile {
-  const body = app.sharedBody(Buffer.from(text));
-  const tag = `"${createHash('sha256').update(text).digest('base64url')}"`;
+/** Bytes that all readers share, with an entity tag: 304 for those who have it. */
+function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
+  const body = app.sharedBody(bytes);
+  const tag = `"${createHash('sha256').update(bytes).digest('base64url')}"`;
   return (request, reply) => {
     // Weak: a compressed body has other bytes.
     reply.header('etag', `W/${tag}`);
@@ -67,29 +72,17 @@ function sharedFile(app: FastifyInstance, text: string): SharedFile {
 const beforeScalar =
   '<link rel="icon" href="data:,"><script>globalThis.__zod_globalConfig = { jitless: true }</script>';
 
-/** Scalar's page and script, rendered once: they are the same for every request. */
-async function renderExplorer(): Promise<{ page: string; script: string }> {
-  const { default: scalar } = await import('@scalar/fastify-api-reference');
-  const renderer = fastify();
-  await renderer.register(scalar, {
-    routePrefix: '/docs',
-    configuration: {
-      url: documentPath,
-      pageTitle: 'CRM API',
-      cdn: scriptPath,
-      // No requests leave the instance.
-      withDefaultFonts: false,
-      telemetry: false,
-      showDeveloperTools: 'never',
-      hideClientButton: true,
-      agent: { disabled: true },
-      mcp: { disabled: true },
-    },
-  });
-  const page = (await renderer.inject('/docs/')).body.replace('<head>', `<head>${beforeScalar}`);
-  const script = (await renderer.inject(scriptPath)).body;
-  await renderer.close();
-  return { page, script };
+/** Scalar's page and script as they are sent: they are the same for every request. */
+async function renderExplorer(app: FastifyInstance) {
+  const rendered = await renderedScalar();
+  const page = rendered.page.replace('<head>', `<head>${beforeScalar}`);
+  const { buffer, byteOffset, byteLength } = rendered.script;
+  const script = Buffer.from(buffer, byteOffset, byteLength);
+  return {
+    page: Buffer.from(page),
+    policy: contentSecurityPolicy(page),
+    script: sharedFile(app, script),
+  };
 }
 
 /** Allows scripts from this instance and the page's inline script, by its hash; no other origin. */

@@ -20,7 +20,7 @@ const maxPending = 100;
 
 /** Forgotten passwords: the form that requests a mail, and the page that its link opens. */
 export function resetPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
-  const perAddress = attempts({ failures: 10, waiting: 10 });
+  const perAddress = attempts('resets', { failures: 10, waiting: 10 });
   const sending = pLimit(2);
   const underWay = new Set<Promise<void>>();
   app.addHook('onClose', () => Promise.all(underWay));

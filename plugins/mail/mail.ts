@@ -1,5 +1,4 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { createTransport } from 'nodemailer';
 
 /** How mail is sent (`mail` in config.yaml); blank parts count as absent. */
 export interface MailSettings {
@@ -42,6 +41,8 @@ export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger
       const current = settings();
       const server = serverOf(current);
       if (server === undefined) return false;
+      // Loaded with the first mail: many instances send none.
+      const { createTransport } = await import('nodemailer');
       const transport = createTransport({
         ...server,
         requireTLS: !current.allow_plaintext && !loopback.test(server.host),

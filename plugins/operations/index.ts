@@ -2,3 +2,4 @@
 // May import engine.
 
 export { operations } from './operations.ts';
+export { type ProcessReport, type ReadinessReport, readinessOf } from './readiness.ts';

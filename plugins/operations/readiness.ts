@@ -20,6 +20,21 @@ export interface Readiness {
   readonly draining: string | undefined;
 }
 
+/** What a process says of itself. */
+export interface ProcessReport {
+  readonly checks: Readiness;
+  /** Why each replica is left out; null for one that is used. Absent where there are none. */
+  readonly replicas?: Readonly<Record<string, string | null>>;
+}
+
+/** What the operators' port says of an instance. */
+export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
+  /** The failure of each check in a few words; undefined if it passes. */
+  readonly checks: Readiness & { readonly workers?: string | undefined };
+  /** How many processes serve, of how many. */
+  readonly workers?: { readonly serving: number; readonly of: number };
+}
+
 /** Interval between checks of the database, shared by all callers, and the limit on its response, in milliseconds. */
 const intervalMs = 1000;
 
@@ -29,7 +44,8 @@ export function readinessOf({
   migrations,
   settingsProblem,
   isLeaving,
-}: Parts): () => Promise<Readiness> {
+  replicas,
+}: Parts): () => Promise<ProcessReport> {
   let asked: { readonly at: number; readonly result: ReturnType<typeof ask> } | undefined;
   const ask = async (): Promise<Pick<Readiness, 'database' | 'migrations'>> => {
     try {
@@ -52,10 +68,15 @@ export function readinessOf({
     if (asked === undefined || performance.now() - asked.at > intervalMs) {
       asked = { at: performance.now(), result: ask() };
     }
-    return {
+    const checks = {
       ...(await asked.result),
       configuration: settingsProblem() === undefined ? undefined : 'the last change was refused; see the log',
       draining: isLeaving() ? 'stopping' : undefined,
     };
+    const problems = Object.entries(replicas?.status() ?? {}).map(([name, problem = null]) => [
+      name,
+      problem,
+    ]);
+    return { checks, ...(replicas && { replicas: Object.fromEntries(problems) }) };
   };
 }

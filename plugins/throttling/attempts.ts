@@ -1,13 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { errors } from '../../engine/errors.ts';
+import { failureCounter, windowSeconds } from './counter.ts';
 
-/** How long wrong attempts count, in seconds, from the first. */
-const windowSeconds = 15 * 60;
 /** The longest delay of an attempt that is slowed down, in milliseconds. */
 const longestPauseMs = 5000;
 
-/** Bounds failed attempts for each key, also of concurrent ones. Counted on this node. */
+/** Bounds failed attempts for each key, also of concurrent ones: failures on this node, those in flight in this process. */
 export interface Attempts {
   /**
    * Runs an attempt; undefined means that it failed. Attempts in flight never exceed the failures that are left, and
@@ -37,8 +35,9 @@ interface Place {
   readonly queue: (() => void)[];
 }
 
-export function attempts({ failures, waiting, slowDown = false }: Bounds): Attempts {
-  const failed = new RateLimiterMemory({ points: failures, duration: windowSeconds });
+/** @param name of what is counted, unique within the process */
+export function attempts(name: string, { failures, waiting, slowDown = false }: Bounds): Attempts {
+  const failed = failureCounter(name, failures);
   const places = new Map<string, Place>();
 
   /** Waits until the attempt may run. @returns the failures that are left, below 0 if it is slowed down */

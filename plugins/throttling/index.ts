@@ -2,6 +2,7 @@
 // May import engine, identity.
 
 export { attempts } from './attempts.ts';
+export { countForWorkers, failureCounter } from './counter.ts';
 export { throttlingModule } from './module.ts';
 export { type ThrottlingConfig, throttlingVariables } from './rate-limit.ts';
 export { networkOf, throttle } from './throttle.ts';

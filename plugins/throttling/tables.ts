@@ -16,12 +16,11 @@ declare module '../../engine/tables/index.ts' {
   }
 }
 
-const requestCounts = table('crm_request_counts', {
-  ...tenant(),
-  caller: { ...text, primary: true },
-  window_start: time,
-  requests: bigint,
-});
+const requestCounts = table(
+  'crm_request_counts',
+  { ...tenant(), caller: { ...text, primary: true }, window_start: time, requests: bigint },
+  { placement: 'coordinator' },
+);
 
 /** The requests of each caller in the latest window, where they are limited: one row for each. */
 export const throttlingTables = [requestCounts];

@@ -24,9 +24,9 @@ export interface Throttle {
 }
 
 export function throttle(): Throttle {
-  const users = attempts({ failures: 20, waiting });
-  const addresses = attempts({ failures: 100, waiting: 4 * waiting });
-  const devices = attempts({ failures: 10, waiting, slowDown: true });
+  const users = attempts('users', { failures: 20, waiting });
+  const addresses = attempts('addresses', { failures: 100, waiting: 4 * waiting });
+  const devices = attempts('devices', { failures: 10, waiting, slowDown: true });
   return {
     stranger: (request, email, attempt) =>
       addresses.run(networkOf(request), () => users.run(nameOf(email), attempt)),

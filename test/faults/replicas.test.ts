@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { readConfig } from '../../app/config.ts';
 import type { ReadingServer } from '../../engine/database/database.ts';
 import { operations } from '../../plugins/operations/operations.ts';
+import { readinessOf } from '../../plugins/operations/readiness.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { type Node, secondNode } from '../support/people.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
@@ -255,13 +256,15 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
 
   test('/readyz says so and stays ready', async () => {
     const { replicas } = instance.database;
-    const admin = operations({
-      probe: { migrations: async () => [], close: () => {} },
-      migrations: [],
-      settingsProblem: () => undefined,
-      isLeaving: () => false,
-      replicas,
-    });
+    const admin = operations(
+      readinessOf({
+        probe: { migrations: async () => [], close: () => {} },
+        migrations: [],
+        settingsProblem: () => undefined,
+        isLeaving: () => false,
+        replicas,
+      }),
+    );
     const { statusCode, body } = await admin.inject('/readyz');
     await admin.close();
     assert.equal(statusCode, 200);

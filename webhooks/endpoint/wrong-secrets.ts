@@ -1,11 +1,10 @@
 import type { FastifyRequest } from 'fastify';
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterRes } from 'rate-limiter-flexible';
 import { errors, type HttpError } from '../../engine/errors.ts';
-import { networkOf } from '../../plugins/throttling/index.ts';
+import { failureCounter, networkOf } from '../../plugins/throttling/index.ts';
 
 /** Wrong secrets of one address at one endpoint within the window; further ones get 429. */
 const maxWrong = 100;
-const windowSeconds = 15 * 60;
 
 /** Counts wrong secrets on this node, by endpoint and address. */
 export interface WrongSecrets {
@@ -17,7 +16,7 @@ export interface WrongSecrets {
 }
 
 export function wrongSecrets(): WrongSecrets {
-  const counts = new RateLimiterMemory({ points: maxWrong, duration: windowSeconds });
+  const counts = failureCounter('wrong secrets', maxWrong);
   return {
     refusal: async (request, endpoint, otherwise = errors.unauthenticated()) => {
       try {

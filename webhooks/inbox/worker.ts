@@ -10,7 +10,7 @@ import { type Claimed, claim, fail, finish, remember } from './claim.ts';
 import { failureLog } from './failures.ts';
 import { type Slots, slots } from './slots.ts';
 
-/** How often to check for items that other nodes received or whose retry is due, in milliseconds. */
+/** How often to look for items that other nodes received or whose retry is due, in milliseconds. */
 const pollMs = 1000;
 /** Items that a node processes at the same time. */
 const concurrency = 20;
@@ -111,16 +111,14 @@ export function startWorker(app: FastifyInstance, webhooks: Webhooks, sealing: S
         if (again) wake();
       });
   };
-  const timer = setInterval(wake, pollMs).unref();
-  app.addHook('onReady', async () => wake());
+  const { now } = app.background.every(app, 'inbox', pollMs, wake);
   app.addHook('preClose', async () => {
     stopping = true;
-    clearInterval(timer);
     await running;
     await busy.done();
     failures.close();
   });
-  return { wake };
+  return { wake: now };
 }
 
 async function processItem(webhooks: Webhooks, { open }: Sealing, item: Claimed): Promise<void> {

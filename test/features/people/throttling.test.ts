@@ -205,7 +205,7 @@ describe('throttling', () => {
   });
 
   test('nothing is kept of attempts that are over', async () => {
-    const bounds = attempts({ failures: 3, waiting: 2 });
+    const bounds = attempts('test', { failures: 3, waiting: 2 });
     const run = (key: string, result: true | undefined) => bounds.run(key, async () => result);
     await Promise.allSettled(
       Array.from({ length: 500 }, (_, index) =>

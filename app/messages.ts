@@ -1,0 +1,28 @@
+import type { Demo } from '../plugins/demo/index.ts';
+import type { ProcessReport } from '../plugins/operations/index.ts';
+
+/** What the process that supervises workers tells one of them. */
+export type ToWorker =
+  /** Begin the work besides requests; the first worker of the instance also fills an empty database. */
+  | { readonly kind: 'lead'; readonly isFirst: boolean }
+  /** Do a piece of the work besides requests. */
+  | { readonly kind: 'task'; readonly name: string }
+  /** Say how you are. */
+  | { readonly kind: 'report'; readonly number: number }
+  /** You will be stopped soon: connections close after their response. */
+  | { readonly kind: 'leave' }
+  /** Respond to what is in flight within this time, in milliseconds, and end. */
+  | { readonly kind: 'stop'; readonly withinMs: number };
+
+/** What a worker tells the process that supervises it. */
+export type FromWorker =
+  | { readonly kind: 'listening'; readonly url: string; readonly example: string }
+  /** It leads, and what it has put into an empty database. */
+  | { readonly kind: 'leading'; readonly demo: Demo | undefined }
+  /** It cannot serve, and ends. */
+  | { readonly kind: 'failed'; readonly message: string; readonly isUsers: boolean }
+  | { readonly kind: 'task'; readonly name: string }
+  | { readonly kind: 'report'; readonly number: number; readonly readiness: ProcessReport | undefined };
+
+/** A message of one kind from a worker. */
+export type Told<Kind extends FromWorker['kind']> = FromWorker & { readonly kind: Kind };

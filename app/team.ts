@@ -1,0 +1,193 @@
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import { UserError } from '../engine/errors.ts';
+import type { ReadinessReport } from '../plugins/operations/index.ts';
+import type { FromWorker, Told, ToWorker } from './messages.ts';
+import { restarts } from './restarts.ts';
+import { closeMs, drainMs } from './stop.ts';
+
+/** How long a worker may take to report, in milliseconds: a little longer than the database may take. */
+const reportMs = 1_500;
+
+/** Several processes that serve one instance. */
+export interface Team {
+  /** Starts a worker. @throws when it cannot serve, with its reason */
+  readonly add: () => Promise<Told<'listening'>>;
+  /** Makes one of those that serve the one that does the work besides requests. */
+  readonly lead: (isFirst: boolean) => Promise<Told<'leading'>>;
+  /** From now on, workers that die are replaced. */
+  readonly replaceTheDead: () => void;
+  readonly readiness: () => Promise<ReadinessReport>;
+  readonly signal: (name: NodeJS.Signals) => void;
+  /** Everything is still served, but connections close after their response. */
+  readonly leave: () => void;
+  /** Stops one worker after another, so that the rest serve meanwhile. @returns whether all requests got their response */
+  readonly stop: () => Promise<boolean>;
+  /** Ends all of them immediately. */
+  readonly kill: () => void;
+}
+
+/** @param giveUp called when workers die as soon as they are started */
+export function makeTeam(size: number, giveUp: () => void): Team {
+  const alive = new Set<Worker>();
+  const serving = new Set<Worker>();
+  const deaths = restarts();
+  let leader: Worker | undefined;
+  let phase: 'starting' | 'running' | 'stopping' = 'starting';
+  let isLeaving = false;
+  let reports = 0;
+
+  const add: Team['add'] = async () => {
+    const worker = cluster.fork();
+    alive.add(worker);
+    // A message to a worker that has just died.
+    worker.on('error', () => {});
+    worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'task' && leader !== undefined) tell(leader, message);
+    });
+    worker.once('exit', (code: number, signal: string | null) => {
+      alive.delete(worker);
+      serving.delete(worker);
+      if (leader === worker) {
+        leader = undefined;
+        appoint();
+      }
+      if (phase === 'running') void replace(worker, signal ?? `code ${code}`);
+    });
+    const listening = await hear(worker, 'listening');
+    serving.add(worker);
+    if (isLeaving) tell(worker, { kind: 'leave' });
+    return listening;
+  };
+
+  const lead: Team['lead'] = async (isFirst) => {
+    const [next] = serving;
+    if (next === undefined) throw new UserError('no worker serves');
+    leader = next;
+    tell(next, { kind: 'lead', isFirst });
+    return hear(next, 'leading');
+  };
+  /** Makes sure that one leads, if one serves. One that dies before it leads is followed by the next. */
+  const appoint = (): void => {
+    if (phase === 'running' && leader === undefined && serving.size > 0) lead(false).catch(() => {});
+  };
+
+  const replace = async (worker: Worker, how: string): Promise<void> => {
+    const delay = deaths.next(performance.now(), serving.size > 0);
+    if (delay === undefined) {
+      report(`workers end as soon as they are started, the last one by ${how}: the service stops`);
+      giveUp();
+      return;
+    }
+    report(`worker ${worker.process.pid} has ended by ${how}; another one starts`);
+    await pause(delay);
+    if (phase === 'stopping') return;
+    // One that does not get as far as to serve ends, and is replaced in its turn.
+    await add().then(appoint, ({ message }: Error) => report(message));
+  };
+
+  const stop: Team['stop'] = async () => {
+    phase = 'stopping';
+    const end = performance.now() + drainMs;
+    for (const worker of alive) if (!serving.has(worker)) worker.process.kill('SIGKILL');
+    const leaving = [...serving];
+    const ends: Promise<unknown[]>[] = [];
+    for (const worker of leaving) {
+      const ended = once(worker, 'exit');
+      ends.push(ended);
+      serving.delete(worker);
+      tell(worker, { kind: 'stop', withinMs: Math.max(0, end - performance.now()) });
+      await Promise.race([ended, pause(drainMs / leaving.length)]);
+    }
+    const late = pause(Math.max(0, end - performance.now()) + 2 * closeMs, undefined);
+    const codes = await Promise.race([Promise.all(ends), late]);
+    for (const worker of alive) worker.process.kill('SIGKILL');
+    return codes?.every(([code]) => code === 0) ?? false;
+  };
+
+  const readiness: Team['readiness'] = async () => {
+    const asked = [...serving];
+    const number = ++reports;
+    const found = await Promise.all(asked.map((worker) => reportOf(worker, number)));
+    const known = found.filter((each) => each !== undefined);
+    const silent = asked.length - known.length;
+    const first = (check: keyof (typeof known)[number]['checks']) =>
+      known.map(({ checks }) => checks[check]).find((problem) => problem !== undefined);
+    const replicas = known[0]?.replicas;
+    return {
+      ...(replicas && { replicas }),
+      checks: {
+        database: first('database'),
+        migrations: first('migrations'),
+        configuration: first('configuration'),
+        draining: isLeaving ? 'stopping' : undefined,
+        workers: silent > 0 ? `${silent} do not respond` : asked.length === 0 ? 'none serves' : undefined,
+      },
+      workers: { serving: known.length, of: size },
+    };
+  };
+
+  return {
+    add,
+    lead,
+    replaceTheDead: () => {
+      phase = 'running';
+      for (let missing = size - alive.size; missing > 0; missing--) void add().catch(() => {});
+      appoint();
+    },
+    readiness,
+    signal: (name) => {
+      for (const worker of alive) worker.process.kill(name);
+    },
+    leave: () => {
+      isLeaving = true;
+      for (const worker of serving) tell(worker, { kind: 'leave' });
+    },
+    stop,
+    kill: () => {
+      phase = 'stopping';
+      for (const worker of alive) worker.process.kill('SIGKILL');
+    },
+  };
+}
+
+const report = (text: string): void => {
+  process.stderr.write(`crm: ${text}\n`);
+};
+
+const tell = (worker: Worker, message: ToWorker): void => {
+  if (worker.isConnected()) worker.send(message);
+};
+
+/** Waits for a message of a worker. @throws with the worker's reason when it ends instead */
+function hear<Kind extends FromWorker['kind']>(worker: Worker, kind: Kind): Promise<Told<Kind>> {
+  const { promise, resolve, reject } = Promise.withResolvers<Told<Kind>>();
+  const isWanted = (message: FromWorker): message is Told<Kind> => message.kind === kind;
+  const onMessage = (message: FromWorker) => {
+    if (isWanted(message)) resolve(message);
+    else if (message.kind === 'failed')
+      reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
+  };
+  // Its last words are read first.
+  const onDisconnect = () => reject(new UserError('a worker ended before it could serve'));
+  worker.on('message', onMessage).once('disconnect', onDisconnect);
+  return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
+}
+
+/** What a worker says of itself; undefined if it does not respond in time. */
+async function reportOf(worker: Worker, number: number): Promise<Told<'report'>['readiness']> {
+  const { promise, resolve } = Promise.withResolvers<Told<'report'>['readiness']>();
+  const onMessage = (message: FromWorker) => {
+    if (message.kind === 'report' && message.number === number) resolve(message.readiness);
+  };
+  worker.on('message', onMessage);
+  const timer = setTimeout(resolve, reportMs, undefined);
+  tell(worker, { kind: 'report', number });
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    worker.off('message', onMessage);
+  }
+}

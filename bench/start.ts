@@ -1,0 +1,99 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { table } from '../engine/modules/command-line.ts';
+import { cpuOf } from './cpu.ts';
+import { median } from './load.ts';
+import { residentMb, startService } from './service.ts';
+
+/** A start of the service. */
+interface Start {
+  /** From the beginning of the process to the first response of the API, in seconds, and CPU time until then. */
+  readonly seconds: number;
+  readonly cpu: number;
+  /** Resident memory some seconds later, in MB. */
+  readonly resident: number;
+}
+
+/** A measured start and its target. */
+export interface StartFigure extends Start {
+  readonly name: string;
+  readonly targetSeconds: number;
+  readonly targetResident: number | undefined;
+}
+
+/** How long the service is idle before its memory is read, in milliseconds. */
+const idleMs = 3000;
+
+async function start(environment: Readonly<Record<string, string>>): Promise<Start> {
+  const began = performance.now();
+  const service = await startService(environment);
+  await (await fetch(`${service.url}/api/v1/leads`)).arrayBuffer();
+  const [seconds, cpu] = [(performance.now() - began) / 1000, cpuOf([service.pid]) / 1e6];
+  await pause(idleMs);
+  const resident = residentMb(service.pid);
+  await service.stop();
+  return { seconds, cpu, resident };
+}
+
+/** Measures starts in turn. @param databaseUrl an empty database */
+export async function measureStarts(databaseUrl: string, rounds: number): Promise<StartFigure[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'crm-start-'));
+  const postgres = {
+    DATABASE_URL: databaseUrl,
+    DATA_DIR: join(folder, 'secrets'),
+    MIGRATE_ON_START: 'true',
+  };
+  const existing = { DATA_DIR: join(folder, 'existing') };
+  const kinds = [
+    { name: 'PostgreSQL', environment: () => postgres, targetSeconds: 1.5, targetResident: 180 },
+    { name: 'embedded folder', environment: () => existing, targetSeconds: 1.5, targetResident: undefined },
+    {
+      name: 'new embedded folder',
+      environment: (round: number) => ({ DATA_DIR: join(folder, `new-${round}`) }),
+      targetSeconds: 4,
+      targetResident: undefined,
+    },
+  ];
+  try {
+    // The first start fills the database, and Node's compile cache.
+    for (const { environment } of kinds.slice(0, 2)) await start(environment(0));
+    const starts = kinds.map((): Start[] => []);
+    for (let round = 0; round < rounds; round++) {
+      for (const [index, { environment }] of kinds.entries())
+        starts[index]?.push(await start(environment(round)));
+    }
+    return kinds.map(({ name, targetSeconds, targetResident }, index) => {
+      const of = (key: keyof Start) => median((starts[index] ?? []).map((each) => each[key]));
+      return {
+        name: `start, ${name}`,
+        seconds: of('seconds'),
+        cpu: of('cpu'),
+        resident: of('resident'),
+        targetSeconds,
+        targetResident,
+      };
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const verdict = (value: number, target: number): string => (value <= target ? 'met' : 'missed');
+
+/** The starts as a table, each with its target. */
+export const startReport = (figures: readonly StartFigure[]): string =>
+  table(
+    ['', 'first response s', 'target', '', 'CPU s', 'resident MB, idle', 'target', ''],
+    figures.map(({ name, seconds, cpu, resident, targetSeconds, targetResident }) => [
+      name,
+      seconds.toFixed(2),
+      `≤ ${targetSeconds}`,
+      verdict(seconds, targetSeconds),
+      cpu.toFixed(2),
+      resident.toFixed(0),
+      targetResident === undefined ? '' : `≤ ${targetResident}`,
+      targetResident === undefined ? '' : verdict(resident, targetResident),
+    ]),
+  );

@@ -1,0 +1,117 @@
+// Workers: what a second process of an instance costs, and gives. Each worker is held to half a core by stopping it for half
+// of the time, so that two of them fit on a machine with two cores, beside PostgreSQL and the load.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import autocannon from 'autocannon';
+import { table } from '../engine/modules/command-line.ts';
+import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
+import { cpuOf } from './cpu.ts';
+import { median } from './load.ts';
+import { type Service, startService } from './service.ts';
+
+const { values: options } = parseArgs({
+  options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
+});
+const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
+const connections = 32;
+/** How long a worker that is held to half a core runs, and how long it is stopped, in milliseconds. */
+const turnMs = 20;
+
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
+/** The processes of a service that serve: its workers, or itself. */
+const servingOf = ({ pid, printed }: Service): number[] =>
+  printed.workers === undefined ? [pid] : childrenOf(pid);
+
+/** Does work while processes are held to half a core each. */
+async function holding<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
+  let isOver = false;
+  const signal = (name: NodeJS.Signals) => {
+    for (const pid of pids) process.kill(pid, name);
+  };
+  const hold = async () => {
+    while (!isOver) {
+      signal('SIGSTOP');
+      await pause(turnMs);
+      signal('SIGCONT');
+      await pause(turnMs);
+    }
+  };
+  const held = hold();
+  try {
+    return await work();
+  } finally {
+    isOver = true;
+    await held;
+  }
+}
+
+interface Round {
+  readonly rate: number;
+  /** Microseconds of CPU time of a request, of all processes of the service. */
+  readonly cpu: number;
+}
+
+async function round(service: Service): Promise<Round> {
+  const pids = [...new Set([service.pid, ...servingOf(service)])];
+  const before = cpuOf(pids);
+  const result = await autocannon({
+    url: `${service.url}/api/v1/leads`,
+    connections,
+    duration: seconds,
+    headers: { authorization: `Bearer ${service.printed.key}` },
+  });
+  if (result.non2xx + result.errors > 0)
+    throw new Error(`${result.non2xx} refusals, ${result.errors} errors`);
+  return {
+    rate: result.requests.total / result.duration,
+    cpu: (cpuOf(pids) - before) / result.requests.total,
+  };
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'crm-workers-'));
+const server = await startPostgres({ shared_buffers: '128MB' });
+const services: Service[] = [];
+try {
+  for (const workers of ['1', '2']) {
+    const { url } = await makeDatabase(server.url);
+    const environment = { DATABASE_URL: url, DATA_DIR: folder, MIGRATE_ON_START: 'true', WORKERS: workers };
+    services.push(await startService(environment));
+  }
+  const free = services.map((): Round[] => []);
+  const held = services.map((): Round[] => []);
+  // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
+  for (let number = 0; number <= rounds; number++) {
+    for (const [index, service] of services.entries()) {
+      const results = [await round(service), await holding(servingOf(service), () => round(service))];
+      if (number === 0) continue;
+      if (results[0] !== undefined) free[index]?.push(results[0]);
+      if (results[1] !== undefined) held[index]?.push(results[1]);
+    }
+  }
+  const of = (all: readonly Round[] | undefined, key: keyof Round) =>
+    median((all ?? []).map((each) => each[key]));
+  const rows = ['1', '2'].map((workers, index) => [
+    workers,
+    of(free[index], 'rate').toFixed(0),
+    of(free[index], 'cpu').toFixed(0),
+    of(held[index], 'rate').toFixed(0),
+    of(held[index], 'cpu').toFixed(0),
+  ]);
+  const head = ['workers', 'requests/s', 'CPU µs', 'half a core each: requests/s', 'CPU µs'];
+  const cpu = of(free[1], 'cpu') / of(free[0], 'cpu');
+  const rate = of(held[1], 'rate') / of(held[0], 'rate');
+  const verdicts = [
+    `CPU of a request by two workers: ${cpu.toFixed(2)}× of one, target ≤ 1.05×: ${cpu <= 1.05 ? 'met' : 'missed'}`,
+    `two workers on half a core each: ${rate.toFixed(2)}× of one, target ≥ 1.8×: ${rate >= 1.8 ? 'met' : 'missed'}`,
+  ];
+  process.stdout.write(`${table(head, rows)}\n\n${verdicts.join('\n')}\n`);
+} finally {
+  for (const service of services) await service.stop();
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit();

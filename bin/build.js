@@ -1,0 +1,28 @@
+// Builds what the packed package runs: the source as JavaScript, and what else an instance reads. Argument: its folder,
+// instead of dist.
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const project = fileURLToPath(new URL('..', import.meta.url));
+const built = process.argv[2] ?? join(project, 'dist');
+const floors = ['app', 'engine', 'plugins', 'webhooks', 'migrations'];
+const others = ['resources', 'samples', 'config.yaml', 'package.json'];
+
+rmSync(built, { recursive: true, force: true });
+const compiler = join(project, 'node_modules/typescript/bin/tsc');
+const options = ['-p', 'tsconfig.build.json', '--outDir', built];
+execFileSync(process.execPath, [compiler, ...options], { cwd: project, stdio: 'inherit' });
+for (const name of [...floors, ...others]) {
+  const filter = (path) => !path.endsWith('.ts');
+  cpSync(join(project, name), join(built, name), { recursive: true, filter });
+}
+
+// So that Scalar is needed for development only.
+const explorer = join(built, 'plugins/explorer');
+const { renderApart } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);
+const { page, script } = await renderApart();
+mkdirSync(join(explorer, 'rendered'));
+writeFileSync(join(explorer, 'rendered/page.html'), page);
+writeFileSync(join(explorer, 'rendered/scalar.js'), script);

@@ -1,0 +1,71 @@
+import type { FastifyInstance } from 'fastify';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The work besides requests. */
+    background: Background;
+  }
+}
+
+/** Work besides requests that one process of an instance does for all of them. */
+export interface Background {
+  /**
+   * Does work at an interval while the app runs and this process is the one that does it, first when it becomes it.
+   * @param name unique within the app
+   */
+  readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: () => void) => Repeated;
+}
+
+/** Work that is repeated. */
+export interface Repeated {
+  /** Has it done now, by the process that does it. */
+  readonly now: () => void;
+}
+
+/** The background work of one process. */
+export interface BackgroundOfProcess extends Background {
+  /** Makes this process the one that does the work. */
+  readonly lead: () => void;
+  /** Does a piece of the work, for another process that asked for it. */
+  readonly run: (name: string) => void;
+}
+
+interface Task {
+  readonly intervalMs: number;
+  readonly work: () => void;
+  timer?: NodeJS.Timeout;
+}
+
+/**
+ * The background work of a process.
+ * @param ask asks the process that does it for a piece of the work; absent if that is this one from the start
+ */
+export function backgroundWork(ask?: (name: string) => void): BackgroundOfProcess {
+  let isOurs = ask === undefined;
+  /** Of apps that are ready. */
+  const tasks = new Map<string, Task>();
+  const begin = (task: Task): void => {
+    task.timer = setInterval(task.work, task.intervalMs).unref();
+    task.work();
+  };
+  return {
+    every: (app, name, intervalMs, work) => {
+      const task: Task = { intervalMs, work };
+      app.addHook('onReady', async () => {
+        tasks.set(name, task);
+        if (isOurs) begin(task);
+      });
+      app.addHook('preClose', async () => {
+        tasks.delete(name);
+        clearInterval(task.timer);
+      });
+      return { now: () => (isOurs || ask === undefined ? work() : ask(name)) };
+    },
+    lead: () => {
+      if (isOurs) return;
+      isOurs = true;
+      for (const task of tasks.values()) begin(task);
+    },
+    run: (name) => tasks.get(name)?.work(),
+  };
+}

@@ -1,0 +1,52 @@
+// The packed package: JavaScript that runs within node_modules, with what package.json lets it install.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { migratedStorage, project, serve } from '../support/process.ts';
+
+describe('the packed package', { concurrency: 1 }, () => {
+  // Where packages are found, and Node strips no types.
+  const cache = join(project, 'node_modules/.cache');
+  mkdirSync(cache, { recursive: true });
+  const folder = mkdtempSync(join(cache, 'packed-'));
+  before(() => execFileSync(process.execPath, [join(project, 'bin/build.js'), folder]));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  test('serves, with explorer and screens, a database that the source has migrated', async () => {
+    const storage = await migratedStorage('postgresql');
+    const service = await serve(storage.environment, { program: [join(folder, 'app/main.js')] });
+    for (const path of ['/docs', '/docs/js/scalar.js', '/docs/openapi.json', '/setup/assets/pico.css']) {
+      assert.equal((await service.call(`GET ${path}`)).status, 200, path);
+    }
+    const list = await service.call('GET /api/v1/leads', { key: String(service.printed.key) });
+    assert.equal(list.status, 200);
+    service.signal('SIGTERM');
+    const { code, stderr } = await service.ended;
+    assert.deepEqual([code, stderr], [0, '']);
+    await storage.remove();
+  });
+
+  test('imports what is installed with it', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+      dependencies: Readonly<Record<string, string>>;
+    };
+    const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.js'),
+    );
+    const missing = new Set<string>();
+    for (const name of sources.filter((each) => !/assets|rendered/.test(each))) {
+      const text = readFileSync(join(folder, name), 'utf8');
+      for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([^']+)'/gm)) {
+        const [scope = '', second] = imported.split('/');
+        const wanted = scope.startsWith('@') ? `${scope}/${second}` : scope;
+        const isBuiltin = imported.startsWith('node:') || builtinModules.includes(imported);
+        if (!imported.startsWith('.') && !isBuiltin && !(wanted in dependencies)) missing.add(wanted);
+      }
+    }
+    // What it renders is in the package.
+    assert.deepEqual([...missing], ['@scalar/fastify-api-reference']);
+  });
+});

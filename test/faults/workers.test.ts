@@ -1,0 +1,225 @@
+// WORKERS: several processes serve one instance. One that dies is replaced, and nothing else notices; work besides requests
+// is done once.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Agent, get } from 'node:http';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { restarts } from '../../app/restarts.ts';
+import { leadgenBody } from '../support/channels.ts';
+import { send, temporaryFolder } from '../support/instance.ts';
+import { type Added, deliver, integrate, onStored, settingsFile } from '../support/partners.ts';
+import {
+  assertRefused,
+  connected,
+  crm,
+  type Environment,
+  emptyStorage,
+  rows,
+  type Service,
+  type Storage,
+  serve,
+  until,
+} from '../support/process.ts';
+import { startProvider } from '../support/providers.ts';
+
+/** The processes that a process has started. */
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
+
+test('a worker that dies is replaced, ever later; where none is left, not for ever', () => {
+  const alone = restarts();
+  const delays = Array.from({ length: 9 }, (_, index) => alone.next(index * 1000, false));
+  assert.deepEqual(delays, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, undefined]);
+  assert.equal(alone.next(100_000, false), 100, 'they have lived for long enough');
+  const others = restarts();
+  const beside = Array.from({ length: 20 }, (_, index) => others.next(index * 1000, true));
+  assert.equal(beside.at(-1), 10_000);
+});
+
+test('the embedded database is for one process', async () => {
+  const temporary = temporaryFolder();
+  const refused = await crm(['serve'], { WORKERS: '2', DATA_DIR: join(temporary.path, 'data') });
+  assertRefused(refused, /^crm: WORKERS needs PostgreSQL: set DATABASE_URL/);
+  temporary.remove();
+});
+
+describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, () => {
+  let settings: ReturnType<typeof settingsFile>;
+  let graph: Awaited<ReturnType<typeof startProvider>>;
+  let storage: Storage;
+  let environment: Environment;
+  let service: Service;
+  let key: string;
+  let page: Added<{ id: string }>;
+  before(async () => {
+    graph = await startProvider();
+    settings = settingsFile({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
+    storage = await emptyStorage('postgresql');
+    environment = {
+      ...storage.environment,
+      WORKERS: '2',
+      MIGRATE_ON_START: 'true',
+      ...settings.environment,
+      ADMIN_PORT: '0',
+      DATABASE_POOL: '32',
+      STOP_DELAY_MS: '500',
+      DATABASE_LOCK_TIMEOUT_MS: '20000',
+      DATABASE_STATEMENT_TIMEOUT_MS: '20000',
+      LOG_LEVEL: 'fatal',
+    };
+    service = await serve(environment);
+    key = String(service.printed.key);
+    page = await onStored(environment, (opened) => integrate(opened, { id: '1' }, 'meta-lead-ads'));
+  });
+  after(async () => {
+    await service?.kill();
+    await graph?.close();
+    await storage?.remove();
+  });
+
+  const readyz = () => send(String(service.printed.admin), 'GET /readyz');
+  const areReady = async () => {
+    const { status, json } = await readyz();
+    return status === 200 && (json.workers as { serving: number }).serving === 2;
+  };
+  const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok', workers: 'ok' };
+
+  /** Clients that send one request after another until they are stopped, on one connection each or on a new one each time. */
+  const startClients = (count: number, keepAlive = true) => {
+    const outcomes: Record<string, number> = {};
+    let isOver = false;
+    const request = (agent: Agent): Promise<string> =>
+      new Promise((resolve) => {
+        const headers = { authorization: `Bearer ${key}` };
+        get(`${service.url}/api/v1/leads?page=1`, { agent, headers }, (response) => {
+          response.resume().on('end', () => resolve(String(response.statusCode)));
+          response.on('error', ({ message }) => resolve(message));
+        }).on('error', ({ message }) => resolve(message));
+      });
+    const client = async () => {
+      const agent = new Agent({ keepAlive, maxSockets: 1 });
+      while (!isOver) {
+        const outcome = await request(agent);
+        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        await pause(2);
+      }
+      agent.destroy();
+    };
+    const running = Promise.all(Array.from({ length: count }, client));
+    const end = async () => {
+      isOver = true;
+      await running;
+      return outcomes;
+    };
+    return { outcomes, end };
+  };
+
+  test('what is printed comes once, and the operators’ port knows all of them', async () => {
+    assert.equal(service.stdout().trim().split('\n').length, 1);
+    assert.equal(service.printed.workers, 2);
+    assert.equal(childrenOf(service.pid).length, 2);
+    const { status, json } = await readyz();
+    assert.deepEqual(
+      [status, json],
+      [200, { status: 'ready', checks: fine, workers: { serving: 2, of: 2 } }],
+    );
+  });
+
+  test('wrong passwords are counted by all of them together', async () => {
+    const attempt = () =>
+      service.call('POST /auth/login', {
+        body: { email: 'nobody@example.com', password: 'wrong' },
+        headers: { connection: 'close' },
+      });
+    const statuses: number[] = [];
+    for (let count = 0; count < 22; count++) statuses.push((await attempt()).status);
+    assert.deepEqual(statuses, [...Array<number>(20).fill(401), 429, 429]);
+  });
+
+  test('both follow config.yaml, and an error in it shows', async () => {
+    settings.write({ no_such_key: 1 });
+    await until(async () => (await readyz()).status === 503, 'not ready');
+    const { json } = await readyz();
+    assert.match(String((json.checks as typeof fine).configuration), /refused/);
+    settings.write({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
+    await until(areReady, 'ready again');
+  });
+
+  const ids = Array.from({ length: 40 }, (_, index) => String(900_000_000_000_000 + index));
+  test('a worker that is killed is replaced; only its own requests fail, and the inbox goes on', async (t) => {
+    for (const id of ids) graph.leads.set(id, { id, field_data: [{ name: 'last_name', values: [id] }] });
+    const clients = startClients(8);
+    t.after(clients.end);
+    const [leader, other] = childrenOf(service.pid);
+    const deliverAll = async (some: readonly string[]) => {
+      for (const leadgen of some)
+        assert.equal((await deliver(service, page, leadgenBody({ leadgen: `"${leadgen}"` }))).status, 200);
+    };
+    await deliverAll(ids.slice(0, 20));
+    const asked = (id: string) => graph.asked.filter(({ path }) => path.endsWith(`/${id}`)).length;
+    await until(() => ids.slice(0, 20).every((id) => asked(id) > 0), 'process the first half');
+    // What it has processed is stored.
+    await until(
+      async () => (await rows(environment, `select from crm_inbox where status <> 'done'`)).length === 0,
+      'finish the first half',
+    );
+    process.kill(leader ?? assert.fail(), 'SIGKILL');
+    await until(async () => !(await areReady()), 'notice');
+    assert.equal((await readyz()).status, 200, 'the other one serves');
+    await until(areReady, 'replace it', 60_000);
+    assert.ok(childrenOf(service.pid).includes(other ?? 0));
+    await deliverAll(ids.slice(20));
+    await until(() => ids.every((id) => asked(id) > 0), 'process the second half', 20_000);
+    const { 200: served = 0, ...failed } = await clients.end();
+    const failures = Object.values(failed).reduce((sum, each) => sum + each, 0);
+    assert.ok(served > 50, `${served} requests`);
+    assert.ok(failures <= 8, JSON.stringify(failed));
+    assert.deepEqual(
+      Object.keys(failed).filter((each) => !/socket hang up|ECONNRESET/.test(each)),
+      [],
+    );
+    assert.match(service.stderr(), /^crm: worker \d+ has ended by SIGKILL; another one starts\n$/);
+    assert.deepEqual(
+      ids.map(asked).filter((each) => each !== 1),
+      [],
+      'each was processed once',
+    );
+  });
+
+  test('SIGTERM: one after another is drained, others serve meanwhile, and no request is lost', async (t) => {
+    const clients = startClients(8, false);
+    t.after(clients.end);
+    await connected(String(environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query('lock table contacts in access exclusive mode');
+      const body = { last_name: 'in flight' };
+      const waiting = Array.from({ length: 3 }, () => service.call('POST /api/v1/contacts', { key, body }));
+      await until(async () => {
+        const { rows: blocked } = await client.query(
+          `select from pg_locks where not granted and relation = 'contacts'::regclass`,
+        );
+        return blocked.length === 3;
+      }, 'wait for the lock');
+      service.signal('SIGTERM');
+      await until(async () => (await readyz()).status === 503, 'not ready');
+      assert.deepEqual((await readyz()).json.checks, { ...fine, draining: 'stopping' });
+      const serving = async () => ((await readyz()).json.workers as { serving: number }).serving;
+      await until(async () => (await serving()) === 1, 'stop the first', 5_000);
+      const before = clients.outcomes['200'] ?? 0;
+      await until(() => (clients.outcomes['200'] ?? 0) > before + 20, 'serve by the other');
+      assert.deepEqual(Object.keys(await clients.end()), ['200'], JSON.stringify(clients.outcomes));
+      await client.query('rollback');
+      const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+      assert.deepEqual(statuses, Array<number>(3).fill(201));
+    });
+    const { code, stderr } = await service.ended;
+    assert.equal(code, 0, stderr);
+    const leads = await rows(
+      environment,
+      `select meta_leadgen_id from leads where last_name = meta_leadgen_id order by 1`,
+    );
+    assert.deepEqual(leads.flat(), ids);
+  });
+});

@@ -1,0 +1,64 @@
+// The process that a test file has for commands of the command line; it starts with the first of them.
+import { type ChildProcess, fork } from 'node:child_process';
+import { after } from 'node:test';
+import type { Command, Ended } from './commands.ts';
+
+/** No command takes this long, so one that does hangs. */
+export const limitMs = 120_000;
+
+/** What a process needs of this one's environment; nothing that configures the service. */
+export const inherited = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    ['PATH', 'HOME', 'TMPDIR', 'NODE_COMPILE_CACHE'].flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+
+interface Waiting {
+  readonly resolve: (ended: Ended) => void;
+  readonly reject: (cause: Error) => void;
+}
+
+let child: ChildProcess | undefined;
+const waiting: Waiting[] = [];
+after(() => child?.disconnect());
+
+/** Runs a command once those before it have ended. @throws when it does not end, or ends the process */
+export function runCommand(command: Command): Promise<Ended> {
+  child ??= startProcess();
+  child.send(command);
+  return new Promise((resolve, reject) => {
+    waiting.push({ resolve, reject });
+    if (waiting.length === 1) expectOutcome();
+  });
+}
+
+let late: NodeJS.Timeout | undefined;
+function expectOutcome(): void {
+  clearTimeout(late);
+  if (waiting.length > 0) late = setTimeout(() => child?.kill('SIGKILL'), limitMs);
+}
+
+function startProcess(): ChildProcess {
+  const started = fork(new URL('commands.ts', import.meta.url), {
+    env: inherited(),
+    execArgv: [],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  const output: string[] = [];
+  for (const stream of [started.stdout, started.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk: string) => output.push(chunk));
+  }
+  started.on('message', (ended: Ended) => {
+    waiting.shift()?.resolve(ended);
+    expectOutcome();
+  });
+  started.once('close', (code, signal) => {
+    clearTimeout(late);
+    child = undefined;
+    const cause = new Error(`the process for commands ended with ${code ?? signal}: ${output.join('')}`);
+    for (const { reject } of waiting.splice(0)) reject(cause);
+  });
+  return started;
+}

@@ -2,11 +2,15 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { drivers } from '../support/instance.ts';
 import {
+  apart,
+  assertRefused,
   crm,
   crmJson,
   crmTable,
   emptyStorage,
+  migratedStorage,
   project,
   type Storage,
   start,
@@ -99,6 +103,27 @@ describe('commands about the model', () => {
     });
   });
 });
+
+for (const driver of drivers) {
+  test(`commands of every kind end by themselves (${driver})`, async () => {
+    const { environment, remove } = await migratedStorage(driver);
+    const profile = ['--org', 'acme', '--profile', 'administrator'];
+    for (const args of [
+      ['check'],
+      ['migrate'],
+      ['org', 'create', 'acme'],
+      ['user', 'create', 'a@acme.example', ...profile, '--password-stdin'],
+      ['key', 'list', '--org', 'acme'],
+      ['partners'],
+      ['inbox', 'list', '--org', 'acme'],
+    ]) {
+      await crmJson(args, environment, { ...apart, input: 'a long enough password\n' });
+    }
+    const refused = await crm(['org', 'create', 'acme'], environment, apart);
+    assertRefused(refused, /^crm: /);
+    await remove();
+  });
+}
 
 describe('bin/crm.js', () => {
   let storage: Storage;

@@ -19,6 +19,7 @@ import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import {
+  apart,
   assertRefused,
   crm,
   type Options,
@@ -166,7 +167,7 @@ describe('the data folder', { concurrency: 1 }, () => {
   // Node's recursive mkdir would never return, so that nothing in the same process could stop it.
   test('a folder below /proc is refused in one line', { skip: process.platform !== 'linux' }, async () => {
     const environment = { DATA_DIR: '/proc/crm/data', AUTH_SECRETS: 'x'.repeat(32), PORT: '0' };
-    const refused = await crm(['serve', '--json'], environment);
+    const refused = await crm(['serve', '--json'], environment, apart);
     assertRefused(refused, 'the data folder /proc/crm/data cannot be used: it cannot be created there');
   });
 

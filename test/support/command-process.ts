@@ -1,7 +1,8 @@
 // The process that a test file has for commands of the command line; it starts with the first of them.
 import { type ChildProcess, fork } from 'node:child_process';
 import { after } from 'node:test';
-import type { Command, Ended } from './commands.ts';
+import type { Rows } from '../../engine/database/database.ts';
+import type { Command, Ended, Query } from './commands.ts';
 
 /** No command takes this long, so one that does hangs. */
 export const limitMs = 120_000;
@@ -16,7 +17,7 @@ export const inherited = (): Readonly<Record<string, string>> =>
   );
 
 interface Waiting {
-  readonly resolve: (ended: Ended) => void;
+  readonly resolve: (outcome: unknown) => void;
   readonly reject: (cause: Error) => void;
 }
 
@@ -25,9 +26,15 @@ const waiting: Waiting[] = [];
 after(() => child?.disconnect());
 
 /** Runs a command once those before it have ended. @throws when it does not end, or ends the process */
-export function runCommand(command: Command): Promise<Ended> {
+export const runCommand = async (command: Command): Promise<Ended> => (await outcomeOf(command)) as Ended;
+
+/** Runs a query on the database that the environment names. @throws when it fails */
+export const runQuery = async (environment: Query['environment'], query: string): Promise<Rows> =>
+  (await outcomeOf({ environment, query })) as Rows;
+
+function outcomeOf(work: Command | Query): Promise<unknown> {
   child ??= startProcess();
-  child.send(command);
+  child.send(work);
   return new Promise((resolve, reject) => {
     waiting.push({ resolve, reject });
     if (waiting.length === 1) expectOutcome();
@@ -50,8 +57,8 @@ function startProcess(): ChildProcess {
   for (const stream of [started.stdout, started.stderr]) {
     stream?.setEncoding('utf8').on('data', (chunk: string) => output.push(chunk));
   }
-  started.on('message', (ended: Ended) => {
-    waiting.shift()?.resolve(ended);
+  started.on('message', (outcome) => {
+    waiting.shift()?.resolve(outcome);
     expectOutcome();
   });
   started.once('close', (code, signal) => {

@@ -1,6 +1,9 @@
 // Runs commands of the command line in one process, one after another, each with arguments, an environment, a working
-// folder and a standard input of its own. Messages of the parent hold them, messages to it the outcomes.
+// folder and a standard input of its own; queries too. Messages of the parent hold them, messages to it the outcomes.
 import { Readable } from 'node:stream';
+import { readConfig } from '../../app/config.ts';
+import type { Rows } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 
 /** What to run. */
 export interface Command {
@@ -9,6 +12,12 @@ export interface Command {
   readonly cwd: string;
   /** The whole of standard input. */
   readonly input: string;
+}
+
+/** A query for a database that no other process has open. */
+export interface Query {
+  readonly environment: Command['environment'];
+  readonly query: string;
 }
 
 /** How it ended and what it wrote. */
@@ -56,9 +65,18 @@ async function outcome({ args, environment, cwd, input }: Command): Promise<Ende
   return { code: Number(process.exitCode), ...output };
 }
 
+async function rows({ environment, query }: Query): Promise<Rows> {
+  const database = await openDatabase(readConfig(environment), []);
+  try {
+    return await database.run({ name: '', text: query, values: [] });
+  } finally {
+    await database.close();
+  }
+}
+
 let last: Promise<unknown> = Promise.resolve();
-process.on('message', (command: Command) => {
+process.on('message', (work: Command | Query) => {
   // A failure that is not the command's own ends this process.
-  last = last.then(async () => process.send?.(await outcome(command)));
+  last = last.then(async () => process.send?.(await ('query' in work ? rows(work) : outcome(work))));
 });
 process.on('disconnect', () => exit(0));

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../app/config.ts';
 import type { Rows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { inherited, limitMs, runCommand } from './command-process.ts';
+import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase } from './postgres.ts';
 import { type Content, copyFolder } from './templates.ts';
@@ -269,22 +269,11 @@ export const rows = (environment: Environment, text: string): Promise<Rows> =>
   onDatabase(environment, (query) => query(text));
 
 /**
- * Rows of one query, by a process of its own: an embedded database that recovers from a crash leaves a timer behind,
- * and this process would never end.
+ * Rows of one query, read by the process for commands: an embedded database that recovers from a crash leaves a timer
+ * behind, and this process would never end.
  */
-export async function rowsApart(environment: Environment, text: string): Promise<Rows> {
-  const program = `
-    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../app/config.ts'))};
-    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/open.ts'))};
-    const database = await openDatabase(readConfig(), []);
-    console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
-    await database.close();
-    process.exit();`;
-  const node = ['--input-type=module', '-e', program];
-  const { stdout, stderr } = await start([], environment, { program: node }).ended;
-  assert.equal(stderr, '');
-  return JSON.parse(stdout) as Rows;
-}
+export const rowsApart = (environment: Environment, text: string): Promise<Rows> =>
+  runQuery(environment, text);
 
 /** Every row of every table as a JSON text, in an order that depends on the rows alone. */
 export const contents = (environment: Environment): Promise<Record<string, string[]>> =>

@@ -22,6 +22,7 @@ import {
   apart,
   assertRefused,
   crm,
+  migrated,
   type Options,
   type Process,
   rowsApart,
@@ -29,6 +30,7 @@ import {
   start,
   until,
 } from '../support/process.ts';
+import { clusterFolder, copyFolder } from '../support/templates.ts';
 
 /** Opens the embedded database of a folder in a process of its own, says so, and waits to be killed. */
 const opener: Options = {
@@ -97,6 +99,7 @@ describe('the data folder', { concurrency: 1 }, () => {
   /** A folder that holds a complete cluster. */
   const complete = join(temporary.path, 'complete');
   before(async () => {
+    cpSync(await clusterFolder(), complete, { recursive: true });
     const database = await open(complete);
     await select(database, 'create table kept as select 7 as id');
     await database.close();
@@ -211,6 +214,7 @@ describe('the data folder', { concurrency: 1 }, () => {
 
   test('a service whose folder is moved away ends by itself and has lost nothing acknowledged', async () => {
     const folder = newFolder();
+    await copyFolder(migrated, folder);
     const service = await serve({ DATA_DIR: folder });
     const key = String(service.printed.key);
     const acknowledged: string[] = [];

@@ -39,8 +39,12 @@ const alone = [
     'definition',
     'cli',
     'settings',
-    'webhooks/inbox-fairness',
+    'schema',
     'properties/fuzz',
+    'properties/once',
+    'webhooks/inbox',
+    'webhooks/inbox-fairness',
+    'webhooks/simulate',
   ],
   ...['features/bounded', 'features/memory', 'features/bodies', 'features/cut', 'features/cursor-cost'],
 ];

@@ -10,6 +10,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -45,11 +46,14 @@ export async function copyFolder(content: Content, to: string): Promise<void> {
   cpSync(await templateFolder(content), to, { recursive: true });
 }
 
+/** PostgreSQL's own template databases, which are two thirds of the files; nothing ever opens them. */
+const unopened = /\/pgdata\/base\/[14]$/;
+
 /** Makes the template of an embedded database unless it is there. @returns its folder */
 async function templateFolder({ key, fill }: Content): Promise<string> {
   const from = await clusterFolder();
   return folderOnce(join(templatesFolder(), hashOf(key)), async (data) => {
-    cpSync(from, data, { recursive: true });
+    cpSync(from, data, { recursive: true, filter: (path) => !unopened.test(path) });
     await fill({ DATA_DIR: data });
   });
 }
@@ -65,9 +69,11 @@ export async function clusterFolder(): Promise<string> {
   const kept = join(project, 'node_modules/.cache/crm-cluster', hashOf(texts.join()));
   const parent = dirname(kept);
   mkdirSync(parent, { recursive: true });
-  // What stands beside it with a whole name is of another version.
+  // What stands beside it with a whole name is of another version; one that was made today may be in use by another checkout.
   for (const name of existsSync(kept) ? [] : readdirSync(parent)) {
-    if (!name.includes('-')) rmSync(join(parent, name), { recursive: true, force: true });
+    const other = join(parent, name);
+    const isOld = statSync(other).mtimeMs < Date.now() - 24 * 3_600_000;
+    if (!name.includes('-') && isOld) rmSync(other, { recursive: true, force: true });
   }
   return folderOnce(kept, async (data) => (await openDatabase(readConfig({ DATA_DIR: data }), [])).close());
 }

@@ -12,7 +12,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/schema.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
-import { emptyStorage, project, type Storage } from '../support/process.ts';
+import { project, type Storage, unmigratedStorage } from '../support/process.ts';
 
 const broken = `import { Migration } from '@mikro-orm/migrations';
 export class Migration29990101000000_broken extends Migration {
@@ -32,7 +32,7 @@ for (const driver of drivers) {
     before(async () => {
       cpSync(join(project, 'migrations'), migrations.path, { recursive: true });
       writeFileSync(file, broken);
-      storage = await emptyStorage(driver);
+      storage = await unmigratedStorage(driver);
       const config = readConfig({
         ...storage.environment,
         MIGRATIONS_DIR: migrations.path,

@@ -224,6 +224,10 @@ export interface Storage {
 /** An empty database of a driver; the embedded one has no folder yet. */
 export const emptyStorage = (driver: Driver): Promise<Storage> => storageWith(driver);
 
+/** A database without a table; the embedded one has its folder already. */
+export const unmigratedStorage = (driver: Driver): Promise<Storage> =>
+  storageWith(driver, { key: 'nothing', fill: async () => {} });
+
 /** What `crm migrate` leaves. */
 export const migrated: Content = {
   key: 'migrated',

@@ -15,8 +15,6 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type pg from 'pg';
-import { readConfig } from '../../app/config.ts';
-import { openDatabase } from '../../engine/database/open.ts';
 
 /** What a template holds: a name for its content, and how to fill a new database with it. */
 export interface Content {
@@ -75,7 +73,12 @@ export async function clusterFolder(): Promise<string> {
     const isOld = statSync(other).mtimeMs < Date.now() - 24 * 3_600_000;
     if (!name.includes('-') && isOld) rmSync(other, { recursive: true, force: true });
   }
-  return folderOnce(kept, async (data) => (await openDatabase(readConfig({ DATA_DIR: data }), [])).close());
+  return folderOnce(kept, async (data) => {
+    // Only now, for the runner needs nothing else of the service.
+    const { readConfig } = await import('../../app/config.ts');
+    const { openDatabase } = await import('../../engine/database/open.ts');
+    await (await openDatabase(readConfig({ DATA_DIR: data }), [])).close();
+  });
 }
 
 /** Makes a folder whole or not at all, unless it is there. @returns the folder */

@@ -29,7 +29,7 @@ const hashOf = (key: string) => createHash('sha256').update(key).digest('hex').s
 
 let own: string | undefined;
 /** The folder of the runner of all files; a file that is run by itself has one of its own. */
-function templatesFolder(): string {
+export function templatesFolder(): string {
   const shared = process.env.TEST_TEMPLATES ?? own;
   if (shared !== undefined) return shared;
   const made = mkdtempSync(join(tmpdir(), 'crm-templates-'));
@@ -82,7 +82,7 @@ export async function clusterFolder(): Promise<string> {
 }
 
 /** Makes a folder whole or not at all, unless it is there. @returns the folder */
-async function folderOnce(folder: string, make: (path: string) => Promise<void>): Promise<string> {
+export async function folderOnce(folder: string, make: (path: string) => Promise<void>): Promise<string> {
   if (existsSync(folder)) return folder;
   const building = mkdtempSync(`${folder}-`);
   await make(join(building, 'data'));

@@ -110,7 +110,10 @@ const tests = run({
   // For what hangs: a busy machine may need minutes for what takes seconds.
   timeout: 1_200_000,
 });
-tests.on('test:pass', ({ name, details, skip }) => {
+/** Suites with their seconds, for the last lines: what to look at when the whole takes too long. */
+const times: [seconds: number, suite: string][] = [];
+tests.on('test:pass', ({ name, details, skip, nesting }) => {
+  if (nesting === 0) times.push([details.duration_ms / 1000, name]);
   // A suite that is skipped has no tests to speak for it.
   if (details.type === 'suite' && skip === undefined) return;
   counts[skip === undefined ? 'passed' : 'skipped']++;
@@ -133,6 +136,10 @@ await server?.stop();
 rmSync(templates, { recursive: true, force: true });
 const { passed, skipped } = counts;
 const failed = success ? counts.failed : Math.max(1, counts.failed);
+if (named.length === 0) {
+  const longestFirst = times.sort(([a], [b]) => b - a).slice(0, 10);
+  process.stdout.write(longestFirst.map(([seconds, name]) => `${seconds.toFixed(1)} s  ${name}\n`).join(''));
+}
 process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
 // No test at all is a mistake, not a success.
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

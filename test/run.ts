@@ -47,6 +47,7 @@ const alone = [
     'webhooks/simulate',
   ],
   ...['features/bounded', 'features/memory', 'features/bodies', 'features/cut', 'features/cursor-cost'],
+  'features/people/passwords',
 ];
 /** Files of a folder that share a process: what they import is loaded, compiled and warm once. */
 const together = 5;

@@ -69,7 +69,7 @@ describe('commands about the model', () => {
 
   test('check needs no database', async () => {
     assert.deepEqual(await crmJson(['check'], nowhere), { ok: true, resources, payments: [] });
-    const { code, stdout } = await crm(['check'], nowhere);
+    const { code, stdout } = await crm(['check'], nowhere, apart);
     assert.equal(code, 0);
     assert.match(
       stdout,
@@ -105,17 +105,12 @@ describe('commands about the model', () => {
 });
 
 for (const driver of drivers) {
-  test(`commands of every kind end by themselves (${driver})`, async () => {
+  test(`commands end by themselves, also where they are refused (${driver})`, async () => {
     const { environment, remove } = await migratedStorage(driver);
     const profile = ['--org', 'acme', '--profile', 'administrator'];
     for (const args of [
-      ['check'],
-      ['migrate'],
       ['org', 'create', 'acme'],
       ['user', 'create', 'a@acme.example', ...profile, '--password-stdin'],
-      ['key', 'list', '--org', 'acme'],
-      ['partners'],
-      ['inbox', 'list', '--org', 'acme'],
     ]) {
       await crmJson(args, environment, { ...apart, input: 'a long enough password\n' });
     }

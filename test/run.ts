@@ -1,10 +1,11 @@
-// Runs the tests: one PostgreSQL server (or that of TEST_POSTGRES_URL) and one set of ready-made databases for all of them, a process for each file.
+// Runs the tests: one PostgreSQL server (or that of TEST_POSTGRES_URL) and one set of ready-made databases for all of them, a process for a few files.
 //   node test/run.ts [--fast] [file…]
-import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
+import { pathToFileURL } from 'node:url';
 import { startPostgres } from './support/postgres.ts';
 import { clusterFolder } from './support/templates.ts';
 import { unseen } from './support/unseen.ts';
@@ -30,6 +31,27 @@ const slow = [
   ...['features/people', 'features/bounded', 'features/memory', 'features/cut', 'features/keys'],
   ...['definition/hostile', 'structure/engine-alone', 'database', 'compile/names'],
 ];
+/** What has a process to itself: it measures memory and time, changes what all files see, or leaves timers behind. */
+const alone = [
+  ...[
+    'faults',
+    'runner',
+    'structure',
+    'definition',
+    'cli',
+    'settings',
+    'schema',
+    'properties/fuzz',
+    'properties/once',
+    'webhooks/inbox',
+    'webhooks/inbox-fairness',
+    'webhooks/simulate',
+  ],
+  ...['features/bounded', 'features/memory', 'features/bodies', 'features/cut', 'features/cursor-cost'],
+  'features/people/passwords',
+];
+/** Files of a folder that share a process: what they import is loaded, compiled and warm once. */
+const together = 5;
 
 const names = process.argv.slice(2);
 const fast = names[0] === '--fast';
@@ -55,14 +77,45 @@ const counts = { passed: 0, failed: 0, skipped: 0 };
 const mayNotSkip = (reason: string | boolean) =>
   process.env.CI === 'true' && !/^not permitted/.test(String(reason));
 
+/** Files that each process runs, one after another. */
+function groups(): string[][] {
+  const made: string[][] = [];
+  const open = new Map<string, string[]>();
+  for (const file of files) {
+    const folder = dirname(file);
+    const last = open.get(folder);
+    if (alone.some(isIn(file))) made.push([file]);
+    else if (last !== undefined && last.length < together) last.push(file);
+    else {
+      const group = [file];
+      made.push(group);
+      open.set(folder, group);
+    }
+  }
+  return made;
+}
+
+/** The file that a process runs for a group. */
+function entryOf(group: readonly string[], index: number): string {
+  const [file = '', ...more] = group.map((name) => resolve(name));
+  if (more.length === 0) return file;
+  const entry = join(templates, `group-${index}.test.mjs`);
+  const imports = [file, ...more].map((each) => `import ${JSON.stringify(pathToFileURL(each))};\n`);
+  writeFileSync(entry, imports.join(''));
+  return entry;
+}
+
 const tests = run({
-  files: files.map((file) => resolve(file)),
+  files: groups().map(entryOf),
   // Two more than there are cores, for many tests wait for other processes.
   concurrency: availableParallelism() + 2,
   // For what hangs: a busy machine may need minutes for what takes seconds.
-  timeout: 600_000,
+  timeout: 1_200_000,
 });
-tests.on('test:pass', ({ name, details, skip }) => {
+/** Suites with their seconds, for the last lines: what to look at when the whole takes too long. */
+const times: [seconds: number, suite: string][] = [];
+tests.on('test:pass', ({ name, details, skip, nesting }) => {
+  if (nesting === 0) times.push([details.duration_ms / 1000, name]);
   // A suite that is skipped has no tests to speak for it.
   if (details.type === 'suite' && skip === undefined) return;
   counts[skip === undefined ? 'passed' : 'skipped']++;
@@ -92,6 +145,10 @@ if (named.length === 0 && !fast) {
 rmSync(templates, { recursive: true, force: true });
 const { passed, skipped } = counts;
 const failed = success ? counts.failed : Math.max(1, counts.failed);
+if (named.length === 0) {
+  const longestFirst = times.sort(([a], [b]) => b - a).slice(0, 10);
+  process.stdout.write(longestFirst.map(([seconds, name]) => `${seconds.toFixed(1)} s  ${name}\n`).join(''));
+}
 process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
 // No test at all is a mistake, not a success.
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

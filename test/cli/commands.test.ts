@@ -2,11 +2,15 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { drivers } from '../support/instance.ts';
 import {
+  apart,
+  assertRefused,
   crm,
   crmJson,
   crmTable,
   emptyStorage,
+  migratedStorage,
   project,
   type Storage,
   start,
@@ -66,7 +70,7 @@ describe('commands about the model', () => {
 
   test('check needs no database', async () => {
     assert.deepEqual(await crmJson(['check'], nowhere), { ok: true, resources, payments: [] });
-    const { code, stdout } = await crm(['check'], nowhere);
+    const { code, stdout } = await crm(['check'], nowhere, apart);
     assert.equal(code, 0);
     assert.match(
       stdout,
@@ -100,6 +104,22 @@ describe('commands about the model', () => {
     });
   });
 });
+
+for (const driver of drivers) {
+  test(`commands end by themselves, also where they are refused (${driver})`, async () => {
+    const { environment, remove } = await migratedStorage(driver);
+    const profile = ['--org', 'acme', '--profile', 'administrator'];
+    for (const args of [
+      ['org', 'create', 'acme'],
+      ['user', 'create', 'a@acme.example', ...profile, '--password-stdin'],
+    ]) {
+      await crmJson(args, environment, { ...apart, input: 'a long enough password\n' });
+    }
+    const refused = await crm(['org', 'create', 'acme'], environment, apart);
+    assertRefused(refused, /^crm: /);
+    await remove();
+  });
+}
 
 describe('bin/crm.js', () => {
   let storage: Storage;

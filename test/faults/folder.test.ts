@@ -19,8 +19,10 @@ import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import {
+  apart,
   assertRefused,
   crm,
+  migrated,
   type Options,
   type Process,
   rowsApart,
@@ -28,6 +30,7 @@ import {
   start,
   until,
 } from '../support/process.ts';
+import { clusterFolder, copyFolder } from '../support/templates.ts';
 
 /** Opens the embedded database of a folder in a process of its own, says so, and waits to be killed. */
 const opener: Options = {
@@ -96,6 +99,7 @@ describe('the data folder', { concurrency: 1 }, () => {
   /** A folder that holds a complete cluster. */
   const complete = join(temporary.path, 'complete');
   before(async () => {
+    cpSync(await clusterFolder(), complete, { recursive: true });
     const database = await open(complete);
     await select(database, 'create table kept as select 7 as id');
     await database.close();
@@ -166,7 +170,7 @@ describe('the data folder', { concurrency: 1 }, () => {
   // Node's recursive mkdir would never return, so that nothing in the same process could stop it.
   test('a folder below /proc is refused in one line', { skip: process.platform !== 'linux' }, async () => {
     const environment = { DATA_DIR: '/proc/crm/data', AUTH_SECRETS: 'x'.repeat(32), PORT: '0' };
-    const refused = await crm(['serve', '--json'], environment);
+    const refused = await crm(['serve', '--json'], environment, apart);
     assertRefused(refused, 'the data folder /proc/crm/data cannot be used: it cannot be created there');
   });
 
@@ -210,6 +214,7 @@ describe('the data folder', { concurrency: 1 }, () => {
 
   test('a service whose folder is moved away ends by itself and has lost nothing acknowledged', async () => {
     const folder = newFolder();
+    await copyFolder(migrated, folder);
     const service = await serve({ DATA_DIR: folder });
     const key = String(service.printed.key);
     const acknowledged: string[] = [];

@@ -1,5 +1,5 @@
 // Statements that share a connection: whatever happens to some of them, every answer is the one to its own question.
-// PIPELINE_ANSWERS=100000 node --import tsx test/run.ts test/faults/pipelines.test.ts
+// PIPELINE_ANSWERS=100000 node test/run.ts test/faults/pipelines.test.ts
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -10,6 +10,7 @@ import { readConfig, variables } from '../../app/config.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import { freePort } from '../support/postgres.ts';
 import {
+  apart,
   assertRefused,
   contents,
   crm,
@@ -163,7 +164,7 @@ describe('refused starts', { concurrency: 2 }, () => {
   test('a taken port: one line; the free one after it is a first start', async () => {
     const { environment } = await withTables();
     const port = portOf(silent);
-    const refused = await crm(['serve', '--json'], { ...environment, PORT: port });
+    const refused = await crm(['serve', '--json'], { ...environment, PORT: port }, apart);
     assertRefused(refused, `port ${port} on 127.0.0.1 is taken; choose another with PORT`);
     assert.deepEqual(await rows(environment, 'select id::text from crm_organizations'), []);
     const service = await serve(environment);
@@ -175,7 +176,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     const { environment, folder } = await withTables();
     const service = await serve(environment);
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
-    assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }), message);
+    assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }, apart), message);
     assertRefused(await crm(['org', 'create', 'other'], environment), message);
     assert.equal((await service.call('GET /docs/openapi.json')).status, 200);
     await stop(service);
@@ -236,7 +237,7 @@ describe('refused starts', { concurrency: 2 }, () => {
           PORT: '0',
         };
         const began = performance.now();
-        const refused = await crm(command, environment);
+        const refused = await crm(command, environment, command[0] === 'serve' ? apart : {});
         assert.ok(performance.now() - began < 20_000, 'within the time-out');
         assertRefused(
           refused,
@@ -288,7 +289,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     ] as const) {
       writeFileSync(join(resources.path, 'pets.yaml'), text);
       const environment = { PORT: '0', DATA_DIR: folder, RESOURCES_DIR: resources.path };
-      const { code, stdout, stderr } = await crm(['serve', '--json'], environment);
+      const { code, stdout, stderr } = await crm(['serve', '--json'], environment, apart);
       assert.deepEqual([code, stdout], [1, ''], stderr);
       assert.match(stderr, told);
       assert.doesNotMatch(stderr, /^ {4}at /m, 'no stack');

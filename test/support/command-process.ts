@@ -1,0 +1,71 @@
+// The process that a test file has for commands of the command line; it starts with the first of them.
+import { type ChildProcess, fork } from 'node:child_process';
+import { after } from 'node:test';
+import type { Rows } from '../../engine/database/database.ts';
+import type { Command, Ended, Query } from './commands.ts';
+
+/** No command takes this long, so one that does hangs. */
+export const limitMs = 120_000;
+
+/** What a process needs of this one's environment; nothing that configures the service. */
+export const inherited = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    ['PATH', 'HOME', 'TMPDIR', 'NODE_COMPILE_CACHE'].flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+
+interface Waiting {
+  readonly resolve: (outcome: unknown) => void;
+  readonly reject: (cause: Error) => void;
+}
+
+let child: ChildProcess | undefined;
+const waiting: Waiting[] = [];
+after(() => child?.disconnect());
+
+/** Runs a command once those before it have ended. @throws when it does not end, or ends the process */
+export const runCommand = async (command: Command): Promise<Ended> => (await outcomeOf(command)) as Ended;
+
+/** Runs a query on the database that the environment names. @throws when it fails */
+export const runQuery = async (environment: Query['environment'], query: string): Promise<Rows> =>
+  (await outcomeOf({ environment, query })) as Rows;
+
+function outcomeOf(work: Command | Query): Promise<unknown> {
+  child ??= startProcess();
+  child.send(work);
+  return new Promise((resolve, reject) => {
+    waiting.push({ resolve, reject });
+    if (waiting.length === 1) expectOutcome();
+  });
+}
+
+let late: NodeJS.Timeout | undefined;
+function expectOutcome(): void {
+  clearTimeout(late);
+  if (waiting.length > 0) late = setTimeout(() => child?.kill('SIGKILL'), limitMs);
+}
+
+function startProcess(): ChildProcess {
+  const started = fork(new URL('commands.ts', import.meta.url), {
+    env: inherited(),
+    execArgv: [],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  const output: string[] = [];
+  for (const stream of [started.stdout, started.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk: string) => output.push(chunk));
+  }
+  started.on('message', (outcome) => {
+    waiting.shift()?.resolve(outcome);
+    expectOutcome();
+  });
+  started.once('close', (code, signal) => {
+    clearTimeout(late);
+    child = undefined;
+    const cause = new Error(`the process for commands ended with ${code ?? signal}: ${output.join('')}`);
+    for (const { reject } of waiting.splice(0)) reject(cause);
+  });
+  return started;
+}

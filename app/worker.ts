@@ -38,7 +38,7 @@ async function start(config: Config): Promise<void> {
   const handlers: { [Kind in ToWorker['kind']]: (message: ToWorker & { kind: Kind }) => void } = {
     lead: async ({ isFirst }) => {
       const demo = isFirst ? await createDemo(database, config, resources) : undefined;
-      background.lead();
+      background.begin();
       tell({ kind: 'leading', demo });
     },
     task: ({ name }) => background.run(name),

@@ -2,7 +2,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Field } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import { bodyRules } from '../records/index.ts';
-import { pascal } from './schemas.ts';
+import { linesSchema, pascal } from './schemas.ts';
 
 /** A record as people write it in a file: some of its fields. */
 export type Sample = Readonly<Record<string, unknown>>;
@@ -29,21 +29,25 @@ export function recordExamples(
     [recordName]: record,
     [`${recordName}Input`]: input,
     [`${recordName}Patch`]: patch,
+    [linesSchema(recordName, 'ndjson')]: `${JSON.stringify(input)}\n`,
+    [linesSchema(recordName, 'csv')]:
+      `${Object.keys(input).join(',')}\r\n${Object.values(input).map(cell).join(',')}\r\n`,
     [`${recordName}List`]: { data: [record], page: 1, per_page: pageSize },
   };
 }
+
+/** A value as a cell of CSV. */
+const cell = (value: unknown): string =>
+  typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
 
 /** Examples of what all resources share. */
 const batchExamples = {
   BatchIds: { ids: [1] },
   BatchResults: {
-    results: [
-      { status: 201, id: 1 },
-      { status: 201, id: 2 },
-    ],
+    results: [{ status: 201, id: 1 }],
   },
   ImportReport: {
-    created: 2,
+    created: 1,
     updated: 0,
     failed: 0,
     stopped: false,

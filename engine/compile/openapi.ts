@@ -3,6 +3,7 @@ import type { Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
   type DescribedResource,
+  formatNames,
   formatOf,
   type Operation,
   operations,
@@ -13,6 +14,7 @@ import {
   batchSchema,
   expandedSchema,
   inputSchema,
+  linesSchema,
   pascal,
   patchSchema,
   recordSchema,
@@ -26,6 +28,8 @@ export interface Fragment {
   readonly paths?: Readonly<Record<string, Readonly<Record<string, Schema | readonly Schema[]>>>>;
   readonly schemas?: Readonly<Record<string, Schema>>;
   readonly parameters?: Readonly<Record<string, Schema>>;
+  /** Headers that the errors may have which all operations share. */
+  readonly errorHeaders?: Readonly<Record<string, Schema>>;
   /** Examples by the name of their schema, for every body that has it. */
   readonly examples?: Readonly<Record<string, unknown>>;
   /** Ways to authenticate for all operations of the document. */
@@ -92,6 +96,7 @@ export function openApiFragment(
       [`${prefix}/${name}/batch`]: at('/batch'),
     },
     parameters,
+    ...(isLimited && { errorHeaders: limitHeaders }),
     schemas: {
       [recordName]: {
         type: 'object',
@@ -111,6 +116,13 @@ export function openApiFragment(
           { type: 'object', required: ['id'], properties: { id: id.schema } },
         ],
       }),
+      // Texts that no schema describes further.
+      ...Object.fromEntries(
+        formatNames.map((format) => [
+          linesSchema(recordName, format),
+          { type: 'string', description: `All of ${name} as ${formatOf(format).type}, not a page.` },
+        ]),
+      ),
       [`${recordName}List`]: {
         type: 'object',
         description: `A page of ${name}.`,
@@ -132,8 +144,6 @@ const replayedHeader = {
     schema: { type: 'string', const: 'true' },
   },
 };
-/** Many records, which no schema describes; a list has the whole of its result, not a page. */
-const linesContent = { schema: { type: 'string' } };
 const preferenceHeader = { 'Preference-Applied': ref('headers', 'PreferenceApplied') };
 const tagHeader = {
   ETag: {
@@ -168,12 +178,18 @@ function describeOperation(
   operation: Described,
   { isLimited, shared }: { readonly isLimited: boolean; readonly shared: (parameter: Schema) => Schema },
 ): Schema {
-  const { name } = resource.definition;
+  const { definition } = resource;
+  const { name } = definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const ofRecord = operation.path === '/:id';
   const isUpload = operation.path === '/import';
   const { formats = [] } = operation;
-  const lines = Object.fromEntries(formats.map((name) => [formatOf(name).type, linesContent]));
+  const lines = Object.fromEntries(
+    formats.map((format) => [
+      formatOf(format).type,
+      { schema: ref('schemas', linesSchema(resource.recordName, format)) },
+    ]),
+  );
   const headers = {
     ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
@@ -219,6 +235,12 @@ function describeOperation(
   };
 }
 
+/** What is wrong with a request, where there is more than with others. */
+const badRequests: Readonly<Partial<Record<Described['path'], string>>> = {
+  '/batch': 'BadBatch',
+  '/import': 'BadImport',
+};
+
 /** The error responses of an operation. */
 function failures({ definition }: DescribedResource, operation: Described) {
   const { method, path, action } = operation;
@@ -226,7 +248,7 @@ function failures({ definition }: DescribedResource, operation: Described) {
   const withId = path === '/:id';
   const isDuplicate = withId && action === 'update' && definition.uniques.length > 0;
   return {
-    400: ref('responses', 'BadRequest'),
+    400: ref('responses', badRequests[path] ?? 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),

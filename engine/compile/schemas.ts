@@ -1,6 +1,6 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field, Schema } from '../fields/index.ts';
-import { maxItems } from '../records/index.ts';
+import { type FormatName, maxItems } from '../records/index.ts';
 
 /** The schemas of a resource in the OpenAPI document. */
 
@@ -8,6 +8,10 @@ export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind
 /** A name as schemas and operation ids have it. */
 export const pascal = (name: string) =>
   name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
+
+/** The name of the schema of many records in a format. */
+export const linesSchema = (recordName: string, format: FormatName): string =>
+  `${recordName}${pascal(format)}`;
 
 /** The body of a batch. @param uniques where records can be matched by them */
 export function batchSchema(record: Schema, uniques: readonly Unique[] = []): Schema {

@@ -9,7 +9,7 @@ import type { DatabaseConfig } from './variables.ts';
 const checkIntervalMs = 250;
 
 // Of what was acknowledged nothing is beyond what was flushed, unless commits do not wait for that.
-const bytesSql = `(case current_setting('synchronous_commit') when 'off' then pg_current_wal_insert_lsn() else pg_current_wal_flush_lsn() end - '0/0')::text`;
+const bytesSql = `(case when current_setting('synchronous_commit') = 'off' then pg_current_wal_insert_lsn() else pg_current_wal_flush_lsn() end - '0/0')::text`;
 const statement = (name: string, text: string): Runnable => ({ name, text, lane: 'read', values: [] });
 const bytes = statement('primary_bytes', `select ${bytesSql}`);
 const position = statement('primary_position', `select ${bytesSql}, ${identitySql}`);

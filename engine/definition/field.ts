@@ -119,6 +119,15 @@ function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, repo
   }
   const { pattern, ...rest } = field;
   const validated = patternIsRight ? field : rest;
+  // YAML is read with JavaScript's numbers.
+  if (
+    typeof raw.default === 'number' &&
+    Number.isInteger(raw.default) &&
+    !Number.isSafeInteger(raw.default)
+  ) {
+    report('default', `the default must be between -(2^53 - 1) and 2^53 - 1`);
+    return;
+  }
   const wrong = validateValue({ ...validated, required: true }, raw.default);
   if (wrong !== undefined) report('default', `the default ${wrong}`);
 }

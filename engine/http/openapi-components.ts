@@ -55,9 +55,9 @@ const listed = (texts: readonly string[]) =>
 
 const other = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
 
-export const responses = {
-  BadRequest: failure(
-    'Wrong parameters, or a body that is no JSON object or has wrong fields.',
+const badRequest = (...more: readonly HttpError[]) =>
+  failure(
+    'Wrong parameters, or a body that is not as described.',
     [
       errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
       errors.invalidJson('the body is empty'),
@@ -66,8 +66,23 @@ export const responses = {
         { field: 'parent_id', message: 'parent_id refers to a record that does not exist' },
       ]),
       errors.organizationNeeded(),
+      ...more,
     ],
     preferenceApplied,
+  );
+
+export const responses = {
+  BadRequest: badRequest(),
+  BadBatch: badRequest(
+    errors.itemsRefused(
+      new Map([
+        ['records[3]', errors.invalidFields([{ field: 'email', message: 'email must be a string' }])],
+      ]),
+    ),
+  ),
+  BadImport: badRequest(
+    other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed'),
+    other(400, 'line_too_long', 'a line of the body is longer than 1 MiB'),
   ),
   Unauthorized: failure('Missing, wrong, expired or revoked credentials.', [errors.unauthenticated()], {
     'WWW-Authenticate': {

@@ -92,7 +92,10 @@ export function openApiDocument(
     paths: completed(merged(fragments.map((fragment) => fragment.paths)), examples),
     components: {
       schemas: { ...merged(fragments.map((fragment) => fragment.schemas)), ...schemas },
-      responses,
+      responses: mapValues(responses, (response) => ({
+        ...response,
+        headers: { ...response.headers, ...merged(fragments.map(({ errorHeaders }) => errorHeaders)) },
+      })),
       headers,
       parameters: { ...parameters, ...merged(fragments.map((fragment) => fragment.parameters)) },
       securitySchemes: merged(fragments.map((fragment) => fragment.securitySchemes)),

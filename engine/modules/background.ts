@@ -25,7 +25,7 @@ export interface Repeated {
 /** The background work of one process. */
 export interface BackgroundOfProcess extends Background {
   /** Makes this process the one that does the work. */
-  readonly lead: () => void;
+  readonly begin: () => void;
   /** Does a piece of the work, for another process that asked for it. */
   readonly run: (name: string) => void;
 }
@@ -44,7 +44,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
   let isOurs = ask === undefined;
   /** Of apps that are ready. */
   const tasks = new Map<string, Task>();
-  const begin = (task: Task): void => {
+  const start = (task: Task): void => {
     task.timer = setInterval(task.work, task.intervalMs).unref();
     task.work();
   };
@@ -53,7 +53,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       const task: Task = { intervalMs, work };
       app.addHook('onReady', async () => {
         tasks.set(name, task);
-        if (isOurs) begin(task);
+        if (isOurs) start(task);
       });
       app.addHook('preClose', async () => {
         tasks.delete(name);
@@ -61,10 +61,10 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       });
       return { now: () => (isOurs || ask === undefined ? work() : ask(name)) };
     },
-    lead: () => {
+    begin: () => {
       if (isOurs) return;
       isOurs = true;
-      for (const task of tasks.values()) begin(task);
+      for (const task of tasks.values()) start(task);
     },
     run: (name) => tasks.get(name)?.work(),
   };

@@ -52,7 +52,9 @@ for (const driver of drivers) {
         });
       };
       subscribe('fastify.initialization', listen);
-      instance = await startInstance(driver, { environment: settings.environment });
+      instance = await startInstance(driver, {
+        environment: { ...settings.environment, IMPORT_MAX_MB: '1' },
+      });
       unsubscribe('fastify.initialization', listen);
       const shop = await instance.organization(organization);
       key = shop.key;
@@ -80,33 +82,43 @@ for (const driver of drivers) {
       const headers = template === '/api/booking-forms/whatsapp' ? {} : secrets;
       return template === '/webhooks/inbound-leads' ? { headers } : { key: secret, headers };
     };
+    /** The first content type of a body. */
+    const typeOf = (part: unknown): string =>
+      Object.keys(object(object(part).content))[0] ?? 'application/json';
     /** The first example of a request's or a response's body; undefined if it has none. */
     const exampleOf = (part: unknown): unknown => {
-      const { examples } = object(object(object(part).content)['application/json']);
+      const { examples } = object(object(object(part).content)[typeOf(part)]);
       return object(Object.values(object(examples))[0]).value;
     };
     const ask = (method: string, path: string, call: Call): Promise<Answer> =>
       send(instance.url, `${method.toUpperCase()} ${path}`, call);
     /** A record of the resource of a path, from the example of its create. */
     const make = (template: string): Promise<Answer> => {
-      const path = template.replace('/{id}', '');
+      const path = template.replace(/\/(?:\{id\}|batch|import)$/, '');
       const create = operations(path).find((each) => each.template === path && each.method === 'post');
       return instance.call(`POST ${path}`, { key, body: exampleOf(create?.operation.requestBody) });
     };
 
     test('records: each example is accepted, and what it says of the response is so', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
-        const made = template.endsWith('{id}') || method === 'get' ? await make(template) : undefined;
+        const made = method === 'post' ? undefined : await make(template);
         const path = pathOf(template, String(made?.json.id));
-        const body = exampleOf(operation.requestBody);
-        assert.equal(body !== undefined, 'requestBody' in operation, `${method} ${template} has an example`);
-        const answer = await ask(method, path, { key, ...(body !== undefined && { body }) });
+        const example = exampleOf(operation.requestBody);
+        assert.equal(
+          example !== undefined,
+          'requestBody' in operation,
+          `${method} ${template} has an example`,
+        );
+        // A batch names records in its body.
+        const body = made === undefined ? example : withId(example, Number(made.json.id));
+        const headers = { 'content-type': typeOf(operation.requestBody) };
+        const answer = await ask(method, path, { key, ...(body !== undefined && { body, headers }) });
         const success = Object.entries(object(operation.responses)).find(([status]) => status < '300');
         assert.equal(answer.status, Number(success?.[0]), answer.text);
         if (method === 'head') continue;
-        const example = exampleOf(success?.[1]);
-        assert.ok(example !== undefined, `${method} ${template} has an example of its response`);
-        assert.deepEqual(ofCaller(answer.json), ofCaller(object(example)), `${method} ${template}`);
+        const expected = exampleOf(success?.[1]);
+        assert.ok(expected !== undefined, `${method} ${template} has an example of its response`);
+        assert.deepEqual(ofCaller(answer.json), ofCaller(object(expected)), `${method} ${template}`);
       }
     });
 
@@ -149,8 +161,11 @@ for (const driver of drivers) {
         assert.ok([400, 401].includes(unauthenticated.status), unauthenticated.text);
         assert.equal((await ask('propfind', path, {})).status, 405);
         if (413 in statuses) {
-          const body = `"${'x'.repeat(large * 1024)}"`;
-          const answer = await ask(method, path, { ...credentials(template), body });
+          const limit = template.endsWith('/batch') ? 8 * 1025 : large;
+          const body = `"${'x'.repeat(limit * 1024)}"`;
+          const headers = { 'content-type': typeOf(operation.requestBody) };
+          const call = credentials(template);
+          const answer = await ask(method, path, { ...call, headers: { ...call.headers, ...headers }, body });
           assert.equal(answer.status, 413, `${method} ${path}: ${answer.text}`);
         }
         if (template.startsWith('/api/v1/')) {
@@ -167,7 +182,8 @@ for (const driver of drivers) {
         const body = 'requestBody' in operation && { body: {} };
         const collection = !template.endsWith('{id}');
         if (collection) {
-          if (method !== 'post') assert.equal((await ask(method, `${template}?page=x`, { key })).status, 400);
+          if (method === 'get' || method === 'head')
+            assert.equal((await ask(method, `${template}?page=x`, { key })).status, 400);
           continue;
         }
         const made = await make(template);
@@ -225,8 +241,16 @@ for (const driver of drivers) {
   });
 }
 
-/** A body without what differs between callers. */
+/** The body of a batch about another record. */
+function withId(body: unknown, id: number): unknown {
+  const { records, ids } = object(body);
+  if (Array.isArray(ids)) return { ...object(body), ids: [id] };
+  return Array.isArray(records) ? { ...object(body), records: [{ ...object(records[0]), id }] } : body;
+}
+
+/** A body without what differs between callers, and between the batches that create and those that change. */
 function ofCaller(body: Json): Json {
+  if (Array.isArray(body.results)) return { results: Object.keys(object(body.results[0])) };
   if (Array.isArray(body.data)) return { ...body, data: [ofCaller(object(body.data.at(0)))] };
   const { id, organization_id, created_at, updated_at, sla_due_date, ...same } = body;
   return Object.fromEntries(

@@ -430,13 +430,14 @@ onBothDrivers('lists', (instance) => {
       test(`${definition.name}: are ignored, and no statement differs for them`, async () => {
         const known = plainFilters(definition).map(({ field }) => field.name);
         if (definition.search.length > 0) known.push('q');
+        known.push('fields', 'expand');
         const others = [
           ...definitions.flatMap(({ fields }) => fields.map(({ name }) => name)),
           ...[
             'where',
             'filter',
             'select',
-            'fields',
+            'field',
             'limit',
             'offset',
             'per_page',

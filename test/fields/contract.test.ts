@@ -2,7 +2,6 @@
 // asked of it follows from its own abilities (columns, order, equals, refers …) and its JSON schema.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FieldType } from '../../engine/fields/type.ts';
 import {
   computed,
@@ -32,13 +31,6 @@ const list = '/api/v1/loose';
 const fieldsOf = (name: string, type: FieldType) =>
   type.empty === undefined ? [`n_${name}`] : [`n_${name}`, `p_${name}`];
 
-const ajv = new Ajv2020({ strict: true, allErrors: true, allowUnionTypes: true })
-  .addVocabulary(['x-extensible-enum'])
-  .addFormat('int32', true)
-  .addFormat('int64', true)
-  .addFormat('date', /^\d{4}-\d\d-\d\d$/)
-  .addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/);
-
 onBothDrivers(
   'every field type',
   (instance) => {
@@ -55,7 +47,7 @@ onBothDrivers(
     const pathOf = (record: ExactRecord) => `${list}/${numberText(record.id)}`;
     const all = async (query: string, key: string) => (await walk(instance(), list, query, key)).flat();
 
-    /** POST, GET, and PUT of what GET gave: the same record each time, with the shape that is described. */
+    /** POST, GET, and PUT of what GET gave: the same record each time; `send` holds its shape to the description. */
     async function roundTrip(body: string): Promise<ExactRecord> {
       const posted = await send(`POST ${list}`, body);
       assert.equal(posted.status, 201, posted.text);
@@ -65,8 +57,6 @@ onBothDrivers(
       const replaced = await send(`PUT ${path}`, read.text);
       assert.equal(replaced.status, 200, replaced.text);
       assert.equal(replaced.text, read.text, 'a record put back as it was read stays as it is');
-      const schema = instance().resources.find(({ name }) => name === 'loose')?.openApi.schemas?.Loose;
-      assert.ok(ajv.validate(schema ?? false, read.json), ajv.errorsText());
       return exactRecord(read.text);
     }
 

@@ -8,8 +8,9 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
-import { type Dialect, median, operations, type Round, round } from './load.ts';
-import { organizations, rows, seed } from './seed.ts';
+import { type Figure, goalsReport } from './goals.ts';
+import { bareCost, type Dialect, median, operations, type Round, round } from './load.ts';
+import { organizationOf, organizations, rows, seed } from './seed.ts';
 import { measureStarts, startReport } from './start.ts';
 
 const { values: options } = parseArgs({
@@ -46,7 +47,7 @@ const byKey = (keys: readonly string[]): Dialect => ({
   query: () => '',
   headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
 });
-const common = Object.keys(operations).filter((name) => !/^(?:deep|export|batch)/.test(name));
+const common = Object.entries(operations).flatMap(([name, { isOurs }]) => (isOurs ? [] : [name]));
 
 const targets: readonly Target[] = [
   { name: 'engine', script: 'engine', dialect: byKey, operations: Object.keys(operations) },
@@ -55,7 +56,7 @@ const targets: readonly Target[] = [
     script: 'engine',
     environment: { AUDIT: 'false' },
     dialect: byKey,
-    operations: ['POST', 'PUT'],
+    operations: ['POST', 'PUT', 'DELETE'],
   },
   { name: 'hand-written', script: 'hand-written', dialect: () => byQuery, operations: common },
   { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
@@ -95,11 +96,11 @@ async function assertEquivalent(all: readonly Running[]): Promise<void> {
     JSON.parse(JSON.stringify(value), (_key, each) =>
       typeof each === 'string' && /^\d{4}-\d\d-\d\dT/.test(each) ? Date.parse(each) : each,
     );
-  for (const path of ['/7', '']) {
+  for (const path of ['/8', '']) {
     const answers = await Promise.all(
       all.map(async ({ url, spoken }) => {
-        const response = await fetch(`${url}${spoken.path}${path}?${spoken.query(7)}`, {
-          headers: spoken.headers(7),
+        const response = await fetch(`${url}${spoken.path}${path}?${spoken.query(organizationOf(8))}`, {
+          headers: spoken.headers(organizationOf(8)),
         });
         return normal(await response.json());
       }),
@@ -122,18 +123,7 @@ function sorted(value: unknown): unknown {
   );
 }
 
-interface Figure {
-  readonly target: string;
-  readonly operation: string;
-  readonly rate: number;
-  readonly p50: number;
-  readonly p99: number;
-  /** Microseconds of CPU time of a request. */
-  readonly server: number;
-  readonly database: number;
-}
-
-async function measure(all: readonly Running[]): Promise<Figure[]> {
+async function measure(all: readonly Running[], databaseUrl: string): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const operation of chosen) {
     const taking = all.filter((target) => target.operations.includes(operation));
@@ -141,7 +131,8 @@ async function measure(all: readonly Running[]): Promise<Figure[]> {
     // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
     for (let number = 0; number <= rounds; number++) {
       for (const target of taking) {
-        const result = await round(target.url, target.spoken, operation, seconds, connections, {
+        const load = { url: target.url, databaseUrl, dialect: target.spoken, seconds, connections };
+        const result = await round(operation, load, {
           server: () => [target.process.pid ?? 0],
           database: server.processes,
         });
@@ -164,7 +155,24 @@ async function measure(all: readonly Running[]): Promise<Figure[]> {
   return figures;
 }
 
-function report(figures: readonly Figure[]): string {
+/** Statements that find the ids of the same records without anything else. */
+const bare: Readonly<Record<string, string>> = {
+  'page 900':
+    'select id from leads where organization_id = 1 order by created_at desc, id desc limit 20 offset 17980',
+  'order without index': 'select id from leads where organization_id = 1 order by company limit 20',
+};
+
+async function measureBare(databaseUrl: string): Promise<Record<string, number>> {
+  const costs: Record<string, number> = {};
+  for (const operation of chosen) {
+    const text = bare[operation];
+    if (text !== undefined)
+      costs[operation] = await bareCost(text, { databaseUrl, seconds }, server.processes);
+  }
+  return costs;
+}
+
+function report(figures: readonly Figure[], costs: Readonly<Record<string, number>>): string {
   const figure = (target: string, operation: string) =>
     figures.find((each) => each.target === target && each.operation === operation);
   /** How many times better the engine is; more is better for rates, less for CPU time. */
@@ -201,7 +209,7 @@ function report(figures: readonly Figure[]): string {
       'CPU',
     ],
     compared,
-  )}`;
+  )}\n\n${goalsReport({ of: figure, bare: costs })}`;
 }
 
 const machine = {
@@ -231,14 +239,17 @@ try {
   for (const target of targets) running.push(await start(target, url, folder, keys));
   await assertEquivalent(running);
   process.stderr.write(`measuring ${rounds} rounds of ${seconds} s for each target and operation …\n`);
-  const figures = await measure(running);
-  process.stdout.write(`${machine.cores} × ${machine.cpu}, Node ${machine.node}\n\n${report(figures)}\n`);
+  const figures = await measure(running, url);
+  const costs = await measureBare(url);
+  process.stdout.write(
+    `${machine.cores} × ${machine.cpu}, Node ${machine.node}\n\n${report(figures, costs)}\n`,
+  );
   for (const { process: child } of running.splice(0)) child.kill();
   const empty = await makeDatabase(server.url);
   const starts = options.only.split(',').includes('start') ? await measureStarts(empty.url, rounds) : [];
   process.stdout.write(`\n${startReport(starts)}\n`);
   if (options.json !== undefined)
-    writeFileSync(options.json, JSON.stringify({ machine, figures, starts }, null, 2));
+    writeFileSync(options.json, JSON.stringify({ machine, figures, bare: costs, starts }, null, 2));
 } finally {
   for (const { process: child } of running) child.kill();
   await server.stop();

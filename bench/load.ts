@@ -1,6 +1,7 @@
 import autocannon from 'autocannon';
+import pg from 'pg';
 import { cpuOf } from './cpu.ts';
-import { filter, organizations, rows } from './seed.ts';
+import { filter, organizationOf, organizations, rows } from './seed.ts';
 
 /** How a target is spoken to. */
 export interface Dialect {
@@ -28,44 +29,86 @@ const body = JSON.stringify(lead);
 const batchSize = 1000;
 const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
-type Make = (
-  dialect: Dialect,
-  organization: number,
-  id: number,
-) => { method: 'GET' | 'POST' | 'PUT'; path: string; accept?: string; body?: string };
+/** What a round puts load on, and how much. */
+export interface Load {
+  readonly url: string;
+  readonly databaseUrl: string;
+  readonly dialect: Dialect;
+  readonly seconds: number;
+  readonly connections: number;
+}
+
+/** One kind of request. */
+interface Operation {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** After the path of the leads. @param id of a lead of the organization */
+  readonly path?: (id: number) => string;
+  /** Parameters, each with an "&" after it. */
+  readonly query?: string;
+  readonly accept?: string;
+  readonly body?: string;
+  /** The only organization that is asked for; by default that of a lead chosen at random. */
+  readonly organization?: number;
+  /** Addresses of requests, made before each round. */
+  readonly prepare?: (load: Load) => Promise<readonly Address[]>;
+  /** Whether only the engine has it. */
+  readonly isOurs?: boolean;
+}
+
+/** What a prepared request is about. */
+interface Address {
+  readonly organization: number;
+  readonly path: string;
+}
+
+const byId = (id: number) => `/${id}`;
+const status = `status=${encodeURIComponent(filter)}&`;
+/** The organization that has half of all leads. */
+const largest = 1;
 
 /** What is measured. */
-export const operations: Readonly<Record<string, Make>> = {
-  'GET by id': ({ path, query }, organization, id) => ({
-    method: 'GET',
-    path: `${path}/${id}?${query(organization)}`,
-  }),
-  list: ({ path, query }, organization) => ({ method: 'GET', path: `${path}?${query(organization)}` }),
-  'list filtered': ({ path, query }, organization) => ({
-    method: 'GET',
-    path: `${path}?status=${encodeURIComponent(filter)}&${query(organization)}`,
-  }),
-  'deep page (150)': ({ path, query }, organization) => ({
-    method: 'GET',
-    path: `${path}?page=150&${query(organization)}`,
-  }),
-  /** All records of an organization, 4,000. */
-  export: ({ path, query }, organization) => ({
-    method: 'GET',
-    path: `${path}?${query(organization)}`,
-    accept: 'application/x-ndjson',
-  }),
-  POST: ({ path, query }, organization) => ({ method: 'POST', path: `${path}?${query(organization)}` }),
-  [`batch (${batchSize})`]: ({ path, query }, organization) => ({
-    method: 'POST',
-    path: `${path}/batch?${query(organization)}`,
-    body: batchBody,
-  }),
-  PUT: ({ path, query }, organization, id) => ({
-    method: 'PUT',
-    path: `${path}/${id}?${query(organization)}`,
-  }),
+export const operations: Readonly<Record<string, Operation>> = {
+  'GET by id': { method: 'GET', path: byId },
+  list: { method: 'GET' },
+  'list filtered': { method: 'GET', query: status },
+  'filtered, other order': { method: 'GET', query: `${status}sort=created_at&dir=asc&` },
+  'page 900': { method: 'GET', query: 'page=900&', organization: largest, isOurs: true },
+  'order without index': { method: 'GET', query: 'sort=company&', organization: largest, isOurs: true },
+  'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
+  /** All records of an organization, about 2,000. */
+  export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, isOurs: true },
+  POST: { method: 'POST', body },
+  [`batch (${batchSize})`]: { method: 'POST', path: () => '/batch', body: batchBody, isOurs: true },
+  PUT: { method: 'PUT', path: byId, body },
+  DELETE: { method: 'DELETE', prepare: doomed },
 };
+
+/** Pages of the largest organization, each as the one before links to it. */
+async function cursors({ url, dialect: { path, headers } }: Load): Promise<Address[]> {
+  const found: Address[] = [];
+  for (let next: string | undefined = path; next !== undefined && found.length < 50; ) {
+    const response: Response = await fetch(new URL(next, url), { headers: headers(largest) });
+    await response.arrayBuffer();
+    next = /<([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+    if (next !== undefined) found.push({ organization: largest, path: next.slice(path.length) });
+  }
+  return found;
+}
+
+/** New leads, to be deleted: more than a round can do. */
+async function doomed({ databaseUrl, seconds }: Load): Promise<Address[]> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  await client.query(`delete from leads where last_name like 'Doomed %'`);
+  const { rows } = await client.query<{ id: string; organization_id: string }>(
+    `insert into leads (organization_id, created_at, updated_at, last_name)
+     select 1 + n % ${organizations}, now(), now(), 'Doomed ' || n from generate_series(1, $1) n
+     returning id::text, organization_id::text`,
+    [2000 + 5000 * seconds],
+  );
+  await client.end();
+  return rows.map(({ id, organization_id }) => ({ organization: Number(organization_id), path: `/${id}?` }));
+}
 
 /** One round. */
 export interface Round {
@@ -86,28 +129,45 @@ export interface Measured {
 }
 
 /** Requests of one connection, spread over organizations and records. */
-function requests(make: Make, dialect: Dialect): autocannon.Request[] {
+function requests(operation: Operation, dialect: Dialect): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
-    const organization = 1 + Math.floor(Math.random() * organizations);
-    const id = organization + organizations * Math.floor((Math.random() * rows) / organizations);
-    const { accept, ...request } = make(dialect, organization, id);
-    const headers = { ...dialect.headers(organization), ...(accept !== undefined && { accept }) };
-    if (request.method === 'GET') return { ...request, headers };
-    return { body, ...request, headers: { ...headers, 'content-type': 'application/json' } };
+    const id = 1 + Math.floor(Math.random() * rows);
+    const organization = operation.organization ?? organizationOf(id);
+    const path = `${operation.path?.(id) ?? ''}?${operation.query ?? ''}`;
+    return requestOf(operation, dialect, { organization, path });
   });
 }
 
+function requestOf(
+  { method, accept, body }: Operation,
+  { path, query, headers }: Dialect,
+  address: Address,
+): autocannon.Request {
+  return {
+    method,
+    path: `${path}${address.path}${query(address.organization)}`,
+    headers: {
+      ...headers(address.organization),
+      ...(accept !== undefined && { accept }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body }),
+  };
+}
+
 /** Puts load on a target for some seconds. @throws Error when an answer was no success */
-export async function round(
-  url: string,
-  dialect: Dialect,
-  operation: string,
-  seconds: number,
-  connections: number,
-  measured: Measured,
-): Promise<Round> {
-  const make = operations[operation];
-  if (make === undefined) throw new Error(`no operation ${operation}`);
+export async function round(name: string, load: Load, measured: Measured): Promise<Round> {
+  const operation = operations[name];
+  if (operation === undefined) throw new Error(`no operation ${name}`);
+  const { url, dialect, seconds, connections } = load;
+  const addresses = await operation.prepare?.(load);
+  // Each connection has requests of its own: otherwise all would write the same records at the same time.
+  let client = 0;
+  const requestsOfNext = () => {
+    const mine = addresses?.filter((_, index) => index % connections === client);
+    client++;
+    return mine?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, dialect);
+  };
   const began = performance.now();
   const before = { server: cpuOf(measured.server()), database: cpuOf(measured.database()) };
   const result = await new Promise<autocannon.Result>((resolve, reject) => {
@@ -116,15 +176,14 @@ export async function round(
       connections,
       // Ended by the timer below: autocannon itself counts in whole seconds.
       duration: seconds + 60,
-      // Not the same for all: they would write the same records at the same time.
-      setupClient: (client: autocannon.Client) => client.setRequests(requests(make, dialect)),
+      setupClient: (each: autocannon.Client) => each.setRequests(requestsOfNext()),
     };
     const running = autocannon(options, (error, done) => (error ? reject(error) : resolve(done)));
     setTimeout(() => running.stop(), seconds * 1000);
   });
   const elapsed = (performance.now() - began) / 1000;
   if (result.non2xx + result.errors + result.timeouts > 0) {
-    throw new Error(`${operation} at ${url}: ${result.non2xx} refusals, ${result.errors} errors`);
+    throw new Error(`${name} at ${url}: ${result.non2xx} refusals, ${result.errors} errors`);
   }
   const { total } = result.requests;
   return {
@@ -134,6 +193,24 @@ export async function round(
     server: (cpuOf(measured.server()) - before.server) / total,
     database: (cpuOf(measured.database()) - before.database) / total,
   };
+}
+
+/** CPU time of PostgreSQL, in microseconds, for one run of a bare statement on one connection. */
+export async function bareCost(
+  text: string,
+  { databaseUrl, seconds }: Pick<Load, 'databaseUrl' | 'seconds'>,
+  database: Measured['database'],
+): Promise<number> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  const run = () => client.query({ name: 'bare', text });
+  await run();
+  const before = cpuOf(database());
+  let runs = 0;
+  for (const end = performance.now() + seconds * 1000; performance.now() < end; runs++) await run();
+  const used = cpuOf(database()) - before;
+  await client.end();
+  return used / runs;
 }
 
 export const median = (values: readonly number[]): number =>

@@ -13,6 +13,10 @@ import { createTables } from '../test/support/tables.ts';
 export const organizations = 50;
 export const rows = 200_000;
 
+/** The organization of a lead: every other one belongs to the first organization, which has half of all. */
+export const organizationOf = (lead: number): number =>
+  lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (organizations - 1));
+
 /** A status that a quarter of the rows have. */
 export const filter = 'Working - Contacted';
 
@@ -37,7 +41,7 @@ export async function createOrganizations(
 }
 
 /**
- * Fills an empty database: organizations 1 to 50, each with 4,000 leads; lead n belongs to organization (n-1) % 50 + 1.
+ * Fills an empty database: organizations 1 to 50 with 200,000 leads, see {@link organizationOf}.
  * @returns an administrator's key for each organization
  */
 export async function seed(databaseUrl: string): Promise<string[]> {
@@ -49,9 +53,9 @@ export async function seed(databaseUrl: string): Promise<string[]> {
   const em = database.orm.em.fork();
   await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
       updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)
-    select (n - 1) % ${organizations} + 1, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
+    select case when n % 2 = 1 then 1 else 2 + (n / 2) % ${organizations - 1} end, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
       'Company ' || n, 'person' || n || '@example.com', '+1555' || n,
-      (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${organizations}) % 4],
+      (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${2 * organizations}) % 4],
       (array['Hot', 'Warm', 'Cold'])[1 + n % 3], 'Website', n % 100, 'Europe/Berlin',
       'A description of lead ' || n || ', about as long as people write them.'
     from generate_series(1, ${rows}) n`);

@@ -55,7 +55,7 @@ const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 }
 const app = fastify();
 
 interface Request {
-  readonly Querystring: { readonly organization: string; readonly status?: string };
+  readonly Querystring: { readonly organization: string; readonly status?: string; readonly dir?: 'asc' };
   readonly Params: { readonly id: string };
   readonly Body: Partial<Record<Column, unknown>>;
 }
@@ -73,9 +73,10 @@ app.get<Request>('/leads/:id', { schema: { response: { 200: record } } }, async 
 
 app.get<Request>('/leads', { schema: { response: { 200: list } } }, async ({ query }) => {
   const filter = query.status === undefined ? '' : 'and left(status, 100) = left($2, 100) and status = $2';
+  const direction = query.dir ?? 'desc';
   const { rows } = await pool.query({
-    name: query.status === undefined ? 'list' : 'list by status',
-    text: `select ${selected} from leads where organization_id = $1 ${filter} order by created_at desc, id desc limit 20`,
+    name: `list ${filter} ${direction}`,
+    text: `select ${selected} from leads where organization_id = $1 ${filter} order by created_at ${direction}, id ${direction} limit 20`,
     values: query.status === undefined ? [query.organization] : [query.organization, query.status],
   });
   return { data: rows, page: 1, per_page: 20 };
@@ -99,6 +100,15 @@ app.put<Request>('/leads/:id', { schema: { body, response: { 200: record } } }, 
     values: [request.query.organization, request.params.id, ...values(request.body)],
   });
   return rows[0] ?? reply.code(404).send({ error: 'not found' });
+});
+
+app.delete<Request>('/leads/:id', async (request, reply) => {
+  const { rowCount } = await pool.query({
+    name: 'delete',
+    text: 'delete from leads where organization_id = $1 and id = $2',
+    values: [request.query.organization, request.params.id],
+  });
+  return rowCount === 1 ? { ok: true } : reply.code(404).send({ error: 'not found' });
 });
 
 await listening(app);

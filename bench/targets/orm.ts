@@ -19,7 +19,7 @@ const writable = leads.definition.fields.filter((field) => !field.readOnly);
 
 type Row = Readonly<Record<string, unknown>>;
 interface Request {
-  readonly Querystring: { readonly organization: string; readonly status?: string };
+  readonly Querystring: { readonly organization: string; readonly status?: string; readonly dir?: 'asc' };
   readonly Params: { readonly id: string };
   readonly Body: Row;
 }
@@ -43,11 +43,11 @@ const written = (body: Row) =>
 
 const app = fastify();
 app.get<Request>('/leads/:id', async ({ query, params }) => one(query.organization, params.id));
-app.get<Request>('/leads', async ({ query: { organization, status } }) => {
+app.get<Request>('/leads', async ({ query: { organization, status, dir = 'desc' } }) => {
   const where =
     status === undefined ? { organization_id: organization } : { organization_id: organization, status };
   const found = await orm.em.fork().find(Lead, where, {
-    orderBy: [{ created_at: 'desc' }, { id: 'desc' }],
+    orderBy: [{ created_at: dir }, { id: dir }],
     limit: 20,
     disableIdentityMap: true,
   });
@@ -75,5 +75,9 @@ app.put<Request>('/leads/:id', async ({ query, params, body }) => {
     },
   );
   return one(query.organization, params.id);
+});
+app.delete<Request>('/leads/:id', async ({ query, params }) => {
+  await orm.em.fork().nativeDelete(Lead, { organization_id: query.organization, id: params.id });
+  return { ok: true };
 });
 await listening(app);

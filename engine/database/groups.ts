@@ -128,7 +128,8 @@ export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups 
   }
 
   return {
-    takes: ({ name, many, values }, organization) =>
+    takes: ({ name, lane, many, values }, organization) =>
+      lane === 'write' &&
       many !== undefined &&
       name !== '' &&
       !(avoided.size > 0 && avoided.has(organization)) &&

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { valuesOfMany } from '../sql/index.ts';
 import type { FramedConnection } from './connection.ts';
 import type { Rows, Runnable } from './database.ts';
 import { errorOf } from './error-response.ts';
@@ -8,18 +9,24 @@ import { NamedMessages } from './named-messages.ts';
 import { RecordsReader } from './records-reader.ts';
 import { cancel, cut } from './wire.ts';
 
-/** A statement that was sent. */
+/** A statement that somebody waits for. */
+interface Waiting {
+  readonly statement: Runnable;
+  readonly organization: string;
+  readonly done: (outcome: Outcome) => void;
+}
+
+/** What was sent as one statement: one that somebody waits for, or many that are the same but for their values. */
 interface Sent {
   readonly name: string;
-  readonly organization: string;
+  readonly parts: readonly Waiting[];
   readonly reader: RecordsReader | undefined;
-  /** Rows that are no records. */
-  readonly rows: (string | null)[][];
+  /** Rows that are no records; of many statements, the row of each. */
+  readonly rows: Rows[number][];
   /** Bytes of its rows. */
   size: number;
   /** SQLSTATE of its error. */
   failed: string | undefined;
-  readonly done: (outcome: Outcome) => void;
 }
 
 /**
@@ -58,7 +65,9 @@ export class Pipeline {
   readonly #limitMs: number;
   readonly #onBlocked: PipelineOptions['onBlocked'];
   readonly #messages = new NamedMessages();
-  /** Statements without a result; those before `#first` have theirs. */
+  /** Statements that leave at the end of this turn of the event loop. */
+  #waiting: Waiting[] = [];
+  /** What has no result yet; those before `#first` have theirs. */
   #sent: Sent[] = [];
   #first = 0;
   #flushing = false;
@@ -87,7 +96,7 @@ export class Pipeline {
 
   /** Statements without a result. */
   get pending(): number {
-    return this.#sent.length - this.#first;
+    return this.#sent.length - this.#first + this.#waiting.length;
   }
 
   /** Whether the statement in front is slow: all others wait for it. */
@@ -97,11 +106,8 @@ export class Pipeline {
 
   /** Sends a named statement. Never rejects. */
   run(statement: Runnable, organization: string): Promise<Outcome> {
-    const { name, records } = statement;
     return new Promise((done) => {
-      this.#messages.run(statement);
-      const reader = records && new RecordsReader(records, this.#connection.output);
-      this.#sent.push({ name, organization, reader, rows: [], size: 0, failed: undefined, done });
+      this.#waiting.push({ statement, organization, done });
       this.#watch ??= setInterval(() => this.#check(), checkIntervalMs).unref();
       if (this.#flushing) return;
       this.#flushing = true;
@@ -119,8 +125,28 @@ export class Pipeline {
 
   #flush(): void {
     this.#flushing = false;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    if (!this.#isOpen) {
+      for (const { done } of waiting) done('lost');
+      return;
+    }
+    for (const parts of grouped(waiting)) this.#send(parts);
     const { stream } = this.#connection;
-    if (this.#isOpen && stream.writable) stream.write(this.#messages.take());
+    if (stream.writable) stream.write(this.#messages.take());
+  }
+
+  #send(parts: readonly Waiting[]): void {
+    const [first] = parts;
+    if (first === undefined) return;
+    const { many, records } = first.statement;
+    const isGroup = parts.length > 1 && many !== undefined;
+    const sent = isGroup
+      ? { ...many, values: valuesOfMany(parts.map(({ statement }) => statement)) }
+      : first.statement;
+    this.#messages.run(sent);
+    const reader = records && !isGroup ? new RecordsReader(records, this.#connection.output) : undefined;
+    this.#sent.push({ name: sent.name, parts, reader, rows: [], size: 0, failed: undefined });
   }
 
   #take(code: number, bytes: Buffer, start: number, end: number): void {
@@ -135,32 +161,49 @@ export class Pipeline {
   #addRow(first: Sent, bytes: Buffer, start: number, end: number): void {
     const wasSmall = first.size <= large;
     first.size += end - start;
-    if (wasSmall && first.size > large) this.#onBlocked(first.organization);
+    if (wasSmall && first.size > large) this.#blame(first);
     try {
-      if (first.reader === undefined) first.rows.push(columns(bytes, start + firstColumn, end));
-      else first.reader.add(bytes, start, end);
+      if (first.reader !== undefined) first.reader.add(bytes, start, end);
+      else if (first.parts.length > 1) this.#addPart(first, bytes, start, end);
+      else first.rows.push(columns(bytes, start + firstColumn, end));
     } catch {
       // The pool runs it again, and reports what is wrong with it.
       first.failed = '';
     }
   }
 
-  #finish({ name, reader, rows, failed, done }: Sent): void {
+  /** The record of one of many statements: its number comes last. */
+  #addPart({ parts, rows }: Sent, bytes: Buffer, start: number, end: number): void {
+    const { output } = this.#connection;
+    const { records } = parts[0]?.statement ?? {};
+    const at =
+      records === undefined ? start + firstColumn : records.write(bytes, start + firstColumn, output);
+    const further = columns(bytes, at, end);
+    rows[Number(further.at(-1)) - 1] = records === undefined ? further : [output.take(), ...further];
+  }
+
+  #finish({ name, parts, reader, rows, failed }: Sent): void {
     this.#sent[this.#first++] = undefined as unknown as Sent;
     if (this.#first === this.#sent.length || this.#first === compactAt) {
       this.#sent = this.#sent.slice(this.#first);
       this.#first = 0;
     }
     if (failed === undefined) {
-      done(reader?.take() ?? rows);
+      if (parts.length === 1) parts[0]?.done(reader?.take() ?? rows);
+      else
+        for (const [index, { done }] of parts.entries()) done(rows[index] === undefined ? [] : [rows[index]]);
       return;
     }
     this.#connection.output.clear();
     this.#messages.forget(name);
     const isLate = timedOut.includes(failed);
-    done(isLate ? 'late' : 'refused');
+    for (const { done } of parts) done(isLate ? 'late' : 'refused');
     // Those behind it may have to wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
+  }
+
+  #blame({ parts }: Sent): void {
+    for (const { organization } of parts) this.#onBlocked(organization);
   }
 
   #check(): void {
@@ -171,7 +214,7 @@ export class Pipeline {
     const first = this.#sent[this.#first];
     this.#checksInFront = first !== undefined && first === this.#inFront ? this.#checksInFront + 1 : 1;
     this.#inFront = first;
-    if (first !== undefined && this.#checksInFront === slowChecks) this.#onBlocked(first.organization);
+    if (first !== undefined && this.#checksInFront === slowChecks) this.#blame(first);
     this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
     if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
@@ -184,12 +227,35 @@ export class Pipeline {
   #lose(): void {
     this.#isOpen = false;
     clearInterval(this.#watch);
-    const lost = this.#sent.slice(this.#first);
+    const lost = [...this.#sent.slice(this.#first).flatMap(({ parts }) => parts), ...this.#waiting];
     this.#sent = [];
+    this.#waiting = [];
     this.#first = 0;
     for (const { done } of lost) done('lost');
   }
 }
+
+/** Reads that are the same but for their values, together; everything else alone. In the order in which they came. */
+function grouped(waiting: readonly Waiting[]): Iterable<readonly Waiting[]> {
+  if (waiting.length === 1) return [waiting];
+  const groups: Waiting[][] = [];
+  const open = new Map<string, Waiting[]>();
+  for (const each of waiting) {
+    const { many, lane } = each.statement;
+    const group = lane === 'read' && many !== undefined ? open.get(many.name) : undefined;
+    if (group !== undefined && group.length < most) {
+      group.push(each);
+      continue;
+    }
+    const made = [each];
+    groups.push(made);
+    if (many !== undefined) open.set(many.name, made);
+  }
+  return groups;
+}
+
+/** Statements that are sent as one. */
+const most = 64;
 
 /** Results after which the list of statements is made shorter, where there is always one without a result. */
 const compactAt = 1024;

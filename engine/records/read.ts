@@ -1,6 +1,6 @@
 import { errors, type FieldProblem } from '../errors.ts';
 import { recordQuery, type Shown } from '../query/index.ts';
-import { prepare } from '../sql/index.ts';
+import { inputNumber, inputs, prepare, record } from '../sql/index.ts';
 import { type Conditional, conditionsOf, unmet } from './conditions.ts';
 import type { Operation, OperationContext, OperationRequest, Plan } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
@@ -27,6 +27,14 @@ export const read: Operation<ReadPlan> = {
       'read',
       ($) => `${selectRead(context)} where ${identified($)}`,
       { fields: definition.fields, further: ['_versions'] },
+      {
+        write: ($) => {
+          const found = `${inputs} join ${tableOf(context)} ${record} on ${identified($)}`;
+          const { columns, joins, versions } = context.projection;
+          return ` select ${columns}, ${versions} as "_versions", ${inputNumber}::text from ${found}${joins}`;
+        },
+        differ: 0,
+      },
     );
     const byShape = statementsByShape<ReadPlan>(context, 'read');
     const partly = (shown: Shown) =>

@@ -106,7 +106,7 @@ function writeMany<P extends Plan>(
     ` join ${inputs} on ${written}."organization_id" = ${organizationOf(placeholder)} and ${written}."id" = ${id}`;
   const effects = effectsOf(context, action, placeholder, '_written', `_written${join('_written')}`);
   const more = further?.(placeholder, inputs) ?? '';
-  return `_written as (${changed})${more}${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
+  return `, _written as (${changed})${more}${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
 }
 
 /** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */

@@ -59,8 +59,9 @@ export const inputNumber = `${inputs}."_number"`;
 /** How a statement does its work for many inputs at once. */
 export interface ForMany<Input> {
   /**
-   * Writes it, from the first expression of its `with` on; the inputs are there already, and the last column of its rows is
-   * {@link inputNumber}. Placeholders are columns of the inputs; it takes the same ones in the same order.
+   * Writes what comes after the expression of the inputs: further ones, each beginning with a comma, and the rest of the
+   * statement. The last column of its rows is {@link inputNumber}. Placeholders are columns of the inputs; it takes the
+   * same ones in the same order.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
   /** Further columns of the inputs, with a comma after each. */
@@ -123,7 +124,7 @@ function writeMany<Input>(
   const source = `unnest(${arrays}) with ordinality as _i(${names}, "_number")`;
   return {
     name: identifier(`${name}_many`),
-    text: `with ${inputs} as materialized (select ${columns}_i.* from ${source}), ${text}`,
+    text: `with ${inputs} as materialized (select ${columns}_i.* from ${source})${text}`,
     differ,
   };
 }

@@ -199,10 +199,12 @@ const mention =
 function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | 'lane'>[] {
   if (many === undefined) return [];
   const start =
-    /^with _in as materialized \(select (?:nextval\(pg_get_serial_sequence\('"\w+"', 'id'\)\) as "_id", )?_i\.\* from unnest\((?:\$\d+::text\[\](?:, )?)+\) with ordinality as _i\((?:"_\d+", )+"_number"\)\), /;
+    /^with _in as materialized \(select (?:nextval\(pg_get_serial_sequence\('"\w+"', 'id'\)\) as "_id", )?_i\.\* from unnest\((?:\$\d+::text\[\](?:, )?)+\) with ordinality as _i\((?:"_\d+", )+"_number"\)\)/;
   assert.match(many.text, start);
   const text = many.text
-    .replace(start, 'with ')
+    .replace(start, '')
+    .replace(/^, /, 'with ')
+    .replace(/^ /, '')
     .replaceAll(/_in\."_(\d+)"/g, '$$$1')
     .replaceAll(
       / join _in on (?:t|_written)\."organization_id" = \$1::bigint and (?:t|_written)\."id" = (?:\$2::bigint|_in\."_id")/g,

@@ -93,6 +93,7 @@ export function openApiFragment(
       [`${prefix}/${name}`]: at(''),
       [`${prefix}/${name}/import`]: at('/import'),
       [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
+      [`${prefix}/${name}/{id}/history`]: { parameters: [id], ...at('/:id/history') },
       [`${prefix}/${name}/batch`]: at('/batch'),
     },
     parameters,
@@ -223,12 +224,13 @@ function describeOperation(
         headers,
         content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
-      ...(operation.action === 'read' && {
-        304: {
-          description: 'The record is as `If-None-Match` says.',
-          headers: { ...preferenceHeader, ...tagHeader },
-        },
-      }),
+      ...(ofRecord &&
+        operation.action === 'read' && {
+          304: {
+            description: 'The record is as `If-None-Match` says.',
+            headers: { ...preferenceHeader, ...tagHeader },
+          },
+        }),
       ...failures(resource, operation),
       ...(isLimited && { 429: tooMany }),
     },
@@ -251,7 +253,8 @@ function failures({ definition }: DescribedResource, operation: Described) {
     400: ref('responses', badRequests[path] ?? 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
+    ...((withId || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
+    ...(withId && { 412: ref('responses', 'PreconditionFailed') }),
     ...(isOnce && {
       409: ref(
         'responses',

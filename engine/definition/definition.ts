@@ -34,6 +34,7 @@ export interface RawField {
   readonly set?: ServerValue;
   readonly lookup?: Lookup;
   readonly unique?: boolean;
+  readonly sensitive?: boolean;
 }
 
 /** One file as YAML has it (resource.schema.json). */

@@ -88,6 +88,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
     ...(raw.show === undefined ? {} : { show: raw.show }),
     ...(raw.set === undefined ? {} : { set: raw.set }),
     unique: raw.unique === true,
+    sensitive: raw.sensitive === true,
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
   if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, report);

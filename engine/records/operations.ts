@@ -1,5 +1,6 @@
 import { create } from './create.ts';
 import { createBatch } from './create-batch.ts';
+import { history } from './history.ts';
 import { list } from './list.ts';
 import type { CompiledOperation, Operation, OperationContext, Plan } from './operation.ts';
 import { patch } from './patch.ts';
@@ -17,6 +18,7 @@ export const operations = {
   replace,
   patch,
   remove,
+  history,
   createBatch,
   patchBatch,
   removeBatch,

@@ -49,7 +49,7 @@ const sharedExamples = {
         at: '2026-03-01T09:30:00Z',
         actor: { kind: 'key', id: 7, name: 'Website' },
         request_id: '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55',
-        resource: 'accounts',
+        resource: 'orders',
         id: 5,
         action: 'update',
         version: 2,

@@ -60,7 +60,7 @@ export const updateItems = (
 ): string => {
   const found = `${visible($)} and ${record}."id" = _f."id"${where}`;
   const update = updateOf(context, assigned, found, ' from _found _f join _items _i on _i._n = _f._n');
-  return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, name)}`;
+  return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
 };
 
 /** The condition that as many records were found as are needed. */

@@ -26,7 +26,7 @@ const lead = {
 };
 const body = JSON.stringify(lead);
 /** Records of one batch. */
-const batchSize = 1000;
+export const batchSize = 1000;
 const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
 /** What a round puts load on, and how much. */
@@ -84,9 +84,10 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
   /** All records of an organization, about 2,000. */
-  export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, isOurs: true },
+  export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, connections: 2, isOurs: true },
   POST: { method: 'POST', body },
-  [`batch (${batchSize})`]: { method: 'POST', path: () => '/batch', body: batchBody, isOurs: true },
+  'POST in turn': { method: 'POST', body, connections: 1, isOurs: true },
+  batch: { method: 'POST', path: () => '/batch', body: batchBody, connections: 1, isOurs: true },
   PUT: { method: 'PUT', path: byId, body },
   DELETE: { method: 'DELETE', prepare: doomed },
 };

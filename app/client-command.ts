@@ -28,7 +28,7 @@ export function clientCommand({ program, run }: CommandLine<Instance>): void {
 async function writeClient({ output, url }: { output: string; url?: string | undefined }): Promise<Result> {
   const source = clientSource(url === undefined ? await ownDescription() : await descriptionAt(url));
   const folder = resolve(output);
-  const present = await readdir(folder).catch(() => []);
+  const present: readonly string[] = await readdir(folder).catch(() => []);
   if (present.length > 0 && !present.includes('src'))
     throw new UserError(`${output} has files, but no client: choose an empty folder`);
   await mkdir(folder, { recursive: true });

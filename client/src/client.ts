@@ -314,7 +314,8 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Creates records from a file, or from objects. Not sent again: look at the report, or use `match`.
+   * Creates records from a file, or from objects. Not sent again: look at the report, or use `match`. Columns of CSV
+   * that are no writable field are ignored and reported.
    * @param source CSV or NDJSON as text, file or stream; or records
    */
   import(
@@ -334,6 +335,7 @@ export class Records<R extends ResourceTypes> {
         ? source.map((record) => `${stringify(record, this.#kinds)}\n`).join('')
         : source,
       ...(signal && { signal }),
+      isLenient: format === 'csv',
       resend: 'never',
       timeout: Infinity,
       read: async (response) => parse(await response.text(), {}) as ImportReport,

@@ -41,6 +41,8 @@ export interface Request<T> extends CallOptions {
   readonly query?: URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
   readonly preferences?: readonly string[];
+  /** The response says what was ignored, so nothing need be refused. */
+  readonly isLenient?: boolean;
   readonly body?: string | Blob | ReadableStream<Uint8Array>;
   readonly resend: Resend;
   readonly read: (response: Response) => Promise<T>;
@@ -67,7 +69,10 @@ export function sender(options: ClientOptions): Send {
     const headers = new Headers(request.headers);
     const key = typeof options.key === 'function' ? await options.key() : options.key;
     if (key !== undefined) headers.set('authorization', `Bearer ${key}`);
-    const preferences = [...(strict ? ['handling=strict'] : []), ...(request.preferences ?? [])];
+    const preferences = [
+      ...(strict && !request.isLenient ? ['handling=strict'] : []),
+      ...(request.preferences ?? []),
+    ];
     if (preferences.length > 0) headers.set('prefer', preferences.join(', '));
     const late = new AbortController();
     const timer = timeout === Infinity ? undefined : setTimeout(() => late.abort(), timeout);

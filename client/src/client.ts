@@ -347,7 +347,7 @@ export class Records<R extends ResourceTypes> {
       ...this.#read(query, {}),
       headers: { accept },
       ...(query.signal && { signal: query.signal }),
-      read: async ({ body }) => body ?? new Blob().stream(),
+      read: async ({ body }) => body ?? new Blob([]).stream(),
     });
   }
 

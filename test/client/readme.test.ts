@@ -43,7 +43,9 @@ onBothDrivers("The client's README", (instance, driver) => {
   test('every block does what it says', async (t) => {
     const errors = t.mock.method(console, 'error', () => {});
     const { key } = await instance().organization('alpha');
-    const { run } = (await import(`${pathToFileURL(join(installed.folder, 'compiled/readme.js'))}?${driver}`)) as {
+    const { run } = (await import(
+      `${pathToFileURL(join(installed.folder, 'compiled/readme.js'))}?${driver}`
+    )) as {
       readonly run: (
         url: string,
         key: string,

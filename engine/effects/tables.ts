@@ -17,17 +17,21 @@ declare module '../tables/index.ts' {
   }
 }
 
-const activity = table('crm_activity', {
-  organization_id: { ...bigint, primary: true },
-  id: identity,
-  at: now,
-  actor_kind: text,
-  actor_id: { ...bigint, nullable: true },
-  action: text,
-  object: text,
-  object_id: { ...bigint, nullable: true },
-  request_id: { ...text, nullable: true },
-});
+const activity = table(
+  'crm_activity',
+  {
+    organization_id: { ...bigint, primary: true },
+    id: identity,
+    at: now,
+    actor_kind: text,
+    actor_id: { ...bigint, nullable: true },
+    action: text,
+    object: text,
+    object_id: { ...bigint, nullable: true },
+    request_id: { ...text, nullable: true },
+  },
+  { resourceColumns: ['object'] },
+);
 
 /** The audit log. Rows are only added, by the statement or in the transaction of the change. */
 export const activityTables = [activity];

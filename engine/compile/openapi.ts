@@ -103,6 +103,7 @@ export function openApiFragment(
           [`${prefix}/${path}`, at('', isFormer)],
           [`${prefix}/${path}/import`, at('/import', isFormer)],
           [`${prefix}/${path}/{id}`, { parameters: [id], ...at('/:id', isFormer) }],
+          [`${prefix}/${path}/{id}/history`, { parameters: [id], ...at('/:id/history', isFormer) }],
           [`${prefix}/${path}/batch`, at('/batch', isFormer)],
         ];
       }),
@@ -266,12 +267,13 @@ function describeOperation(
         headers,
         content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
-      ...(operation.action === 'read' && {
-        304: {
-          description: 'The record is as `If-None-Match` says.',
-          headers: { ...preferenceHeader, ...tagHeader, ...further },
-        },
-      }),
+      ...(ofRecord &&
+        operation.action === 'read' && {
+          304: {
+            description: 'The record is as `If-None-Match` says.',
+            headers: { ...preferenceHeader, ...tagHeader, ...further },
+          },
+        }),
       ...failures(resource, operation),
       ...(isLimited && { 429: tooMany }),
     },
@@ -294,7 +296,8 @@ function failures({ definition }: DescribedResource, operation: Described) {
     400: ref('responses', badRequests[path] ?? 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
+    ...((withId || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
+    ...(withId && { 412: ref('responses', 'PreconditionFailed') }),
     ...(isOnce && {
       409: ref(
         'responses',

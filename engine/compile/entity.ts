@@ -12,6 +12,10 @@ export function entity(definition: ResourceDefinition): EntitySchema {
   // The key begins with the organization, and its columns come in the order of their properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
+  // Nobody writes them any more, so new records must be able to do without a value.
+  for (const field of definition.retired) {
+    Object.assign(properties, property({ ...field, required: false }, definition.name));
+  }
   Object.assign(properties, version);
   return new EntitySchema({
     name: definition.name,

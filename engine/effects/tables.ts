@@ -62,6 +62,7 @@ const ledger = table(
     indexes: [
       { name: 'crm_ledger_record', properties: ['organization_id', 'object', 'object_id', 'version'] },
     ],
+    resourceColumns: ['object'],
   },
 );
 

@@ -25,9 +25,16 @@ export interface Projection {
 export function projection(definition: ResourceDefinition, all: readonly ResourceDefinition[]): Projection {
   const links = new Map<string, Link>();
   const columns = new Map<string, string>();
+  const values = new Map<string, string>();
+  const show = (field: Field, value: string) => {
+    values.set(field.name, value);
+    columns.set(field.name, `${value} as ${quote(field.name)}`);
+  };
   for (const field of definition.fields) {
-    if (field.through === undefined) {
-      columns.set(field.name, `${shownValue(field)} as ${quote(field.name)}`);
+    // Fields come before what shows their values under another name.
+    const aliased = field.aliasOf && values.get(field.aliasOf.name);
+    if (aliased !== undefined || field.through === undefined) {
+      show(field, aliased ?? shownValue(field));
       continue;
     }
     const link = definition.fields.find(({ name }) => name === field.through);
@@ -42,7 +49,7 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
         ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joined} end`
         : joined;
     links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, same, version });
-    columns.set(field.name, `${joinedText(field, link, target, definition, alias)} as ${quote(field.name)}`);
+    show(field, joinedText(field, link, target, definition, alias));
   }
   const only: Projection['only'] = (fields) => ({
     columns: fields.map(({ name }) => columns.get(name)).join(', '),

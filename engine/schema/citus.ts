@@ -2,7 +2,7 @@ import { type DatabaseConfig, type ModelTable, tablesOfModel } from '../database
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
 import { placementOf } from '../tables/index.ts';
-import { entitiesOf, type Model } from './schema.ts';
+import { entitiesOf, type Model } from './model.ts';
 
 /** Where Citus keeps a table: spread by organization, whole on every node, or on the coordinator alone. */
 export type CitusKind = 'distributed' | 'reference' | 'local';

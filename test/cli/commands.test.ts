@@ -21,7 +21,7 @@ import {
 const commands: Readonly<Record<string, readonly string[]>> = {
   '': ['serve', 'migrate', 'check', 'openapi', 'citus', 'org', 'user', 'profile', 'key', '--version'],
   serve: ['--json'],
-  migrate: ['--create <name>', '--allow-data-loss', '--json'],
+  migrate: ['--create <name>', '--allow-drop <names...>', '--json'],
   check: ['--plans', '--json'],
   openapi: ['--json'],
   citus: ['--json'],

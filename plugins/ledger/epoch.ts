@@ -13,7 +13,7 @@ export const sourceSql = `(select system_identifier from pg_control_system())::t
 const notRecorded = 'off';
 
 /** Any number that no other program on the same database is likely to use. */
-const lock = 7_263_140_560n;
+const lock = 7_263_140_561n;
 
 /**
  * Begins a new epoch if the database is another than that of the current one, or the ledger has a gap: then cursors

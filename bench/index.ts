@@ -22,6 +22,8 @@ const { values: options } = parseArgs({
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
+    /** A folder for a CPU profile of each target. */
+    profile: { type: 'string' },
   },
 });
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 7));
@@ -82,6 +84,12 @@ async function start(
       LOG_LEVEL: 'error',
       ...target.environment,
     },
+    execArgv: [
+      ...process.execArgv,
+      ...(options.profile === undefined
+        ? []
+        : ['--cpu-prof', `--cpu-prof-dir=${options.profile}`, `--cpu-prof-name=${target.name}.cpuprofile`]),
+    ],
   });
   const gone = once(child, 'exit').then(() => {
     throw new Error(`${target.name} did not start`);

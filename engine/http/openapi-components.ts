@@ -80,10 +80,7 @@ export const responses = {
       ]),
     ),
   ),
-  BadImport: badRequest(
-    other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed'),
-    other(400, 'line_too_long', 'a line of the body is longer than 1 MiB'),
-  ),
+  BadImport: badRequest(other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed')),
   Unauthorized: failure('Missing, wrong, expired or revoked credentials.', [errors.unauthenticated()], {
     'WWW-Authenticate': {
       description: 'Always `Bearer`.',

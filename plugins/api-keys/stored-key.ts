@@ -1,13 +1,14 @@
 import type { Database } from '../../engine/database/index.ts';
 import { grantMasks, type Principal } from '../../engine/records/index.ts';
 import { prepare } from '../../engine/sql/index.ts';
+import { matcher } from './key-format.ts';
 
 /** A live key, as authentication needs it. */
 export interface StoredKey {
   readonly id: string;
   readonly organization: string;
-  /** SHA-256 of the key. */
-  readonly hash: Buffer;
+  /** Whether it is the whole key, in constant time. */
+  readonly matches: (token: string) => boolean;
   /** Milliseconds since 1970; infinite if it never expires. */
   readonly expiresAt: number;
   /** The caller that the key authenticates. */
@@ -36,7 +37,7 @@ export async function findKey(database: Database, publicId: string): Promise<Sto
   return {
     id,
     organization,
-    hash: Buffer.from(hash, 'hex'),
+    matches: matcher(Buffer.from(hash, 'hex')),
     expiresAt: expires == null ? Number.POSITIVE_INFINITY : Number(expires),
     principal: Object.freeze({ kind: 'key', actor: id, organization, user, grants: grantMasks(granted) }),
   };

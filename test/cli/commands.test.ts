@@ -21,7 +21,8 @@ import {
 const commands: Readonly<Record<string, readonly string[]>> = {
   '': ['serve', 'migrate', 'check', 'openapi', 'citus', 'org', 'user', 'profile', 'key', '--version'],
   serve: ['--json'],
-  migrate: ['--create <name>', '--allow-drop <names...>', '--json'],
+  migrate: ['--create <name>', '--status', '--allow-drop <names...>', '--using <field=sql>', '--json'],
+  plan: ['--check', '--markdown', '--offline', '--allow-drop <names...>', '--json'],
   check: ['--plans', '--json'],
   openapi: ['--json'],
   citus: ['--json'],

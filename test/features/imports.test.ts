@@ -307,7 +307,7 @@ onBothDrivers(
       assert.deepEqual(names.slice(0, 3), ['N1500', 'N1499', 'N1498']);
       const [row] = await instance().database.run({
         name: '',
-        text: `select count(*)::text from crm_activity where object = 'leads' and action = 'create' and request_id = $1`,
+        text: `select count(*)::text from crm_ledger where object = 'leads' and action = 'create' and request_id = $1`,
         values: [answer.headers.get('x-request-id') ?? ''],
       });
       assert.deepEqual(row, ['1500']);

@@ -26,7 +26,7 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .command('migrate')
     .description('apply the pending migrations, or write one for changed definitions')
     .option('--create <name>', 'write a migration for the changed definitions; apply nothing')
-    .option('--allow-data-loss', 'with --create: even if it drops or converts stored values')
+    .option('--allow-drop <names...>', 'with --create: drop the values of these, such as leads.fax')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, migrateModel(options)));
   program
@@ -131,7 +131,7 @@ async function citus(): Promise<Result> {
 /** `migrate`: applies migrations, or with `--create` writes one. */
 async function migrateModel(options: {
   create?: string | undefined;
-  allowDataLoss?: true | undefined;
+  allowDrop?: string[] | undefined;
 }): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
@@ -144,12 +144,9 @@ async function migrateModel(options: {
     };
   }
   checkModules(resources);
-  const { file, statements } = await createMigration(
-    config,
-    modelOf(resources),
-    options.create,
-    options.allowDataLoss === true,
-  );
+  const { file, statements } = await createMigration(config, modelOf(resources), options.create, {
+    drop: options.allowDrop ?? [],
+  });
   return {
     json: { file: file ?? null, statements },
     text:

@@ -68,8 +68,11 @@ export interface Write<P> {
    * @param condition finds the record; empty for an INSERT
    */
   readonly change: (placeholder: Placeholder<P>, source: string | undefined, condition: string) => string;
-  /** Further expressions that read what was written, each beginning with a comma; `source` as in `change`. */
-  readonly further?: (placeholder: Placeholder<P>, source: string | undefined) => string;
+  /**
+   * Further expressions that read what was written, each beginning with a comma.
+   * @param join joins written rows to their inputs; undefined for one input
+   */
+  readonly further?: (placeholder: Placeholder<P>, join: JoinInputs | undefined) => string;
   /**
    * The SELECT of what the statement returns, from `_written`.
    * @param further column, beginning with a comma
@@ -77,6 +80,9 @@ export interface Write<P> {
    */
   readonly result: (further?: string, join?: string) => string;
 }
+
+/** Joins written rows to their inputs, beginning with a space. @param column of the row with the id of its input's record */
+export type JoinInputs = (row: string, column?: string) => string;
 
 /** Writes the statement of one record: the write and its effects, and what it returns. */
 function writeOne<P extends Plan>(
@@ -102,12 +108,17 @@ function writeMany<P extends Plan>(
   id: string,
 ): string {
   const changed = change(placeholder, inputs, condition);
-  const join = (written: string) =>
-    ` join ${inputs} on ${written}."organization_id" = ${organizationOf(placeholder)} and ${written}."id" = ${id}`;
-  const effects = effectsOf(context, action, placeholder, '_written', `_written${join('_written')}`);
-  const more = further?.(placeholder, inputs) ?? '';
+  const join = joinInputs(organizationOf(placeholder), id);
+  const effects = effectsOf(context, action, placeholder, '_written', join);
+  const more = further?.(placeholder, join) ?? '';
   return `, _written as (${changed})${more}${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
 }
+
+/** The join of a written row to its input. @param organization SQL of the input's organization, @param id of its record's id */
+const joinInputs =
+  (organization: string, id: string): JoinInputs =>
+  (row, column = 'id') =>
+    ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
 /** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */
 export function prepareInsert<P extends Plan & Scope>(
@@ -171,23 +182,32 @@ export function prepareById<P extends WriteById>(
 
 /**
  * The further expressions of a statement that writes; each begins with a comma.
- * @param written the expression that wrote the records
- * @param source what was written, joined to its inputs where they are many
+ * @param written the expression that wrote the records; it returns their rows
+ * @param join joins the rows to their inputs where these are many
  */
 export const effectsOf = (
-  { definition, effects }: Pick<OperationContext, 'definition' | 'effects'>,
+  { definition, effects, projection }: Recorded,
   action: WriteAction,
-  placeholder: Placeholder<Plan>,
+  placeholder: Placeholder<Pick<Plan, 'caller'>>,
   written = '_written',
-  source = written,
+  join: (row: string) => string = () => '',
 ): string =>
   effects
     .filter((effect) => effect.on.includes(action))
     .map(
       (effect) =>
-        `, ${effect.expression({ resource: definition.name, action, written, source, placeholder })}`,
+        `, ${effect.expression({ resource: definition.name, action, written, source: `${written} ${writtenRow}${join(writtenRow)}`, row: writtenRow, columns: projection.kept, placeholder })}`,
     )
     .join('');
+
+/** What effects need of the resource that is written. */
+interface Recorded extends Pick<OperationContext, 'effects'> {
+  readonly definition: Pick<OperationContext['definition'], 'name'>;
+  readonly projection: Pick<Projection, 'kept'>;
+}
+
+/** The alias of a written row for effects, which read the table too. */
+const writtenRow = '_w';
 
 /** The quoted table of a resource. */
 export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>

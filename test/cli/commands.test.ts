@@ -33,7 +33,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
     '--version',
   ],
   serve: ['--json'],
-  migrate: ['--create <name>', '--allow-data-loss', '--json'],
+  migrate: ['--create <name>', '--allow-drop <names...>', '--json'],
   check: ['--plans', '--json'],
   openapi: ['--json'],
   client: ['--output <folder>', '--url <url>', '--json'],

@@ -13,7 +13,8 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
-import { applyPending, createMigration } from '../../engine/schema/schema.ts';
+import { applyPending } from '../../engine/schema/apply.ts';
+import { createMigration } from '../../engine/schema/create.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { project, type Storage, unmigratedStorage } from '../support/process.ts';
@@ -98,7 +99,7 @@ for (const driver of drivers) {
       }));
       const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations.path });
       const resources = compile(checkSources(sources), apiPrefix, []);
-      const { statements } = await createMigration(config, modelOf(resources), 'unique', false);
+      const { statements } = await createMigration(config, modelOf(resources), 'unique');
       assert.deepEqual(statements, [
         `create unique index "leads_email_unique" on "leads" ("organization_id", left("email", 100), (case when length("email") > 100 then md5("email") else '' end)) where "email" <> '';`,
       ]);

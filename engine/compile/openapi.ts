@@ -91,7 +91,8 @@ export function openApiFragment(
     in: 'path',
     required: true,
     description: `The ${word}'s id.`,
-    schema: { type: 'integer', format: 'int64' },
+    // The first record of an instance, and of the demo organization.
+    schema: { type: 'integer', format: 'int64', examples: [1] },
   };
 
   return {

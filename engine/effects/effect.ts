@@ -46,6 +46,8 @@ export interface Effect {
     readonly row: string;
     /** The columns of a record that may be kept, from a table row called `t`. */
     readonly columns: string;
+    /** SQL of the JSON of these columns of the written row, where the statement has it already. */
+    readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
 }

@@ -43,28 +43,30 @@ function recorded({
   action,
   row,
   columns,
+  json: shown,
 }: {
   readonly resource: string;
   readonly action: WriteAction;
   readonly row: string;
   readonly columns: string;
+  readonly json?: string | undefined;
 }) {
   const json = (from: string) =>
     `(select row_to_json(_r)::text from ${from} cross join lateral (select ${columns}) _r`;
   const version = `${row}.${quote(versionColumn)}`;
-  const written = `${json(`(select ${row}.*) ${record}`)})`;
+  const written = shown ?? `${json(`(select ${row}.*) ${record}`)})`;
   if (action === 'create') return { now: written, before: 'null', version };
   // A record that is gone has no version after its last one but this.
   if (action === 'delete') return { now: 'null', before: written, version: `${version} + 1` };
   const earlier = `${version} - 1`;
   const same = (alias: string, id: string) =>
     `${alias}."organization_id" = ${row}."organization_id" and ${alias}.${quote(id)} = ${row}."id"`;
-  const known = `select from "crm_ledger" _l where ${same('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${earlier}`;
+  const recordedBefore = `select from "crm_ledger" _l where ${same('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${earlier}`;
   // Without its version this would be another state than the one replaced, if somebody wrote the record meanwhile; then that write left a row.
   const replaced = `${json(`${quote(resource)} ${record}`)} where ${same(record, 'id')} and ${record}.${quote(versionColumn)} = ${earlier})`;
   return {
     now: written,
-    before: `case when not exists (${known}) then ${replaced} end`,
+    before: `case when not exists (${recordedBefore}) then ${replaced} end`,
     version,
   };
 }

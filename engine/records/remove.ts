@@ -92,6 +92,6 @@ export const unlinked = (
       if (projection === undefined) throw new Error(`${resource} is no resource`);
       const recorded = { definition: { name: resource }, effects, projection };
       const ofInput = join && ((alias: string) => join(alias, '_cause'));
-      return `, ${name} as (${changed})${effectsOf(recorded, 'update', $, name, ofInput)}`;
+      return `, ${name} as (${changed})${effectsOf(recorded, 'update', $, { name }, ofInput)}`;
     })
     .join('');

@@ -1,8 +1,8 @@
 import { errors, type FieldProblem } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
-import { wrong } from '../query/index.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { OperationContext, OperationRequest, Plan } from './operation.ts';
+import { unknownParameter } from './unknown.ts';
 
 /** Query parameters that every operation knows; `org` chooses the organization of people, keys have their own. */
 export const commonParameters: readonly string[] = ['org'];
@@ -43,7 +43,7 @@ export function unknownParameters(
   if (!strict) return [];
   return Object.keys(query)
     .filter((name) => !known.includes(name))
-    .map((name) => wrong(name, 'is not a parameter of this operation'));
+    .map(unknownParameter(known));
 }
 
 /** @throws HttpError 400 if there are problems */

@@ -220,7 +220,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
     if (name === 'crm_ledger' && verb === 'insert into') {
       // The ledger takes the organization from the row just written.
       const taken =
-        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|changed|unlinked_\d+) _w\)/;
+        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|shown|changed|unlinked_\d+) _w\)/;
       if (!taken.test(text)) wrong.push(`${whole}: records in another organization`);
       continue;
     }
@@ -305,6 +305,7 @@ for (const resource of resources) {
           '_versions',
           '_key',
           '_cause',
+          '_json',
           'expanded',
           '_0',
           '_1',

@@ -1,7 +1,9 @@
 // The ledger: every change of a record is one row, by whatever way it came, and says who, when, and what it was before.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { records } from '../../engine/records/records.ts';
+import { runForId, tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { prune } from '../../plugins/ledger/retention.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
@@ -41,7 +43,7 @@ interface Change {
 
 onBothDrivers(
   'the ledger',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let other: Organization;
     before(async () => {
@@ -246,6 +248,42 @@ onBothDrivers(
         for (const id of relatives) assert.equal((await changesOf('family', id))[0]?.action, 'delete');
       });
     });
+
+    for (const many of [false, true]) {
+      test(`a reference that is written while its record is deleted${many ? ' with others' : ''} is a change too`, {
+        skip: driver === 'embedded',
+      }, async () => {
+        const account = await make('accounts', { name: 'Meanwhile' });
+        const { database, resources } = instance();
+        const { id: organization } = acme;
+        const principal = {
+          kind: 'partner',
+          actor: null,
+          name: 'test',
+          organization,
+          user: null,
+          grants: {},
+        } as const;
+        let removed: Promise<Answer> | undefined;
+        const contact = await transaction(database, async (tables) => {
+          const write = records(resources, { principal, requestId: 'r' }, (statement) =>
+            runForId(tables, statement),
+          );
+          const id = await write.create('contacts', { last_name: 'C', account_id: account });
+          // It waits for this transaction, and does not see what it writes.
+          removed = many
+            ? call('DELETE accounts/batch', { ids: [account] })
+            : call(`DELETE accounts/${account}`);
+          await pause(300);
+          return id;
+        });
+        await removed;
+        const [nulled] = await changesOf('contacts', Number(contact));
+        assert.equal(nulled?.before?.account_id, account);
+        assert.equal(nulled?.after?.account_id, null);
+        assert.equal(nulled?.actor.kind, 'key');
+      });
+    }
 
     test('old changes are removed, and what a record was before a change that stays is kept', async () => {
       const id = await make('family', { name: 'v1' });

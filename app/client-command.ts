@@ -29,7 +29,10 @@ export function clientCommand({ program, run }: CommandLine<Instance>): void {
 async function writeClient({ output, url }: { output: string; url?: string | undefined }): Promise<Result> {
   const source = clientSource(url === undefined ? await ownDescription() : await descriptionAt(url));
   const folder = resolve(output);
-  const present: readonly string[] = await readdir(folder).catch(() => []);
+  const present: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return [];
+    throw new UserError(`${output} cannot be read: ${cause.code}`, { cause });
+  });
   if (present.length > 0 && !existsSync(join(folder, ofResources)))
     throw new UserError(`${output} has files, but no client: choose an empty folder`);
   await mkdir(folder, { recursive: true });

@@ -31,7 +31,7 @@ export const selectChanges = (rows: string, fields: string, order: string, furth
     action: 'l."action"',
     version: 'l."version"',
     // Of a record that is new or gone every field; of others not those that their definition did not have then.
-    changed: `(select coalesce(json_agg(_n.key), '[]') from json_each(coalesce(_s."after", _s."before")) _n left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`,
+    changed: `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))::json`,
     before: shown('_s."before"'),
     after: shown('_s."after"'),
   };

@@ -46,16 +46,19 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     );
   };
   let running: Promise<void> | undefined;
+  let isFailing = false;
   app.background.every(app, 'the change feed', everyMs, () => {
     running ??= look()
-      .catch((cause: { code?: string }) =>
-        app.log.warn({ code: cause.code }, 'the change feed cannot be looked at'),
-      )
+      .then(() => {
+        isFailing = false;
+      })
+      .catch((cause: { code?: string }) => {
+        // Once, for a database that is away for long.
+        if (!isFailing) app.log.warn({ code: cause.code }, 'the change feed cannot be looked at');
+        isFailing = true;
+      })
       .finally(() => {
         running = undefined;
       });
-  });
-  app.addHook('preClose', async () => {
-    await running;
   });
 }

@@ -173,6 +173,9 @@ const tooMany = {
   content: content(ref('schemas', 'Error')),
 };
 
+const ignored =
+  ' A parameter that it does not know is ignored: with a mistyped filter it has every record. `Prefer: handling=strict` refuses such a request.';
+
 /** An operation as the OpenAPI document describes it. */
 function describeOperation(
   resource: DescribedResource,
@@ -194,7 +197,7 @@ function describeOperation(
   const headers = {
     ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
-    ...(operation.method === 'POST' && replayedHeader),
+    ...(operation.method === 'POST' && !isUpload && replayedHeader),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
@@ -202,11 +205,11 @@ function describeOperation(
   return {
     operationId,
     summary,
-    description: `Needs the grant ${operation.action} on ${name}.`,
+    description: `Needs the grant ${operation.action} on ${name}.${operation.action === 'list' ? ignored : ''}`,
     tags: [name],
     parameters: [
-      ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
+      ref('parameters', 'org'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
       ...parameters.map(shared),

@@ -85,9 +85,12 @@ export async function build(
   await app.register(async (api) => {
     cors(api, config.corsOrigins);
     for (const resource of resources) {
-      const served = { resource, database, path: `${apiPrefix}/${resource.name}` };
-      await api.register(crud, { ...served, ...linking });
-      await api.register(importRoutes, { ...served, maxBytes: config.importBytes });
+      const { renamedFrom, alias } = resource.definition;
+      for (const name of [resource.name, ...(alias && renamedFrom ? [renamedFrom] : [])]) {
+        const served = { resource, database, path: `${apiPrefix}/${name}` };
+        await api.register(crud, { ...served, ...linking });
+        await api.register(importRoutes, { ...served, maxBytes: config.importBytes });
+      }
     }
   });
   return app;

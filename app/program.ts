@@ -3,10 +3,12 @@ import { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';
 import type { CommandLine } from '../engine/modules/index.ts';
 import { version } from './build.ts';
+import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
+import { planCommands } from './plan-commands.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
@@ -35,7 +37,7 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands, recordCommands]) add(line);
+  for (const add of [serveCommand, modelCommands, planCommands, clientCommand, recordCommands]) add(line);
   for (const { commands } of modules) commands?.(line);
   return program;
 }

@@ -1,7 +1,7 @@
 import autocannon from 'autocannon';
 import pg from 'pg';
 import { cpuOf } from './cpu.ts';
-import { filter, organizationOf, organizations, rows } from './seed.ts';
+import { filter, organizationOf, organizations } from './seed.ts';
 
 /** How a target is spoken to. */
 export interface Dialect {
@@ -36,7 +36,16 @@ export interface Load {
   readonly dialect: Dialect;
   readonly seconds: number;
   readonly connections: number;
+  /** Leads that are there. */
+  readonly rows: number;
 }
+
+/** The API, with a key for each organization. */
+export const byKey = (keys: readonly string[]): Dialect => ({
+  path: '/api/v1/leads',
+  query: () => '',
+  headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
+});
 
 /** One kind of request. */
 interface Operation {
@@ -138,7 +147,7 @@ export interface Measured {
 }
 
 /** Requests of one connection, spread over organizations and records. */
-function requests(operation: Operation, dialect: Dialect): autocannon.Request[] {
+function requests(operation: Operation, { dialect, rows }: Load): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const id = 1 + Math.floor(Math.random() * rows);
     const organization = operation.organization ?? organizationOf(id);
@@ -176,7 +185,7 @@ export async function round(name: string, load: Load, measured: Measured): Promi
   const requestsOfNext = () => {
     const mine = addresses?.filter((_, index) => index % connections === client);
     client++;
-    return mine?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, dialect);
+    return mine?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, load);
   };
   const began = performance.now();
   const before = { server: cpuOf(measured.server()), database: cpuOf(measured.database()) };

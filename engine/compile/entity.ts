@@ -12,6 +12,10 @@ export function entity(definition: ResourceDefinition): EntitySchema {
   // The key begins with the organization, and its columns come in the order of their properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
+  // Nobody writes them any more, so new records must be able to do without a value.
+  for (const field of definition.retired) {
+    Object.assign(properties, property({ ...field, required: false }, definition.name));
+  }
   Object.assign(properties, version);
   return new EntitySchema({
     name: definition.name,
@@ -32,8 +36,8 @@ const version = {
 };
 
 /**
- * Raises the version with every write, whoever makes it. The database makes references null by itself when a record is
- * deleted; that is a change like any other, so it sets the time of the last change too.
+ * Raises the version with every write, whoever makes it. A reference that becomes null because a record is deleted is a
+ * change like any other, so it sets the time of the last change too.
  */
 function countsWrites({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);
@@ -99,8 +103,8 @@ function property(field: Field, resource: string): Record<string, unknown> {
       ownColumns: [field.name],
       nullable: true,
       index: false,
-      // Only the link becomes null; SET NULL without a column list would null organization_id too.
-      deleteRule: `set null (${quote(field.name)})`,
+      // DELETE makes references null itself: the ledger has every change, and the database makes none by itself.
+      deleteRule: 'no action',
       updateRule: 'no action',
       foreignKeyName: identifier(`${resource}_${field.name}_foreign`),
     },

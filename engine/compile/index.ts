@@ -2,6 +2,7 @@
 // May import fields, sql, query, definition, database, effects, records.
 
 export { compile, type Resource } from './compile.ts';
+export { deprecationOf } from './deprecations.ts';
 export { recordExamples, type Sample } from './examples.ts';
 export type { Fragment } from './openapi.ts';
 export { explainStatements, type StatementPlan } from './plans.ts';

@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Schema } from '../fields/index.ts';
+import type { Field, Schema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
   type DescribedResource,
@@ -10,6 +10,7 @@ import {
   type Upload,
   uploads,
 } from '../records/index.ts';
+import { deprecationHeaders, deprecationOf } from './deprecations.ts';
 import {
   batchSchema,
   expandedSchema,
@@ -70,13 +71,19 @@ export function openApiFragment(
     parameters[key] = parameter;
     return ref('parameters', key);
   };
-  const at = (path: Described['path']) =>
+  const isDeprecated = (isFormer: boolean) => deprecationOf(definition, isFormer) !== undefined;
+  const at = (path: Described['path'], isFormer: boolean) =>
     Object.fromEntries(
       all
         .filter((operation) => operation.path === path)
         .map((operation) => [
           operation.method.toLowerCase(),
-          describeOperation(resource, operation, { isLimited, shared }),
+          describeOperation(resource, operation, {
+            isLimited,
+            shared,
+            headers: isDeprecated(isFormer) ? deprecationHeaders : {},
+            isFormer,
+          }),
         ]),
     );
   const id = {
@@ -90,14 +97,20 @@ export function openApiFragment(
 
   return {
     tag: { name, description },
-    paths: {
-      [`${prefix}/${name}`]: at(''),
-      [`${prefix}/${name}/import`]: at('/import'),
-      [`${prefix}/${name}/{id}`]: { parameters: [id], ...at('/:id') },
-      [`${prefix}/${name}/batch`]: at('/batch'),
-    },
+    paths: Object.fromEntries(
+      [name, ...(definition.alias === undefined ? [] : [definition.renamedFrom])].flatMap((path) => {
+        const isFormer = path !== name;
+        return [
+          [`${prefix}/${path}`, at('', isFormer)],
+          [`${prefix}/${path}/import`, at('/import', isFormer)],
+          [`${prefix}/${path}/{id}`, { parameters: [id], ...at('/:id', isFormer) }],
+          [`${prefix}/${path}/{id}/history`, { parameters: [id], ...at('/:id/history', isFormer) }],
+          [`${prefix}/${path}/batch`, at('/batch', isFormer)],
+        ];
+      }),
+    ),
     parameters,
-    ...(isLimited && { errorHeaders: limitHeaders }),
+    errorHeaders: { ...(isLimited && limitHeaders), ...(isDeprecated(true) && deprecationHeaders) },
     schemas: {
       [recordName]: {
         type: 'object',
@@ -176,11 +189,40 @@ const tooMany = {
 const ignored =
   ' A parameter that it does not know is ignored: with a mistyped filter it has every record. `Prefer: handling=strict` refuses such a request.';
 
+/** What the description of an operation says of its resource. */
+interface OperationSurroundings {
+  readonly isLimited: boolean;
+  /** Puts a query parameter among the components. */
+  readonly shared: (parameter: Schema) => Schema;
+  /** Headers of every response. */
+  readonly headers: Readonly<Record<string, Schema>>;
+  /** Whether its path has the former name of the resource. */
+  readonly isFormer: boolean;
+}
+
+/** Query parameters, each also under the former name of its field. */
+const withFormerNames = (parameters: readonly Schema[], fields: readonly Field[]): readonly Schema[] =>
+  parameters.flatMap((parameter) => {
+    const [name = ''] = /^\w+/.exec(String(parameter.name)) ?? [];
+    const former = fields.find(({ aliasOf }) => aliasOf?.name === name);
+    if (former === undefined) return [parameter];
+    const { description } = former;
+    return [
+      parameter,
+      {
+        ...parameter,
+        name: String(parameter.name).replace(name, former.name),
+        description,
+        deprecated: true,
+      },
+    ];
+  });
+
 /** An operation as the OpenAPI document describes it. */
 function describeOperation(
   resource: DescribedResource,
   operation: Described,
-  { isLimited, shared }: { readonly isLimited: boolean; readonly shared: (parameter: Schema) => Schema },
+  { isLimited, shared, headers: further, isFormer }: OperationSurroundings,
 ): Schema {
   const { definition } = resource;
   const { name } = definition;
@@ -201,9 +243,11 @@ function describeOperation(
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
+    ...further,
   };
   return {
-    operationId,
+    operationId: isFormer ? `${operationId}Formerly` : operationId,
+    ...(isFormer && { deprecated: true }),
     summary,
     description: `Needs the grant ${operation.action} on ${name}.${operation.action === 'list' ? ignored : ''}`,
     tags: [name],
@@ -212,7 +256,7 @@ function describeOperation(
       ref('parameters', 'org'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
-      ...parameters.map(shared),
+      ...withFormerNames(parameters, definition.fields).map(shared),
     ],
     ...(body && {
       requestBody: {
@@ -227,12 +271,13 @@ function describeOperation(
         headers,
         content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
-      ...(operation.action === 'read' && {
-        304: {
-          description: 'The record is as `If-None-Match` says.',
-          headers: { ...preferenceHeader, ...tagHeader },
-        },
-      }),
+      ...(ofRecord &&
+        operation.action === 'read' && {
+          304: {
+            description: 'The record is as `If-None-Match` says.',
+            headers: { ...preferenceHeader, ...tagHeader, ...further },
+          },
+        }),
       ...failures(resource, operation),
       ...(isLimited && { 429: tooMany }),
     },
@@ -255,7 +300,8 @@ function failures({ definition }: DescribedResource, operation: Described) {
     400: ref('responses', badRequests[path] ?? 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
+    ...((withId || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
+    ...(withId && { 412: ref('responses', 'PreconditionFailed') }),
     ...(isOnce && {
       409: ref(
         'responses',

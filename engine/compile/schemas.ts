@@ -86,8 +86,12 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
   },
 };
 
+/** Fields that a body may have, also those that it may have under a former name. */
+const writableOf = (fields: readonly Field[]) =>
+  fields.filter(({ readOnly, aliasOf }) => !(aliasOf ?? { readOnly }).readOnly);
+
 export function inputSchema(fields: readonly Field[], aRecord: string): Schema {
-  const writable = fields.filter((field) => !field.readOnly);
+  const writable = writableOf(fields);
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
     type: 'object',
@@ -98,7 +102,7 @@ export function inputSchema(fields: readonly Field[], aRecord: string): Schema {
 }
 
 export function patchSchema(fields: readonly Field[], aRecord: string): Schema {
-  const writable = fields.filter((field) => !field.readOnly);
+  const writable = writableOf(fields);
   return {
     type: 'object',
     description: `The fields of ${aRecord} to change. Other keys are ignored. Null gives a field its default.`,
@@ -156,6 +160,7 @@ function valueSchema(field: Field, orNull: boolean): Schema {
     ...json,
     ...(orNull && { type: [json.type, 'null'] }),
     ...(description !== '' && { description }),
+    ...(field.aliasOf && { deprecated: true }),
     // Not "enum": any string is accepted and may be returned, and generated clients must accept it.
     ...(field.values && { examples: field.values.list, 'x-extensible-enum': field.values.list }),
   };

@@ -1,14 +1,27 @@
 import type { MikroORM } from '@mikro-orm/core';
+import { Type, t, UnknownType } from '@mikro-orm/core';
 import {
   type Column,
-  type DatabaseSchema,
-  type DatabaseTable,
+  DatabaseSchema,
+  DatabaseTable,
   type IndexDef,
   SchemaComparator,
   type SqlEntityManager,
   SqlSchemaGenerator,
 } from '@mikro-orm/postgresql';
 import { withExtensions } from './extensions.ts';
+
+/** A column, an index, a trigger, … as data. */
+export type Part = Readonly<Record<string, unknown>>;
+
+/** What a table consists of, in the words of MikroORM. */
+export const sections = ['columns', 'indexes', 'checks', 'triggers', 'foreignKeys'] as const;
+
+/** A table as data: the parts of each section by their names. */
+export type TableShape = { readonly [Section in (typeof sections)[number]]: Readonly<Record<string, Part>> };
+
+/** Tables as data, by name. */
+export type TableShapes = Readonly<Record<string, TableShape>>;
 
 /** Compares two models by names alone: an equal column with a different name is a different column. */
 class ExactComparator extends SchemaComparator {
@@ -34,14 +47,67 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     orm.config.registerExtension('@mikro-orm/schema-generator', make);
   }
 
-  /** @param options `fromSchema` is the model of the last migration and must be given */
-  override async getUpdateSchemaMigrationSQL(
-    options: { readonly fromSchema?: DatabaseSchema } = {},
-  ): Promise<{ up: string; down: string }> {
-    const { fromSchema } = options;
-    if (fromSchema === undefined) throw new Error('there is no snapshot to compare with');
-    const difference = new ExactComparator(this.platform).compare(fromSchema, this.getTargetSchema());
-    const up = this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true });
-    return { up: withExtensions(up), down: '' };
+  /** The tables of the model. */
+  shapes(): TableShapes {
+    const { tables } = JSON.parse(JSON.stringify(this.getTargetSchema())) as {
+      tables: readonly (Part & { name: string })[];
+    };
+    return Object.fromEntries(tables.map((table) => [table.name, shapeOf(table)]));
   }
+
+  /** The statements that make tables those of the model. */
+  statementsFrom(before: TableShapes): readonly string[] {
+    const difference = new ExactComparator(this.platform).compare(
+      this.#schemaOf(before),
+      this.getTargetSchema(),
+    );
+    const text = this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true });
+    return statementsOf(withExtensions(text));
+  }
+
+  #schemaOf(shapes: TableShapes): DatabaseSchema {
+    const schema = new DatabaseSchema(this.platform, this.config.get('schema'));
+    const list = <T>(parts: Readonly<Record<string, Part>>) => Object.values(parts) as unknown as T;
+    const tables = Object.entries(shapes).map(([name, shape]) => {
+      const table = new DatabaseTable(this.platform, name, 'public');
+      table.setIndexes(list(shape.indexes));
+      table.setChecks(list(shape.checks));
+      table.setTriggers(list(shape.triggers));
+      table.setForeignKeys({ ...shape.foreignKeys } as unknown as Parameters<typeof table.setForeignKeys>[0]);
+      for (const column of Object.values(shape.columns)) {
+        const type = t[String(column.mappedType) as keyof typeof t] ?? UnknownType;
+        table.addColumn({ ...column, mappedType: Type.getType(type) } as unknown as Column);
+      }
+      return table;
+    });
+    schema.setTables(tables);
+    schema.setNamespaces(new Set(['public']));
+    return schema;
+  }
+}
+
+/** A table as MikroORM writes it: some sections are lists there. */
+export function shapeOf(table: Part): TableShape {
+  const shape = sections.map((section) => {
+    const parts = table[section] as readonly Part[] | Readonly<Record<string, Part>> | undefined;
+    if (!Array.isArray(parts)) return [section, parts ?? {}];
+    const named = (parts as readonly Part[]).map((part) => [String(part.keyName ?? part.name), part]);
+    return [section, Object.fromEntries(named)];
+  });
+  return Object.fromEntries(shape) as TableShape;
+}
+
+/** The statements of a text, each on lines of its own. */
+function statementsOf(text: string): string[] {
+  const found: string[] = [];
+  let open = '';
+  for (const part of text.split(/;\n/)) {
+    open += open === '' ? part : `;\n${part}`;
+    // An odd number of quotes: it ends within a string.
+    if (open.split("'").length % 2 === 0) continue;
+    const statement = open.trim();
+    if (statement !== '') found.push(statement.endsWith(';') ? statement : `${statement};`);
+    open = '';
+  }
+  return found;
 }

@@ -4,6 +4,7 @@
 export type { Admission } from './admission.ts';
 export { shareOf } from './bounds.ts';
 export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
+export { type Part, sections, shapeOf, type TableShape, type TableShapes } from './differ.ts';
 export { exclusively } from './exclusive.ts';
 export {
   databaseFailure,
@@ -16,7 +17,7 @@ export {
 } from './failures.ts';
 export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';
-export { type ModelTable, openModel, tablesOfModel } from './orm.ts';
+export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
 export { ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

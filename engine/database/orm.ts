@@ -1,17 +1,11 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { Migrator } from '@mikro-orm/migrations';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Orm } from './database.ts';
 import { ExactSchemaGenerator } from './differ.ts';
-import { ForwardGenerator, LosslessGenerator } from './generator.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** The options of MikroORM for both drivers. */
-export function ormOptions(
-  entities: readonly EntitySchema[],
-  config: DatabaseConfig,
-  generator = LosslessGenerator,
-) {
+export function ormOptions(entities: readonly EntitySchema[], config: DatabaseConfig) {
   return {
     entities: [...entities],
     extensions: [Migrator],
@@ -21,31 +15,28 @@ export function ormOptions(
     migrations: {
       path: config.migrations,
       pathTs: config.migrations,
-      snapshotName: 'snapshot',
-      // The snapshot is the model of the last migration, not the state of a database.
-      snapshotOnMigrate: false,
-      tableName: 'crm_migrations',
+      // Migrations bring what they change of the model in files of their own.
+      snapshot: false,
+      tableName: migrationsTable,
       silent: true,
-      generator,
     },
   };
 }
 
-/**
- * MikroORM that knows the model and the migrations and never connects.
- * @param allowDataLoss whether it may write migrations that drop or convert stored values
- */
-export function openModel(
+/** Where the database keeps which migrations it has. */
+export const migrationsTable = 'crm_migrations';
+
+/** The model of entities, without a database. */
+export async function openModel(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
-  allowDataLoss = false,
-): Promise<Orm> {
-  return PostgresOrm.init<PostgreSqlDriver, SqlEntityManager<PostgreSqlDriver>>({
-    ...ormOptions(entities, config, allowDataLoss ? ForwardGenerator : LosslessGenerator),
-    extensions: [Migrator, ExactSchemaGenerator],
+): Promise<ExactSchemaGenerator> {
+  const orm = await PostgresOrm.init<PostgreSqlDriver, SqlEntityManager<PostgreSqlDriver>>({
+    ...ormOptions(entities, config),
     driver: PostgreSqlDriver,
     dbName: 'none',
   });
+  return new ExactSchemaGenerator(orm.em);
 }
 
 /** A table of a model: what keeps its rows apart, and what they refer to. */
@@ -69,8 +60,7 @@ export async function tablesOfModel(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
 ): Promise<readonly ModelTable[]> {
-  const orm = await openModel(config, entities);
-  const schema = new ExactSchemaGenerator(orm.em).getTargetSchema();
+  const schema = (await openModel(config, entities)).getTargetSchema();
   return schema.getTables().map((table) => ({
     name: table.name,
     keys: table.getIndexes().flatMap(({ primary, unique, columnNames, expression }) => {

@@ -12,6 +12,7 @@ import {
 } from '../yaml/index.ts';
 import type { RawResource, ResourceDefinition } from './definition.ts';
 import { type Report, readField } from './field.ts';
+import { aliasOf, readRenamed } from './renamed.ts';
 import schema from './resource.schema.json' with { type: 'json' };
 import { stem } from './sources.ts';
 import { readUniques } from './unique.ts';
@@ -50,6 +51,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     .map((file) => draft(file, common, problems))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const [index, each] of drafts.entries()) checkName(each, drafts[index + 1], problems);
+  checkFormerNames(drafts, problems);
   for (const { name, broken: wrong } of drafts) if (wrong) broken.add(name);
 
   const definitions = drafts
@@ -74,11 +76,29 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: P
   }
 }
 
+/** No two resources have had one name, and none has the alias of another one. */
+function checkFormerNames(drafts: readonly Draft[], problems: Problem[]): void {
+  const former = new Map<string, Draft>();
+  for (const each of drafts) {
+    const { renamed_from: from, alias } = each.parsed.data;
+    if (from === undefined) continue;
+    const report = (message: string) =>
+      problems.push(each.parsed.problem({ path: ['renamed_from'] }, message));
+    const other = former.get(from);
+    if (other !== undefined) report(`"${other.name}" is renamed from "${from}" already`);
+    if (alias === true && drafts.some(({ name }) => name === from))
+      report(`there is a resource "${from}", too`);
+    former.set(from, each);
+  }
+}
+
 /** A resource whose fields are read, before links between resources are checked. */
 interface Draft {
   readonly name: string;
   readonly parsed: Shaped;
   readonly fields: readonly Field[];
+  /** Fields that only their columns are left of. */
+  readonly retired: readonly Field[];
   readonly places: ReadonlyMap<string, Place>;
   /** Whether one of its own fields is wrong. */
   readonly broken: boolean;
@@ -111,13 +131,35 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
       ? undefined
       : readField(name, definition, placeOf(place), reporter(place, problems));
   });
+  const read = fields.filter((each) => each !== undefined);
+  const isRetired = ({ name }: Field) => places.get(name)?.parsed.data.fields[name]?.retired === true;
+  const sorted = { fields: read.filter((each) => !isRetired(each)), retired: read.filter(isRetired) };
+  checkFormerFields(read, places, problems);
   return {
     name: raw.name ?? stem(parsed.file),
     parsed,
     places,
-    fields: fields.filter((each) => each !== undefined),
+    ...sorted,
     broken: problems.length > found,
   };
+}
+
+/** No two fields have had one name, and none has the alias of another one. */
+function checkFormerFields(
+  fields: readonly Field[],
+  places: ReadonlyMap<string, Place>,
+  problems: Problem[],
+): void {
+  const former = new Map<string, string>();
+  for (const { name, renamedFrom: from, alias } of fields) {
+    const place = places.get(name);
+    if (from === undefined || place === undefined) continue;
+    const report = (message: string) => reporter(place, problems)('renamed_from', message);
+    const other = former.get(from);
+    if (other !== undefined) report(`"${other}" is renamed from "${from}" already`);
+    if (alias !== undefined && places.has(from)) report(`there is a field "${from}", too`);
+    former.set(from, name);
+  }
 }
 
 /** The place of a field as `file:line:column`. */
@@ -143,7 +185,8 @@ function finish(
 ): ResourceDefinition {
   const { parsed, fields, name } = each;
   const raw = parsed.data;
-  const byName = new Map(fields.map((field) => [field.name, field]));
+  const shown = [...fields, ...fields.flatMap((field) => aliasOf(field) ?? [])];
+  const byName = new Map(shown.map((field) => [field.name, field]));
   const report = (path: readonly (string | number)[], message: string) =>
     problems.push(parsed.problem({ path }, message));
 
@@ -155,14 +198,16 @@ function finish(
     }
   }
   checkColumns(each, problems);
-  for (const field of fields) checkLink(field, each, drafts, broken, problems);
+  for (const field of [...fields, ...each.retired]) checkLink(field, each, drafts, broken, problems);
 
   return {
     name,
     file: parsed.file,
     singular: raw.singular ?? name,
     description: raw.description ?? '',
-    fields,
+    fields: shown,
+    retired: each.retired,
+    ...readRenamed(name, raw, (key, message) => report([key], message)),
     uniques: readUniques(raw, byName, {
       atField: (field, message) => {
         const place = each.places.get(field.name);
@@ -175,9 +220,9 @@ function finish(
 }
 
 /** No two fields may be stored in one column. */
-function checkColumns({ fields, places }: Draft, problems: Problem[]): void {
+function checkColumns({ fields, retired, places }: Draft, problems: Problem[]): void {
   const owners = new Map<string, string>();
-  for (const field of fields) {
+  for (const field of [...fields, ...retired]) {
     for (const column of field.type.columns?.(field) ?? []) {
       const owner = owners.get(`${field.name}${column.suffix}`);
       const place = places.get(field.name);

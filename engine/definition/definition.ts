@@ -1,4 +1,4 @@
-import type { Field, FieldTypeName, Lookup, ServerValue } from '../fields/index.ts';
+import type { Deprecation, Field, FieldTypeName, Lookup, ServerValue } from '../fields/index.ts';
 import type { Declarations } from '../query/index.ts';
 
 /** A checked resource definition: what one YAML file says, with the shared fields put in. */
@@ -9,6 +9,12 @@ export interface ResourceDefinition extends Declarations {
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
+  /** Fields that only their columns are left of. */
+  readonly retired: readonly Field[];
+  /** The name that it had. */
+  readonly renamedFrom?: string;
+  /** How long callers may still use the name that it had. */
+  readonly alias?: Deprecation;
   /** Fields that no two records of an organization have the same values of, if they have any. */
   readonly uniques: readonly Unique[];
 }
@@ -16,9 +22,18 @@ export interface ResourceDefinition extends Declarations {
 /** Fields that are unique together; a record in which one of them is empty may be there any number of times. */
 export type Unique = readonly [Field, ...Field[]];
 
+/** The keys that declare a new name. */
+export interface RawRename {
+  readonly renamed_from?: string;
+  readonly alias?: boolean;
+  readonly deprecated?: string;
+  readonly sunset?: string;
+}
+
 /** One field as a YAML file has it (resource.schema.json). */
-export interface RawField {
+export interface RawField extends RawRename {
   readonly type: string;
+  readonly retired?: boolean;
   readonly description?: string;
   readonly read_only?: boolean;
   readonly nullable?: boolean;
@@ -34,10 +49,11 @@ export interface RawField {
   readonly set?: ServerValue;
   readonly lookup?: Lookup;
   readonly unique?: boolean;
+  readonly sensitive?: boolean;
 }
 
 /** One file as YAML has it (resource.schema.json). */
-export interface RawResource {
+export interface RawResource extends RawRename {
   readonly name?: string;
   readonly singular?: string;
   readonly description?: string;

@@ -9,6 +9,7 @@ import {
 } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import type { RawField } from './definition.ts';
+import { readRenamed } from './renamed.ts';
 
 const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   id: 'int64',
@@ -88,8 +89,15 @@ export function readField(name: string, raw: RawField, place: string, report: Re
     ...(raw.show === undefined ? {} : { show: raw.show }),
     ...(raw.set === undefined ? {} : { set: raw.set }),
     unique: raw.unique === true,
+    sensitive: raw.sensitive === true,
+    ...readRenamed(name, raw, report),
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
+  if (raw.retired === true) {
+    if (type.joins === true) report('retired', `a ${raw.type} field stores nothing: take it out`);
+    if (raw.set !== undefined) report('retired', 'a field that the server sets cannot be retired');
+    if (raw.alias === true) report('alias', 'a retired field has no name for callers');
+  }
   if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, report);
   return field;
 }

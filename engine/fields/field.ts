@@ -28,8 +28,24 @@ export interface Field {
   readonly set?: ServerValue;
   /** Whether no two records of an organization may have the same value. */
   readonly unique: boolean;
+  /** Whether its values stay out of the ledger. */
+  readonly sensitive: boolean;
   /** How the instance's own endpoints find records by it; indexed. */
   readonly lookup?: Lookup;
+  /** The name that it had. */
+  readonly renamedFrom?: string;
+  /** How long callers may still use the name that it had. */
+  readonly alias?: Deprecation;
+  /** The field whose former name this is: it shows the same value and is stored nowhere. */
+  readonly aliasOf?: Field;
+}
+
+/** Since when a name is deprecated, and when it may be gone. */
+export interface Deprecation {
+  /** A calendar day. */
+  readonly deprecated: string;
+  /** A calendar day. */
+  readonly sunset: string;
 }
 
 /** The columns that store a field, with their names; none if it is computed on read. */

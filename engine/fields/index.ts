@@ -4,7 +4,7 @@
 export { asItIs, type Encoder, longest } from './encode.ts';
 export { ExactNumber, int64, integerText, isRowId } from './exact.ts';
 export { jsonNumber, parseExactJson } from './exact-json.ts';
-export { columnsOf, type Field, type ServerValue } from './field.ts';
+export { columnsOf, type Deprecation, type Field, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
 export { head, type Lookup, lookupOf } from './lookups.ts';
 export { isStorable } from './string.ts';

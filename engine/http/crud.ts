@@ -15,6 +15,7 @@ import {
   type Signing,
 } from '../records/index.ts';
 import { decodeBody } from './compression.ts';
+import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { json } from './reply.ts';
@@ -56,6 +57,7 @@ export async function crud(
 ): Promise<void> {
   const links = { url: () => `${publicUrl()}${path}`, signing };
   const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
+  sendDeprecations(app, resource, path);
   for (const { operation, compiled } of routed(resource.operations)) {
     const url = `${path}${operation.path}`;
     const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];

@@ -7,6 +7,7 @@ import type { Database } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { type FormatName, formatNames, formatOf, formatOfType, uploads } from '../records/index.ts';
 import { authorize, operationRequest } from './crud.ts';
+import { sendDeprecations } from './deprecations.ts';
 import { refuseOtherMethods } from './methods.ts';
 
 /** Bytes that an import holds in memory: lines that were read and are not written yet. */
@@ -30,6 +31,7 @@ export async function importRoutes(
   app: FastifyInstance,
   { resource, database, path, maxBytes }: ImportOptions,
 ): Promise<void> {
+  sendDeprecations(app, resource, path);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   for (const [name, operation] of Object.entries(uploads)) {

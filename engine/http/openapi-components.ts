@@ -122,6 +122,10 @@ export const responses = {
     [errors.keyReused()],
     preferenceApplied,
   ),
+  CursorExpired: failure(
+    'Changes after the cursor may be missing: it is older than what is kept, or the database was restored. Take a new cursor with `after=now`, then read all records again, then the changes after it.',
+    [errors.cursorExpired()],
+  ),
   PreconditionFailed: failure(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
     [errors.preconditionFailed()],

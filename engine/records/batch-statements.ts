@@ -61,8 +61,7 @@ export const updateItems = (
 ): string => {
   const found = `${visible($)} and ${record}."id" = _i."id"${where}`;
   const update = updateOf(context, assigned, found, ' from _found _i');
-  const returned = `${record}."organization_id", ${record}."id"`;
-  return `${name} as (${update} returning ${returned})${effectsOf(context, 'update', $, name)}`;
+  return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
 };
 
 /** The condition that as many records were found as are needed. */

@@ -19,17 +19,25 @@ interface Column {
 /**
  * The records of CSV (RFC 4180), whose first one has the names of fields. Iterating fails with an HttpError 400 where
  * the text is no CSV, or its header has no writable field, the same one twice or, if the caller is strict, any other.
+ * @param current gives the name that a field has now, by one that it had
  */
-export function csvLines(source: AsyncIterable<Buffer>, fields: readonly Field[], strict: boolean): Lines {
+export function csvLines(
+  source: AsyncIterable<Buffer>,
+  fields: readonly Field[],
+  strict: boolean,
+  current = (name: string): string => name,
+): Lines {
   const ignored: string[] = [];
-  return Object.assign(records(source, fields, strict, ignored), { ignored });
+  // A file with both names, as exports are, has the former one as a further column.
+  const named = (header: readonly Cell[]) =>
+    header.map((name = '') => (header.includes(current(name)) ? name : current(name)));
+  const read = (header: readonly Cell[]) => columnsOf(named(header), fields, strict, ignored);
+  return Object.assign(records(source, read), { ignored });
 }
 
 async function* records(
   source: AsyncIterable<Buffer>,
-  fields: readonly Field[],
-  strict: boolean,
-  ignored: string[],
+  read: (header: readonly Cell[]) => readonly (Column | undefined)[],
 ): AsyncGenerator<readonly Line[]> {
   const parser = parse({
     bom: true,
@@ -43,7 +51,7 @@ async function* records(
   let columns: readonly (Column | undefined)[] | undefined;
   try {
     for await (const { record, info } of parser as AsyncIterable<Parsed>) {
-      if (columns === undefined) columns = columnsOf(record, fields, strict, ignored);
+      if (columns === undefined) columns = read(record);
       else yield [{ ...measured(record, info.lines), record: recordOf(columns, record) }];
     }
   } catch (cause) {

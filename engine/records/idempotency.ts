@@ -37,7 +37,10 @@ const requests = table(
     tag: text,
     created_at: now,
   },
-  { indexes: [{ name: 'crm_idempotency_created_at', properties: ['created_at'] }] },
+  {
+    indexes: [{ name: 'crm_idempotency_created_at', properties: ['created_at'] }],
+    resourceColumns: ['path'],
+  },
 );
 
 /** The responses to requests that had an `Idempotency-Key`. */

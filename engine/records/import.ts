@@ -2,6 +2,7 @@ import type { Database } from '../database/index.ts';
 import { errors, type FieldProblem } from '../errors.ts';
 import { type Query, wrong } from '../query/index.ts';
 import { allows } from './access.ts';
+import { aliasesOf } from './aliases.ts';
 import { csvLines } from './csv-lines.ts';
 import { type FormatName, formatNames } from './formats.ts';
 import { type ImportReport, importLines, keysOf } from './import-lines.ts';
@@ -61,12 +62,20 @@ export const imports = {
   action: 'create',
   status: 200,
   formats: formatNames,
-  compile: (context: OperationContext, operations: CompiledOperations): Import => ({
-    plan: (request) => planOf(context, request),
+  compile: (
+    context: OperationContext,
+    operations: CompiledOperations,
+    aliases = aliasesOf(context.definition),
+  ): Import => ({
+    plan: (request) =>
+      planOf(context, aliases ? { ...request, query: aliases.query(request.query) } : request),
     run: async (database, plan, source, onProgress = () => {}) => {
       const { format, strict, caller } = plan;
       const { fields } = context.definition;
-      const lines = format === 'csv' ? csvLines(source, fields, strict) : ndjsonLines(source);
+      const lines =
+        format === 'csv'
+          ? csvLines(source, fields, strict, aliases?.name)
+          : ndjsonLines(source, aliases?.body);
       const write = writeMany(database, operations, plan);
       return database.admission.run('stream', caller.principal.organization, () =>
         importLines(lines, plan, {

@@ -21,14 +21,17 @@ export interface Lines extends AsyncIterable<readonly Line[]> {
 /** Bytes of one record at most. */
 export const maxRecord = 1024 * 1024;
 
-/** JSON objects, one on each line; empty lines are skipped. */
-export const ndjsonLines = (source: AsyncIterable<Buffer>): Lines =>
-  Object.assign(jsonRecords(source), { ignored: [] });
+/** JSON objects, one on each line; empty lines are skipped. @param current gives their fields the names of now */
+export const ndjsonLines = (source: AsyncIterable<Buffer>, current = (record: Body): Body => record): Lines =>
+  Object.assign(jsonRecords(source, current), { ignored: [] });
 
 const [newline, carriageReturn, space, tab] = [0x0a, 0x0d, 0x20, 0x09];
 const byteOrderMark = Buffer.from('\ufeff');
 
-async function* jsonRecords(source: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
+async function* jsonRecords(
+  source: AsyncIterable<Buffer>,
+  current: (record: Body) => Body,
+): AsyncGenerator<readonly Line[]> {
   /** The beginning of a line whose end is not there yet; nothing of it is kept once it is too long. */
   let pending: Buffer[] = [];
   let pendingSize = 0;
@@ -42,7 +45,9 @@ async function* jsonRecords(source: AsyncIterable<Buffer>): AsyncGenerator<reado
     if (size > maxRecord) return { number, size: 0, record: errors.lineTooLong(maxRecord) };
     const isMarked = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
     const bytes = isMarked ? line.subarray(byteOrderMark.length) : line;
-    return isBlank(bytes) ? undefined : { number, size, record: objectOf(bytes) };
+    if (isBlank(bytes)) return undefined;
+    const record = objectOf(bytes);
+    return { number, size, record: record instanceof HttpError ? record : current(record) };
   };
   for await (const chunk of source) {
     const lines: Line[] = [];

@@ -1,7 +1,9 @@
+import { type Aliases, aliasesOf } from './aliases.ts';
 import { create } from './create.ts';
 import { createBatch } from './create-batch.ts';
+import { history } from './history.ts';
 import { list } from './list.ts';
-import type { CompiledOperation, Operation, OperationContext, Plan } from './operation.ts';
+import type { CompiledOperation, Operation, OperationContext, OperationRequest, Plan } from './operation.ts';
 import { patch } from './patch.ts';
 import { patchBatch } from './patch-batch.ts';
 import { read } from './read.ts';
@@ -17,6 +19,7 @@ export const operations = {
   replace,
   patch,
   remove,
+  history,
   createBatch,
   patchBatch,
   removeBatch,
@@ -31,10 +34,29 @@ export type CompiledOperations = {
 };
 
 /** Compiles every operation of a resource. */
-export const compileOperations = (context: OperationContext): CompiledOperations =>
-  Object.fromEntries(
-    Object.entries(operations).map(([name, operation]) => [name, operation.compile(context)]),
-  ) as unknown as CompiledOperations;
+export function compileOperations(context: OperationContext): CompiledOperations {
+  const aliases = aliasesOf(context.definition);
+  const compiled = Object.entries(operations).map(([name, operation]) => {
+    const made = operation.compile(context) as unknown as Routed['compiled'];
+    return [name, aliases === undefined ? made : withAliases(made, aliases)];
+  });
+  return Object.fromEntries(compiled) as unknown as CompiledOperations;
+}
+
+/** The same operation for requests that may have former names. */
+function withAliases(compiled: Routed['compiled'], aliases: Aliases): Routed['compiled'] {
+  const renamed = (request: OperationRequest): OperationRequest => ({
+    ...request,
+    query: aliases.query(request.query),
+    body: (...limits) => aliases.body(request.body(...limits)),
+  });
+  const exports = compiled.export;
+  return {
+    ...compiled,
+    plan: (request) => compiled.plan(renamed(request)),
+    ...(exports && { export: { ...exports, plan: (request) => exports.plan(renamed(request)) } }),
+  };
+}
 
 /** What a route needs of an operation, independent of the type of its plan. */
 export interface Routed {

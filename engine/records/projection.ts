@@ -11,6 +11,8 @@ export interface Projection {
   readonly joins: string;
   /** The columns of some of its fields, and the joins that these need. */
   readonly only: (fields: readonly Field[]) => Pick<Projection, 'columns' | 'joins'>;
+  /** The columns that the ledger keeps: those of the record's own fields, without sensitive ones. */
+  readonly kept: string;
   /** SQL text of the versions that the record's text follows from: its own, and those of joined records. */
   readonly versions: string;
   /** The same without the joins, for conditions of a write. */
@@ -23,9 +25,16 @@ export interface Projection {
 export function projection(definition: ResourceDefinition, all: readonly ResourceDefinition[]): Projection {
   const links = new Map<string, Link>();
   const columns = new Map<string, string>();
+  const values = new Map<string, string>();
+  const show = (field: Field, value: string) => {
+    values.set(field.name, value);
+    columns.set(field.name, `${value} as ${quote(field.name)}`);
+  };
   for (const field of definition.fields) {
-    if (field.through === undefined) {
-      columns.set(field.name, `${shownValue(field)} as ${quote(field.name)}`);
+    // Fields come before what shows their values under another name.
+    const aliased = field.aliasOf && values.get(field.aliasOf.name);
+    if (aliased !== undefined || field.through === undefined) {
+      show(field, aliased ?? shownValue(field));
       continue;
     }
     const link = definition.fields.find(({ name }) => name === field.through);
@@ -40,7 +49,7 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
         ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joined} end`
         : joined;
     links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, same, version });
-    columns.set(field.name, `${joinedText(field, link, target, definition, alias)} as ${quote(field.name)}`);
+    show(field, joinedText(field, link, target, definition, alias));
   }
   const only: Projection['only'] = (fields) => ({
     columns: fields.map(({ name }) => columns.get(name)).join(', '),
@@ -54,6 +63,7 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
   return {
     ...shown,
     only,
+    kept: only(definition.fields.filter(isKept)).columns,
     versions: versionsOf(followed.map(({ alias, version }) => version(versionOf(alias)))),
     currentVersions: versionsOf(
       followed.map(({ alias, from, same, version }) =>
@@ -63,6 +73,9 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
     mark: markOf(shown, definition),
   };
 }
+
+/** Whether the ledger keeps the values of a field. What is joined is another record's. */
+export const isKept = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
 
 /** SQL of a stored value as responses have it. */
 export const shownValue = (field: Field): string =>

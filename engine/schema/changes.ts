@@ -1,120 +1,195 @@
-import type { EntitySchema } from '@mikro-orm/core';
-import type { Resource } from '../compile/index.ts';
+import { type DatabaseConfig, openModel, type TableShape, type TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
-import { columnsOf } from '../fields/index.ts';
+import { columnsOf, type FieldType, fieldTypes } from '../fields/index.ts';
+import { suggestion } from '../yaml/index.ts';
+import { type ApiChange, apiChanges, apiOf } from './api.ts';
+import { entitiesOf, type Model } from './model.ts';
+import { renaming } from './renames.ts';
+import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
+import { type Check, survival } from './survival.ts';
 
-/** The part of migrations/snapshot.json that is checked: the tables after the last migration. */
-export interface Snapshot {
-  readonly tables: readonly {
-    readonly name: string;
-    readonly columns: Readonly<Record<string, unknown>>;
-    readonly foreignKeys?: Readonly<
-      Record<string, { readonly columnNames: readonly string[]; readonly referencedTableName: string }>
-    >;
-  }[];
+/** What the definitions change since the last migration. */
+export interface ModelChange {
+  readonly statements: readonly string[];
+  /** Values that do not stay as they are. */
+  readonly checks: readonly Check[];
+  /** What callers notice. */
+  readonly api: readonly ApiChange[];
+  /** What would be dropped without being named, each with what to choose from: no migration may be written then. */
+  readonly undecided: readonly string[];
+  /** For the file next to the migration; undefined if nothing changes. */
+  readonly patch: ModelPatch | undefined;
 }
 
-/** The tables of modules begin with this prefix; their changes are reviewed by hand. */
-const isPlatform = (table: string): boolean => table.startsWith('crm_');
-const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
+/** What is meant by changes that could lose values. */
+export interface Intent {
+  /** Tables, and columns as `leads.fax`, whose values are dropped. */
+  readonly drop?: readonly string[];
+  /** By fields as `leads.score`, SQL of a text for values that do not fit. */
+  readonly using?: ReadonlyMap<string, string>;
+}
 
 /**
- * Checks that every reference of the last migration still points to the same resource, and that no field with other
- * values has become a reference.
+ * The statements that bring the tables of the last migration to those of the definitions. Needs no database.
+ * @throws UserError for a `renamed_from` or a drop that names nothing, and a reference that would point to other records
+ */
+export async function changeOf(
+  config: DatabaseConfig,
+  model: Model,
+  { drop = [], using = new Map() }: Intent = {},
+): Promise<ModelChange> {
+  const generator = await openModel(config, entitiesOf(model));
+  const [stored, after] = [storedModel(config), generator.shapes()];
+  const { tables: before, api } = stored;
+  const definitions = definitionsOf(model);
+  const { renamed, tables: named, statements } = renaming(before, after, model);
+  assertReferencesKept(named, definitions);
+  const undecided = lossesOf(named, after, model, drop);
+  assertKnown(using, definitions);
+  const {
+    statements: converting,
+    checks,
+    tables,
+  } = survival({ tables: named, renamed, api }, after, definitions, using);
+  const now = apiOf(definitions);
+  const patch: ModelPatch = {
+    ...(Object.keys(renamed).length > 0 && { renamed }),
+    tables: patchBetween(withRenames(before, renamed), after),
+    api: apiPatch(api, now),
+  };
+  const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
+  return {
+    statements: [...statements, ...converting, ...generator.statementsFrom(tables)],
+    checks,
+    undecided,
+    api: apiChanges(api, now, definitions),
+    patch: isSame ? undefined : patch,
+  };
+}
+
+/** @throws UserError for a field that there is not */
+function assertKnown(using: ReadonlyMap<string, string>, definitions: readonly ResourceDefinition[]): void {
+  const known = definitions.flatMap(({ name, fields }) => fields.map((field) => `${name}.${field.name}`));
+  for (const name of using.keys()) {
+    if (!known.includes(name)) throw new UserError(`there is no field ${name}${suggestion(name, known)}`);
+  }
+}
+
+/**
+ * Checks that every reference still points to the same resource.
  * @throws UserError with the place of each
  */
-export function assertReferencesKept(snapshot: Snapshot, definitions: readonly ResourceDefinition[]): void {
-  const problems = definitions.flatMap(({ name, fields }) => {
-    const table = snapshot.tables.find((each) => each.name === name);
-    return fields
-      .filter((field) => field.to !== undefined && table !== undefined && field.name in table.columns)
+export function assertReferencesStay(config: DatabaseConfig, model: Model): void {
+  const { tables } = storedModel(config);
+  assertReferencesKept(renaming(tables, {}, model).tables, definitionsOf(model));
+}
+
+const definitionsOf = ({ resources }: Model) => resources.map(({ definition }) => definition);
+const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
+
+function assertReferencesKept(stored: TableShapes, definitions: readonly ResourceDefinition[]): void {
+  const problems = definitions.flatMap(({ name, fields, retired }) => {
+    const table = stored[name];
+    if (table === undefined) return [];
+    return [...fields, ...retired]
+      .filter((field) => field.to !== undefined && Object.hasOwn(table.columns, field.name))
       .flatMap((field) => {
-        const { referencedTableName = '' } =
-          Object.values(table?.foreignKeys ?? {}).find((key) => key.columnNames.includes(field.name)) ?? {};
-        const target = withoutSchema(referencedTableName);
-        if (target === field.to) return [];
-        const stored = target === '' ? 'stores values that refer to nothing' : `refers to ${target}`;
-        const are = target === '' ? 'values' : `ids of ${target}`;
+        const key = Object.values(table.foreignKeys).find(({ columnNames }) =>
+          (columnNames as readonly string[]).includes(field.name),
+        );
+        const target = withoutSchema(String(key?.referencedTableName ?? ''));
+        // Any other value becomes a reference where there is such a record.
+        if (target === field.to || target === '') return [];
         return [
-          `${field.place}  "${field.name}" ${stored} so far and cannot refer to ${field.to}: the stored ${are} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
+          `${field.place}  "${field.name}" refers to ${target} so far and cannot refer to ${field.to}: the stored ids of ${target} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
         ];
       });
   });
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** Removed fields or resources, and the new ones in the same place. */
-interface Replaced {
-  readonly removed: readonly string[];
-  readonly added: readonly string[];
+/** Something stored that the definitions have no more. */
+interface Removed {
+  /** As `--allow-drop` names it. */
+  readonly name: string;
+  readonly text: string;
 }
-
-/** Removals next to additions, each as a message: removed values never become values of what is added. */
-function replacements(snapshot: Snapshot, given: readonly Resource[]): Replaced[] {
-  const definitions = given.map(({ definition }) => definition);
-  const tables = new Map(
-    snapshot.tables.filter(({ name }) => !isPlatform(name)).map((table) => [table.name, table]),
-  );
-  const resources: Replaced = {
-    removed: [...tables.keys()]
-      .filter((name) => !definitions.some((each) => each.name === name))
-      .map((name) => `the resource "${name}" is gone: all its records would be dropped`),
-    added: definitions
-      .filter(({ name }) => !tables.has(name))
-      .map(({ name, file }) => `${file}  the resource "${name}" is new: it would begin empty`),
-  };
-  const fields = given.flatMap((resource) => {
-    const table = tables.get(resource.name);
-    return table === undefined ? [] : [replacedFields(resource, Object.keys(table.columns))];
-  });
-  return [resources, ...fields].filter(({ removed, added }) => removed.length > 0 && added.length > 0);
-}
-
-function replacedFields(
-  { definition: { file, fields }, entity }: Resource,
-  before: readonly string[],
-): Replaced {
-  const columns = fields.map((field) => ({ field, names: columnsOf(field).map(({ name }) => name) }));
-  const after = columnNames(entity);
-  return {
-    removed: before
-      .filter((column) => !after.has(column) && !isSecond(column, before))
-      .map((column) => `${file}  "${column}" is gone: its values would be dropped`),
-    added: columns
-      .filter(({ names }) => names.length > 0 && !names.some((name) => before.includes(name)))
-      .map(({ field }) => `${field.place}  "${field.name}" is new: it would begin empty`),
-  };
-}
-
-/** How a property of an entity names its columns; without that, a column has the property's name. */
-interface Named {
-  readonly fieldName?: string;
-  readonly fieldNames?: readonly string[];
-}
-
-/** The columns of a table: those of fields, and others. */
-const columnNames = ({ meta }: EntitySchema): ReadonlySet<string> =>
-  new Set(
-    Object.entries(meta.properties as Record<string, Named>).flatMap(
-      ([name, { fieldName = name, fieldNames = [] }]) => [fieldName, ...fieldNames],
-    ),
-  );
 
 /** Whether a column only completes another one: the offset of a timestamp. */
 const isSecond = (column: string, all: readonly string[]): boolean =>
   column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
 
-/**
- * Checks that nothing is removed where something is added: that could be meant as a rename.
- * @throws UserError with both and the ways to declare the intent
- */
-export function assertNothingReplaced(snapshot: Snapshot, resources: readonly Resource[]): void {
-  const lines = replacements(snapshot, resources).flatMap(({ removed, added }) => [...removed, ...added]);
-  if (lines.length === 0) return;
-  throw new UserError(
-    `this change would lose stored data, for a migration does not move values from what is gone to what is new:
-${lines.map((line) => `  ${line}`).join('\n')}
-Nothing was written. If the values are to be moved, put back what is gone, create and apply a migration for what is new, copy the values, and then remove the old with --allow-data-loss. If they are not needed, add --allow-data-loss: the old is dropped and the new begins empty`,
+/** What is removed and not named, with how to say what is meant. @throws UserError for a drop of what is not removed */
+function lossesOf(before: TableShapes, after: TableShapes, model: Model, drop: readonly string[]): string[] {
+  const definitions = new Map(definitionsOf(model).map((each) => [each.name, each]));
+  const added = Object.keys(after).filter((name) => !Object.hasOwn(before, name) && definitions.has(name));
+  const removed = Object.entries(before).flatMap(([name, shape]): Removed[] => {
+    const now = after[name];
+    if (now !== undefined) return removedColumns(name, shape, now, definitions.get(name));
+    const [candidate] = added;
+    const rename =
+      candidate === undefined
+        ? `the file with ${name} put back`
+        : `renamed_from: ${name}    in the file of ${candidate}`;
+    return [
+      {
+        name,
+        text: `the resource "${name}" is gone, and with it all its records. Choose one:
+  ${rename}: its records stay
+  --allow-drop ${name}    with this command: its records are dropped`,
+      },
+    ];
+  });
+  const known = removed.map(({ name }) => name);
+  for (const name of drop) {
+    if (known.includes(name)) continue;
+    throw new UserError(`--allow-drop ${name}: nothing of this name is removed${suggestion(name, known)}`);
+  }
+  return removed.filter(({ name }) => !drop.includes(name)).map(({ text }) => text);
+}
+
+function removedColumns(
+  table: string,
+  before: TableShape,
+  after: TableShape,
+  definition: ResourceDefinition | undefined,
+): Removed[] {
+  const all = Object.keys(before.columns);
+  const gone = all.filter((column) => !Object.hasOwn(after.columns, column) && !isSecond(column, all));
+  const added = definition?.fields.filter((field) =>
+    columnsOf(field).some(({ name }) => Object.hasOwn(after.columns, name) && !all.includes(name)),
   );
+  return gone.map((column) => {
+    const name = `${table}.${column}`;
+    const file = definition?.file ?? '';
+    const type = typeOf(before, column, table);
+    const names = (added ?? []).map((field) => `"${field.name}"`).join(' or ');
+    const rename =
+      names === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${names}: if that is its new name`;
+    return {
+      name,
+      text: `${file === '' ? '' : `${file}  `}"${column}" is gone, and with it the values of ${name}. Choose one:
+  ${column}: { ${type}, retired: true }    in ${file}: the API has it no more, its values stay
+  --allow-drop ${name}    with this command: its values are dropped${rename}`,
+    };
+  });
+}
+
+/** The YAML of a type that is stored in a column. */
+function typeOf({ columns, foreignKeys }: TableShape, column: string, table: string): string {
+  const key = Object.values(foreignKeys).find(
+    ({ columnNames, localTableName }) =>
+      withoutSchema(String(localTableName)) === table && (columnNames as readonly string[]).at(-1) === column,
+  );
+  if (key !== undefined) {
+    return `type: reference, to: ${withoutSchema(String(key.referencedTableName))}, nullable: true`;
+  }
+  const { type, nullable } = columns[column] ?? {};
+  const [name = 'string'] =
+    Object.entries<FieldType>(fieldTypes).find(([, each]) => {
+      const stored = each.columns?.({ readOnly: true })[0]?.type;
+      return stored !== undefined && String(type).startsWith(stored);
+    }) ?? [];
+  return `type: ${name}${nullable === true ? ', nullable: true' : ''}`;
 }

@@ -1,13 +1,17 @@
 // Schema: migrations from the difference between two models; how a model is distributed on Citus.
-// May import errors, fields, sql, definition, database, tables, compile.
+// May import errors, fields, yaml, sql, definition, database, tables, records, compile.
 
+export type { ApiChange } from './api.ts';
+export { applyPending, assertUpToDate, migrate, withDatabase } from './apply.ts';
+export type { Intent } from './changes.ts';
 export { type CitusKind, citusModel } from './citus.ts';
+export { assertMigrationsComplete, createMigration } from './create.ts';
+export { entitiesOf, type Model } from './model.ts';
 export {
-  applyPending,
-  assertMigrationsComplete,
-  assertUpToDate,
-  createMigration,
-  entitiesOf,
-  type Model,
-  migrate,
-} from './schema.ts';
+  type DatabaseState,
+  type Plan,
+  type PlannedCheck,
+  type PlannedStatement,
+  planOf,
+  stateOf,
+} from './plan.ts';

@@ -70,6 +70,11 @@ const placements = new WeakMap<EntitySchema, Placement>();
 /** The {@link Placement} that a table was declared with, if any. */
 export const placementOf = (entity: EntitySchema): Placement | undefined => placements.get(entity);
 
+const ofResources = new WeakMap<EntitySchema, readonly string[]>();
+
+/** The columns of a table that hold names of resources, which change when a resource gets another name. */
+export const resourceColumns = (entity: EntitySchema): readonly string[] => ofResources.get(entity) ?? [];
+
 /** Keys and indexes of a table in addition to its primary key. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
@@ -79,16 +84,19 @@ interface Keys {
     readonly expression?: string;
   }[];
   readonly placement?: Placement;
+  /** Columns that hold names of resources. */
+  readonly resourceColumns?: readonly string[];
 }
 
 /** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
 export function table(
   name: keyof TableRows,
   properties: Properties,
-  { placement, ...keys }: Keys = {},
+  { placement, resourceColumns: named, ...keys }: Keys = {},
 ): EntitySchema {
   const options = { name, tableName: name, properties, ...keys };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
+  if (named !== undefined) ofResources.set(entity, named);
   return entity;
 }

@@ -9,6 +9,7 @@ export {
   link,
   now,
   placementOf,
+  resourceColumns,
   table,
   tenant,
   tenantLink,

@@ -86,5 +86,5 @@ function principalOf(session: Session, { org }: Query): Principal {
   const membership = named === undefined ? only : memberships.get(named);
   if (membership === undefined) throw errors.noSuchMembership();
   const { organization, grants } = membership;
-  return { kind: 'user', actor: user.id, organization, user: user.id, grants };
+  return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };
 }

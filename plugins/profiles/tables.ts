@@ -27,7 +27,7 @@ const grants = table(
     action: { ...text, primary: true },
   },
   // Found with the key or the session that a request brings.
-  { placement: 'everywhere' },
+  { placement: 'everywhere', resourceColumns: ['object'] },
 );
 
 /** Profiles and their grants. */

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { migratedStorage, project, serve } from '../support/process.ts';
+import { crm, migratedStorage, project, serve } from '../support/process.ts';
 
 describe('the packed package', { concurrency: 1 }, () => {
   // Where packages are found, and Node strips no types.
@@ -27,6 +27,21 @@ describe('the packed package', { concurrency: 1 }, () => {
     const { code, stderr } = await service.ended;
     assert.deepEqual([code, stderr], [0, '']);
     await storage.remove();
+  });
+
+  test('writes clients', async () => {
+    const output = join(folder, 'written');
+    const { code, stderr } = await crm(
+      ['client', '--output', output],
+      {},
+      { program: [join(folder, 'app/main.js')] },
+    );
+    assert.deepEqual([code, stderr], [0, '']);
+    for (const name of ['README.md', 'src/client.ts', 'src/resources.ts'])
+      assert.equal(
+        readFileSync(join(output, name), 'utf8'),
+        readFileSync(join(project, 'client', name), 'utf8'),
+      );
   });
 
   test('imports what is installed with it', () => {

@@ -11,7 +11,7 @@ import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { exactRecord, numberText } from '../support/reading.ts';
 
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 60);
-const principal = { kind: 'key', actor: null, user: null, grants: {} } as const;
+const principal = { kind: 'key', actor: null, name: null, user: null, grants: {} } as const;
 
 onBothDrivers(
   'JSON of records',

@@ -25,6 +25,9 @@ const required = 'a required field is not read-only, not nullable and has no def
 const identity = 'a resource needs the field "id" with "set: id", and no other with it';
 const tenant = 'a resource needs the field "organization_id" with "set: organization", and no other with it';
 
+const alias = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+
 /** The lines told for some files; none where they are right. */
 function told(files: Files): string[] {
   try {
@@ -154,6 +157,56 @@ const mistakes: readonly (readonly [files: Files, ...lines: string[]])[] = [
     'things.yaml:5:45  a joined field has no "nullable"',
     'things.yaml:5:61  a joined field has no "default"',
     'things.yaml:5:73  a joined field has no "required"',
+  ],
+  // New names, and fields that are going away.
+  [things('  a: { type: string, renamed_from: a }'), 'things.yaml:4:22  "a" is the name that it has'],
+  [
+    things(
+      '  a: { type: string, renamed_from: b, alias: true, deprecated: 2026-11-22 }',
+      '  c: { type: string }',
+    ),
+    `things.yaml:4:39  callers must know how long: add deprecated: 2026-11-22, sunset: ${inDays(180)}`,
+  ],
+  [
+    things('  a: { type: string, alias: true, deprecated: 2026-11-22, sunset: 2026-11-21 }'),
+    'things.yaml:4:22  "alias" needs "renamed_from"',
+    'things.yaml:4:59  must not be before "deprecated" (2026-11-22)',
+  ],
+  [
+    things('  a: { type: string, renamed_from: b, sunset: 2026-11-22 }'),
+    'things.yaml:4:39  "sunset" needs "alias: true"',
+  ],
+  [
+    things('  a: { type: string, renamed_from: b, alias: true, deprecated: 2026-11-22, sunset: soon }'),
+    'things.yaml:4:84  sunset must be a day, such as 2027-06-30',
+  ],
+  [
+    things(`  a: { type: string, renamed_from: b, ${alias} }`, b),
+    'things.yaml:4:22  there is a field "b", too',
+  ],
+  [
+    things('  a: { type: string, renamed_from: c }', '  b: { type: string, renamed_from: c }'),
+    'things.yaml:5:22  "a" is renamed from "c" already',
+  ],
+  [
+    { ...things(`renamed_from: others`, alias.replaceAll(', ', '\n')), 'others.yaml': head.join('\n') },
+    'things.yaml:4:15  there is a resource "others", too',
+  ],
+  [
+    things(`  a: { type: string, retired: true, renamed_from: c, ${alias} }`),
+    'things.yaml:4:54  a retired field has no name for callers',
+  ],
+  [
+    things('  a: { type: int64, retired: true, read_only: true, set: creator }'),
+    'things.yaml:4:21  a field that the server sets cannot be retired',
+  ],
+  [
+    things(link, '  a: { type: joined, through: p, show: [b], retired: true }', b),
+    'things.yaml:5:45  a joined field stores nothing: take it out',
+  ],
+  [
+    things('  a: { type: string, retired: true }', 'filters: [a]'),
+    'things.yaml:5:11  no field "a" here. Did you mean "id"?',
   ],
   // Lists.
   [

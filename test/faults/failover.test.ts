@@ -6,7 +6,7 @@ import type { Pool } from 'pg';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { migrate } from '../../engine/schema/schema.ts';
+import { migrate } from '../../engine/schema/apply.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
-import { migrate } from '../../engine/schema/schema.ts';
+import { migrate } from '../../engine/schema/apply.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { migrate } from '../../engine/schema/schema.ts';
+import { migrate } from '../../engine/schema/apply.ts';
 import { type Instance, type Organization, postgresServer, startInstance } from '../support/instance.ts';
 import { noPooler, type Pooler, startPooler } from '../support/pooler.ts';
 import { connected, makeDatabase } from '../support/postgres.ts';

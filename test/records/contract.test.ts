@@ -11,7 +11,7 @@ import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', Object.values(effects));
-const principal = { kind: 'key', actor: '3', organization: '42', user: '7', grants: {} } as const;
+const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
 
 /** A body with every required field. */
 const bodyOf = ({ definition: { fields } }: (typeof resources)[number]): Body =>

@@ -24,7 +24,7 @@ const [leads, cases, loose, tight] = ['leads', 'cases', 'loose', 'tight'].map(re
   Resource,
 ];
 
-const principal = { kind: 'key', actor: '3', organization: '42', user: '7', grants: {} } as const;
+const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
 type Input = Omit<OperationRequest, 'id' | 'body'>;
 const input = (query: Query = {}, strict = false): Input => ({
   caller: { principal, requestId: 'r' },

@@ -1,6 +1,6 @@
 // A migration says what was meant: nothing is renamed, retargeted or taken from partners by a guess.
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { loadResources } from '../../app/build.ts';
@@ -8,34 +8,10 @@ import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
 import { modules } from '../../app/modules.ts';
 import { UserError } from '../../engine/errors.ts';
-import { createMigration } from '../../engine/schema/schema.ts';
-import { drivers, temporaryFolder } from '../support/instance.ts';
+import { createMigration } from '../../engine/schema/create.ts';
+import { drivers } from '../support/instance.ts';
+import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { crm, crmJson, migratedStorage, project, type Storage, serve } from '../support/process.ts';
-
-/** Definitions and migrations of a test's own, as a maintainer has them after a clone. */
-function copy() {
-  const { path, remove } = temporaryFolder();
-  for (const folder of ['resources', 'migrations']) {
-    cpSync(join(project, folder), join(path, folder), { recursive: true });
-  }
-  const file = (name: string) => join(path, 'resources', `${name}.yaml`);
-  return {
-    environment: { RESOURCES_DIR: join(path, 'resources'), MIGRATIONS_DIR: join(path, 'migrations') },
-    /** Changes a text that must be there. */
-    edit: (name: string, from: string | RegExp, to: string) => {
-      const text = readFileSync(file(name), 'utf8');
-      const changed = text.replace(from, to);
-      assert.notEqual(changed, text, `${from} in ${name}`);
-      writeFileSync(file(name), changed);
-    },
-    add: (name: string, text: string) => writeFileSync(file(name), text),
-    drop: (name: string) => rmSync(file(name)),
-    migrations: () => readdirSync(join(path, 'migrations')).sort(),
-    snapshot: () => readFileSync(join(path, 'migrations/snapshot.json'), 'utf8'),
-    remove,
-  };
-}
-type Copy = ReturnType<typeof copy>;
 
 const timezone = /^ {2}timezone: .*$/m;
 const zone = '  zone: { type: string, description: "The same, one would think." }';
@@ -44,7 +20,7 @@ const singular = (name: string) => `singular: ${name}\ncommon: all\nfields:\n  t
 for (const driver of drivers) {
   describe(`a field removed and one like it added (${driver})`, () => {
     let storage: Storage;
-    const own = copy();
+    const own = ownFiles();
     before(async () => {
       storage = await migratedStorage(driver);
     });
@@ -53,7 +29,7 @@ for (const driver of drivers) {
       own.remove();
     });
 
-    test('is refused with both; told to, the migration drops the one and begins the other empty', async () => {
+    test('is refused with what to choose from; told to, the migration drops the one and begins the other empty', async () => {
       const environment = { ...storage.environment, ...own.environment, MIGRATE_ON_START: 'true' };
       const first = await serve(environment);
       const key = String(first.printed.key);
@@ -65,16 +41,23 @@ for (const driver of drivers) {
       assert.equal((await first.ended).code, 0);
 
       own.edit('leads', timezone, zone);
-      const [migrations, snapshot] = [own.migrations(), own.snapshot()];
+      const migrations = own.migrations();
       const refused = await crm(['migrate', '--create', 'zone'], environment);
       assert.deepEqual([refused.code, refused.stdout], [1, '']);
-      assert.match(refused.stderr, /^crm: this change would lose stored data/);
-      assert.match(refused.stderr, /leads\.yaml {2}"timezone" is gone: its values would be dropped\n/);
-      assert.match(refused.stderr, /leads\.yaml:\d+:3 {2}"zone" is new: it would begin empty\n/);
-      assert.match(refused.stderr, /put back what is gone, .* remove the old with --allow-data-loss/);
-      assert.deepEqual([own.migrations(), own.snapshot()], [migrations, snapshot], 'nothing was written');
+      for (const line of [
+        /^crm: \S*leads\.yaml {2}"timezone" is gone, and with it the values of leads\.timezone\. Choose one:$/m,
+        /^ {2}timezone: \{ type: string, retired: true \} {4}in \S*leads\.yaml: .*$/m,
+        /^ {2}--allow-drop leads\.timezone {4}.*$/m,
+        /^ {2}renamed_from: timezone {4}in \S*leads\.yaml at "zone": if that is its new name\nNothing was written\n$/m,
+      ]) {
+        assert.match(refused.stderr, line);
+      }
+      assert.deepEqual(own.migrations(), migrations, 'nothing was written');
 
-      const { statements } = await crmJson(['migrate', '--create', 'zone', '--allow-data-loss'], environment);
+      const { statements } = await crmJson(
+        ['migrate', '--create', 'zone', '--allow-drop', 'leads.timezone'],
+        environment,
+      );
       assert.deepEqual(statements, [
         'alter table "leads" drop column "timezone";',
         `alter table "leads" add "zone" text collate "C" not null default '';`,
@@ -90,7 +73,7 @@ for (const driver of drivers) {
 }
 
 describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
-  const refusals: readonly [name: string, edit: (own: Copy) => void, message: RegExp][] = [
+  const refusals: readonly [name: string, edit: (own: OwnFiles) => void, message: RegExp][] = [
     [
       'a reference to another resource, whatever may be lost',
       (own) => own.edit('opportunities', 'to: accounts', 'to: contacts'),
@@ -112,10 +95,10 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
   ];
   for (const [name, edit, message] of refusals) {
     test(`refuse ${name}`, async () => {
-      const own = copy();
+      const own = ownFiles();
       edit(own);
       const migrations = own.migrations();
-      for (const command of [['check'], ['migrate', '--create', 'x', '--allow-data-loss']]) {
+      for (const command of [['check'], ['migrate', '--create', 'x']]) {
         const { code, stdout, stderr } = await crm(command, own.environment);
         assert.deepEqual([code, stdout], [1, ''], stderr);
         assert.match(stderr, message);
@@ -127,28 +110,23 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
 });
 
 describe('statements of a migration', () => {
-  const create = async (own: Copy, allowDataLoss: boolean) => {
+  const create = async (own: OwnFiles, drop: readonly string[]) => {
     const config = readConfig(own.environment);
-    return (await createMigration(config, modelOf(await loadResources(config)), 'x', allowDataLoss))
-      .statements;
+    return (await createMigration(config, modelOf(await loadResources(config)), 'x', { drop })).statements;
   };
   const changes: readonly [
     name: string,
-    edit: (own: Copy) => void,
+    edit: (own: OwnFiles) => void,
     refused: RegExp | undefined,
+    drop: string[],
     made: RegExp[],
   ][] = [
     [
       'a field removed',
       (own) => own.edit('leads', timezone, ''),
-      /would lose stored data:\n {2}alter table "leads" drop column "timezone";\n/,
+      /"timezone" is gone, .*\n {2}timezone: \{ type: string, retired: true \} .*\n {2}--allow-drop leads\.timezone .*\nNothing/,
+      ['leads.timezone'],
       [/^alter table "leads" drop column "timezone";$/],
-    ],
-    [
-      'a field of another type',
-      (own) => own.edit('leads', 'timezone: { type: string', 'timezone: { type: number'),
-      /would lose stored data:\n.*alter column "timezone" type numeric/,
-      [/alter column "timezone" type numeric/, /set default/],
     ],
     [
       'a reference removed and one like it added',
@@ -156,7 +134,8 @@ describe('statements of a migration', () => {
         own.edit('opportunities', 'account_id: { type', 'payer_id: { type');
         own.edit('opportunities', 'field: account_id', 'field: payer_id');
       },
-      /"account_id" is gone: its values would be dropped\n.*"payer_id" is new/,
+      /"account_id" is gone.*\n {2}account_id: \{ type: reference, to: accounts, nullable: true, retired: true \}.*\n.*\n {2}renamed_from: account_id .* at "payer_id"/,
+      ['opportunities.account_id'],
       [
         /drop column "account_id"/,
         /add "payer_id" bigint/,
@@ -169,7 +148,8 @@ describe('statements of a migration', () => {
         own.edit('opportunities', 'close_date:', 'closing:');
         own.edit('opportunities', 'field: close_date', 'field: closing');
       },
-      /:\n {2}\S*opportunities\.yaml {2}"close_date" is gone: its values would be dropped\n {2}\S+ {2}"closing" is new.*\nNothing/,
+      /^\S*opportunities\.yaml {2}"close_date" is gone.*\n {2}close_date: \{ type: timestamp, nullable: true, retired: true \}/,
+      ['opportunities.close_date'],
       [/drop column "close_date", drop column "close_date_offset"/, /add "closing" timestamptz/],
     ],
     [
@@ -178,38 +158,37 @@ describe('statements of a migration', () => {
         own.drop('cases');
         own.add('tickets', singular('ticket'));
       },
-      /the resource "cases" is gone: all its records would be dropped\n.*tickets\.yaml {2}the resource "tickets" is new/,
+      /^the resource "cases" is gone, and with it all its records\. Choose one:\n {2}renamed_from: cases {4}in the file of tickets: .*\n {2}--allow-drop cases /,
+      ['cases'],
       [/^drop table if exists "cases"/, /^create table "tickets"/],
     ],
+    ['a drop of what is there', () => {}, undefined, ['leads.timezone'], []],
     [
       'another default order, whose indexes have the names that they had',
       (own) => own.edit('leads', 'sort: { by: created_at', 'sort: { by: updated_at'),
       undefined,
+      [],
       [/^drop index "leads_status_index"/, /^create index "leads_status_index" .*"updated_at"/],
     ],
-    [
-      'a number that becomes a reference',
-      (own) =>
-        own.edit('leads', /lead_score: .*/, 'lead_score: { type: reference, to: accounts, nullable: true }'),
-      /"lead_score" stores values that refer to nothing so far and cannot refer to accounts/,
-      [],
-    ],
   ];
-  for (const [name, edit, refused, made] of changes) {
+  for (const [name, edit, refused, drop, made] of changes) {
     test(name, async () => {
-      const own = copy();
+      const own = ownFiles();
       try {
         edit(own);
         const before = own.migrations();
         if (refused !== undefined) {
           await assert.rejects(
-            create(own, false),
+            create(own, []),
             (error) => error instanceof UserError && refused.test(error.message),
           );
           assert.deepEqual(own.migrations(), before, 'nothing was written');
         }
-        if (made.length === 0) return;
-        const statements = await create(own, refused !== undefined);
+        if (made.length === 0) {
+          if (drop.length > 0) await assert.rejects(create(own, drop), /nothing of this name is removed/);
+          return;
+        }
+        const statements = await create(own, drop);
         assert.doesNotMatch(statements.join('\n'), /\brename\b/i);
         for (const each of made) {
           assert.ok(
@@ -217,6 +196,7 @@ describe('statements of a migration', () => {
             `${each} in ${statements.join('\n')}`,
           );
         }
+        assert.deepEqual(await create(own, []), [], 'the migration carries all of it');
       } finally {
         own.remove();
       }

@@ -1,0 +1,64 @@
+import type { ResourceDefinition } from '../definition/index.ts';
+import type { Query } from '../query/index.ts';
+import type { Body } from './body.ts';
+
+/** Gives what callers send under former names of fields the names that these have now. */
+export interface Aliases {
+  readonly query: (query: Query) => Query;
+  /** A record, or a body that holds records. */
+  readonly body: (body: Body) => Body;
+  /** A name of a field. */
+  readonly name: (name: string) => string;
+}
+
+/** Parameters whose values name fields; what `?fields=` names is shown under that name. */
+const naming = new Set(['sort', 'expand', 'match']);
+const base = /^\w+/;
+
+/** The former names of a resource's fields; undefined if it has none. */
+export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
+  const current = new Map(fields.flatMap(({ name, aliasOf }) => (aliasOf ? [[name, aliasOf.name]] : [])));
+  if (current.size === 0) return undefined;
+  const name = (given: string) => current.get(given) ?? given;
+  const names = (given: string) => given.split(',').map(name).join();
+  const record = (given: Body): Body => {
+    let renamed: Record<string, unknown> | undefined;
+    for (const [from, to] of current) {
+      if (!Object.hasOwn(given, from)) continue;
+      renamed ??= { ...given };
+      // Who sends both knows the new name.
+      renamed[to] = Object.hasOwn(given, to) ? given[to] : given[from];
+      delete renamed[from];
+    }
+    return renamed ?? given;
+  };
+  return {
+    name,
+    query: (query) => {
+      const renamed: Record<string, Query[string]> = {};
+      for (const [parameter, value] of Object.entries(query)) {
+        const key = parameter.replace(base, name);
+        const values = [value ?? []].flat();
+        const given = naming.has(parameter) ? values.map(names) : values;
+        const all = [...[renamed[key] ?? []].flat(), ...given];
+        renamed[key] = all.length === 1 ? all[0] : all;
+      }
+      return renamed;
+    },
+    body: (body) => {
+      const { records, match } = body;
+      return {
+        ...record(body),
+        ...(Array.isArray(records) && {
+          records: records.map((each) => (isObject(each) ? record(each) : each)),
+        }),
+        ...(Array.isArray(match) && {
+          match: match.map((each) => (typeof each === 'string' ? name(each) : each)),
+        }),
+      };
+    },
+  };
+}
+
+const isObject = (value: unknown): value is Body =>
+  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

@@ -1,0 +1,166 @@
+// A field and a resource with new names: callers may go on with the old ones while `alias: true` stands, and are told
+// until when.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const until = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+const deals = {
+  file: 'deals.yaml',
+  text: `
+singular: deal
+renamed_from: bargains
+${until.replaceAll(', ', '\n')}
+common: all
+fields:
+  title: { type: string, renamed_from: label, unique: true, ${until} }
+  worth: { type: number, renamed_from: price, ${until} }
+  due: { type: timestamp, nullable: true, renamed_from: deadline, ${until} }
+  buyer_id: { type: reference, to: accounts, nullable: true, renamed_from: customer_id, ${until} }
+  buyer_name: { type: joined, through: buyer_id, show: [name], renamed_from: customer_name, ${until} }
+  fax: { type: string, retired: true }
+  seen: { type: date, required: true, retired: true }
+sort: { by: title }
+filters:
+  - title
+  - { field: worth, operators: [eq, gte] }
+  - { field: buyer_id, operators: [eq] }
+search: [title]
+`,
+};
+
+onBothDrivers(
+  'former names',
+  (instance) => {
+    let acme: Organization;
+    let account: number;
+    const call = (request: string, body?: unknown, headers = {}) =>
+      instance().call(request.replace(' ', ' /api/v1/'), { key: acme.key, body, headers });
+    const deadline = '2026-12-01T10:00:00+02:00';
+
+    before(async () => {
+      acme = await instance().organization('acme');
+      account = Number((await call('POST accounts', { name: 'Buyer' })).json.id);
+    });
+
+    test('a record has each value under both names, and takes it under either', async () => {
+      const { json, text } = await call('POST deals', {
+        label: 'first',
+        price: 12.5,
+        deadline,
+        customer_id: account,
+        fax: 'ignored',
+      });
+      const both = { label: 'first', title: 'first', price: 12.5, worth: 12.5, deadline, due: deadline };
+      const links = { buyer_id: account, customer_id: account, buyer_name: 'Buyer', customer_name: 'Buyer' };
+      for (const [name, value] of Object.entries({ ...both, ...links }))
+        assert.equal(json[name], value, name);
+      assert.ok(!('fax' in json) && !('seen' in json), text);
+
+      const changed = await call(`PATCH deals/${json.id}`, { price: 7 });
+      assert.deepEqual([changed.json.worth, changed.json.price], [7, 7]);
+      const replaced = await call(`PUT deals/${json.id}`, { title: 'new', label: 'old', price: 8 });
+      assert.deepEqual([replaced.json.title, replaced.json.worth], ['new', 8], 'the new name wins');
+    });
+
+    test('filters, order, fields, expand and match take the old names', async () => {
+      const batch = await call('POST deals/batch', {
+        records: [
+          { label: 'x', price: 1, customer_id: account },
+          { label: 'y', price: 2 },
+        ],
+        match: ['label'],
+      });
+      assert.equal(batch.status, 200, batch.text);
+      const list = async (query: string) => {
+        const { status, json, text } = await call(`GET deals?${query}`);
+        assert.equal(status, 200, text);
+        return json.data as Record<string, unknown>[];
+      };
+      const titles = async (query: string) => (await list(query)).map(({ title }) => title);
+      assert.deepEqual(await titles('label=x'), ['x']);
+      assert.deepEqual(await titles('price[gte]=1&label=x&title=y&sort=price'), ['x', 'y']);
+      assert.deepEqual(
+        await titles('sort=price&dir=desc&price[gte]=1'),
+        await titles('sort=worth&dir=desc&worth[gte]=1'),
+      );
+      assert.deepEqual(await list('fields=price&label=x'), [
+        { id: (await list('label=x'))[0]?.id, price: 1 },
+      ]);
+      const [expanded] = await list(`customer_id=${account}&expand=customer_id&label=x`);
+      assert.match(JSON.stringify(expanded?.expanded), new RegExp(`^{"buyer_id":{"id":${account},`));
+      const strict = await call('GET deals?label=x', undefined, { prefer: 'handling=strict' });
+      assert.equal(strict.status, 200, strict.text);
+      const wrong = await call('POST deals', { price: 'much' });
+      assert.match(wrong.text, /worth must be a number/);
+    });
+
+    test('imports and exports', async () => {
+      const csv = (body: string, query = '') =>
+        call(`POST deals/import${query}`, body, { 'content-type': 'text/csv' });
+      assert.equal((await csv('label,price\nimported,3\n')).json.created, 1);
+      assert.equal((await csv('label,price\nimported,4\n', '?match=label')).json.updated, 1);
+      const lines = '{"label":"imported","price":5}\n';
+      const ndjson = { 'content-type': 'application/x-ndjson' };
+      assert.equal((await call('POST deals/import?match=label', lines, ndjson)).json.updated, 1);
+      const exported = await call('GET deals?label=imported', undefined, { accept: 'text/csv' });
+      assert.match(exported.text.split('\r\n')[0] ?? '', /title,worth,.*label,price/);
+      assert.equal((await csv(exported.text, '?match=title')).json.updated, 1, 'both names are there');
+    });
+
+    test('every response of the resource says until when', async () => {
+      const answers = [
+        await call('GET deals'),
+        await call('GET deals/1000'),
+        await call('POST deals', 'none'),
+        await call('GET bargains'),
+      ];
+      for (const { headers } of answers) {
+        assert.equal(headers.get('deprecation'), '@1795305600');
+        assert.equal(headers.get('sunset'), 'Wed, 30 Jun 2027 00:00:00 GMT');
+      }
+      assert.equal((await call('GET accounts')).headers.get('deprecation'), null);
+    });
+
+    test('the old path serves the same records by the grants of the new name', async () => {
+      const made = await call('POST bargains', { title: 'by the old path' });
+      assert.deepEqual(
+        [made.status, made.headers.get('location')],
+        [201, `/api/v1/bargains/${made.json.id}`],
+      );
+      const found = await call(`GET deals/${made.json.id}`);
+      assert.equal(found.json.title, 'by the old path');
+      const { keyWith } = acme;
+      const key = await keyWith([{ object: 'deals', actions: ['read'] }]);
+      assert.equal((await instance().call(`GET /api/v1/bargains/${made.json.id}`, { key })).status, 200);
+      assert.equal((await instance().call('GET /api/v1/bargains', { key })).status, 403);
+      assert.equal((await call('DELETE bargains')).status, 405);
+    });
+
+    test('the description marks them', async () => {
+      const document = (await instance().call('GET /docs/openapi.json')).json as unknown as Document;
+      const { paths, components } = document;
+      const { Deal, DealInput, DealPatch } = components.schemas;
+      assert.equal(Deal?.properties.label?.deprecated, true);
+      assert.equal(DealInput?.properties.price?.deprecated, true);
+      assert.equal(DealPatch?.properties.price?.deprecated, true);
+      assert.equal(Deal?.properties.fax, undefined);
+      assert.equal(components.parameters['deals.price.gte']?.deprecated, true);
+      assert.equal(paths['/api/v1/bargains/{id}']?.get?.deprecated, true);
+      assert.equal(paths['/api/v1/deals/{id}']?.get?.deprecated, undefined);
+    });
+  },
+  { sources: await sourcesWith(deals) },
+);
+
+interface Marked {
+  readonly deprecated?: boolean;
+}
+interface Document {
+  readonly paths: Record<string, Record<string, Marked>>;
+  readonly components: {
+    readonly schemas: Record<string, { readonly properties: Record<string, Marked> }>;
+    readonly parameters: Record<string, Marked>;
+  };
+}

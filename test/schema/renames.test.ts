@@ -1,0 +1,163 @@
+// Declared changes of names keep everything: values, indexes, links, grants, the audit log.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { drivers } from '../support/instance.ts';
+import { type OwnFiles, ownFiles } from '../support/own-files.ts';
+import {
+  crm,
+  crmJson,
+  migratedStorage,
+  rows,
+  type Service,
+  type Storage,
+  serve,
+} from '../support/process.ts';
+
+const alias = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+
+for (const driver of drivers) {
+  describe(`new names (${driver})`, () => {
+    let storage: Storage;
+    let own: OwnFiles;
+    let environment: Readonly<Record<string, string>>;
+    let key: string;
+    let ids: { account: unknown; lead: unknown; case: unknown };
+
+    /** Runs the service for some requests. */
+    const serving = async <T>(work: (service: Service) => Promise<T>): Promise<T> => {
+      const service = await serve({ ...environment, MIGRATE_ON_START: 'true' });
+      try {
+        key ??= String(service.printed.key);
+        return await work(service);
+      } finally {
+        service.signal('SIGTERM');
+        assert.equal((await service.ended).code, 0);
+      }
+    };
+    const migrate = async (name: string, ...more: string[]) =>
+      (await crmJson(['migrate', '--create', name, ...more], environment)).statements as string[];
+
+    before(async () => {
+      own = ownFiles();
+      storage = await migratedStorage(driver);
+      environment = { ...storage.environment, ...own.environment };
+      own.add(
+        'projects',
+        'common: all\nfields:\n  due: { type: timestamp, nullable: true }\nfilters: [due]\n',
+      );
+      await migrate('projects');
+      ids = await serving(async ({ call }) => {
+        const post = async (path: string, body: object) => {
+          const made = await call(`POST /api/v1/${path}`, { key, body });
+          assert.equal(made.status, 201, made.text);
+          return made.json.id;
+        };
+        const account = await post('accounts', { name: 'Acme' });
+        return {
+          account,
+          lead: await post('leads', { company: 'Kept', phone: '+49 30 1', timezone: 'Europe/Berlin' }),
+          case: await post('cases', { subject: 'Broken', account_id: account }),
+        };
+      });
+    });
+    after(async () => {
+      await storage.remove();
+      own.remove();
+    });
+
+    test('a field and a resource: the migration renames and moves nothing', async () => {
+      own.edit(
+        'leads',
+        '  timezone: { type: string,',
+        `  zone: { type: string, renamed_from: timezone, ${alias},`,
+      );
+      own.edit('projects', 'due: {', 'ends: { renamed_from: due,');
+      own.edit('projects', 'filters: [due]', 'filters: [ends]');
+      own.edit('cases', /account_id:\s+\{/, 'customer_id: { renamed_from: account_id,');
+      own.edit('cases', 'through: account_id', 'through: customer_id');
+      own.add('tickets', `renamed_from: cases\n${alias.replaceAll(', ', '\n')}\n${own.text('cases')}`);
+      own.drop('cases');
+      const statements = await migrate('names');
+      assert.deepEqual(
+        statements.filter((each) => /create index|drop index|add "|drop column|type /.test(each)),
+        [],
+        'no column or index is made again',
+      );
+      for (const expected of [
+        'alter table "cases" rename to "tickets";',
+        'alter table "leads" rename column "timezone" to "zone";',
+        'alter table "projects" rename column "due_offset" to "ends_offset";',
+        'alter index "projects_due_index" rename to "projects_ends_index";',
+        'alter table "tickets" rename constraint "cases_account_id_foreign" to "tickets_customer_id_foreign";',
+        'alter table "tickets" rename constraint "cases_pkey" to "tickets_pkey";',
+        `update "crm_grants" set "object" = 'tickets' where "object" = 'cases';`,
+        `update "crm_activity" set "object" = 'tickets' where "object" = 'cases';`,
+      ]) {
+        assert.ok(statements.includes(expected), `${expected} in\n${statements.join('\n')}`);
+      }
+      assert.deepEqual(await migrate('again'), []);
+    });
+
+    test('values, links and counters are as they were, under both names where both stand', async () => {
+      await serving(async ({ call }) => {
+        const read = async (path: string) => (await call(`GET /api/v1/${path}`, { key })).json;
+        const lead = await read(`leads/${ids.lead}`);
+        assert.deepEqual(
+          [lead.zone, lead.timezone, lead.company],
+          ['Europe/Berlin', 'Europe/Berlin', 'Kept'],
+        );
+        for (const path of ['tickets', 'cases']) {
+          const ticket = await read(`${path}/${ids.case}`);
+          assert.deepEqual(
+            [ticket.subject, ticket.customer_id, ticket.account_name],
+            ['Broken', ids.account, 'Acme'],
+          );
+        }
+        assert.equal((await call(`DELETE /api/v1/accounts/${ids.account}`, { key })).status, 200);
+        const unlinked = await read(`tickets/${ids.case}`);
+        assert.equal(unlinked.customer_id, null, 'the trigger and the foreign key know the new name');
+      });
+      const audited = await rows(
+        storage.environment,
+        `select distinct object from crm_activity where object in ('cases', 'tickets')`,
+      );
+      assert.deepEqual(audited, [['tickets']]);
+      const named = await rows(
+        storage.environment,
+        `select c.relname::text from pg_class c join pg_index i on i.indexrelid = c.oid where c.relname ~ 'cases|projects_due|timezone'
+         union all select conname::text from pg_constraint where conname ~ 'cases|projects_due|timezone' and contype <> 'n'
+         union all select proname::text from pg_proc where proname ~ 'cases'`,
+      );
+      assert.deepEqual(named, []);
+    });
+
+    test('a retired field leaves the API and keeps its values; taken back, they are there', async () => {
+      own.edit(
+        'leads',
+        `  zone: { type: string, renamed_from: timezone, ${alias},`,
+        '  zone: { retired: true, type: string,',
+      );
+      assert.deepEqual(await migrate('retire'), [], 'its column is as it was');
+      await serving(async ({ call }) => {
+        const { json } = await call(`GET /api/v1/leads/${ids.lead}`, { key });
+        assert.ok(!('zone' in json) && !('timezone' in json));
+        const made = await call('POST /api/v1/leads', { key, body: { company: 'Later', zone: 'UTC' } });
+        assert.equal(made.status, 201, made.text);
+        ids = { ...ids, account: made.json.id };
+      });
+      own.edit('leads', '  zone: { retired: true,', '  zone: {');
+      await serving(async ({ call }) => {
+        const zone = async (id: unknown) => (await call(`GET /api/v1/leads/${id}`, { key })).json.zone;
+        assert.deepEqual([await zone(ids.lead), await zone(ids.account)], ['Europe/Berlin', '']);
+      });
+    });
+
+    test('a name that nothing has had is refused with its place', async () => {
+      own.edit('leads', '  zone: {', '  zone_name: { renamed_from: zones,');
+      const { code, stderr } = await crm(['migrate', '--create', 'x'], environment);
+      assert.equal(code, 1);
+      assert.match(stderr, /leads\.yaml:\d+:3 {2}renamed_from: there has been no field "zones" in /);
+      own.edit('leads', '  zone_name: { renamed_from: zones,', '  zone: {');
+    });
+  });
+}

@@ -52,7 +52,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     const missing = new Set<string>();
     for (const name of sources.filter((each) => !/assets|rendered/.test(each))) {
       const text = readFileSync(join(folder, name), 'utf8');
-      for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([^']+)'/gm)) {
+      for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([\w@.:/-]+)'/gm)) {
         const [scope = '', second] = imported.split('/');
         const wanted = scope.startsWith('@') ? `${scope}/${second}` : scope;
         const isBuiltin = imported.startsWith('node:') || builtinModules.includes(imported);

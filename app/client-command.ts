@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { projectFolder } from '../engine/config/index.ts';
@@ -19,7 +20,7 @@ export function clientCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('client')
     .description('write a typed client of this API as an npm package; needs no database')
-    .option('--output <folder>', 'where to; what it generated there before is replaced', 'client')
+    .option('--output <folder>', 'where to; the source that is there from before is replaced', 'client')
     .option('--url <url>', 'make it for the instance there, instead of from the definitions here')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, writeClient(options)));
@@ -28,13 +29,19 @@ export function clientCommand({ program, run }: CommandLine<Instance>): void {
 async function writeClient({ output, url }: { output: string; url?: string | undefined }): Promise<Result> {
   const source = clientSource(url === undefined ? await ownDescription() : await descriptionAt(url));
   const folder = resolve(output);
-  const present: readonly string[] = await readdir(folder).catch(() => []);
-  if (present.length > 0 && !present.includes('src'))
+  const present: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return [];
+    throw new UserError(`${output} cannot be read: ${cause.code}`, { cause });
+  });
+  if (present.length > 0 && !existsSync(join(folder, ofResources)))
     throw new UserError(`${output} has files, but no client: choose an empty folder`);
   await mkdir(folder, { recursive: true });
-  await cp(join(shipped, 'src'), join(folder, 'src'), { recursive: true });
-  for (const file of theirs.filter((name) => !present.includes(name)))
-    await cp(join(shipped, file), join(folder, file));
+  // In a clone, the default is the shipped client itself.
+  if (folder !== shipped) {
+    await cp(join(shipped, 'src'), join(folder, 'src'), { recursive: true });
+    for (const file of theirs.filter((name) => !present.includes(name)))
+      await cp(join(shipped, file), join(folder, file));
+  }
   await writeFile(join(folder, ofResources), source);
   return {
     json: { folder, files: [...theirs, 'src'] },

@@ -13,6 +13,8 @@ interface PathItem {
   readonly post?: Operation;
 }
 interface Operation {
+  /** It is of the former name of a resource. */
+  readonly deprecated?: boolean;
   readonly parameters?: readonly Reference[];
   readonly responses: Readonly<Record<string, { readonly content?: Content }>>;
 }
@@ -23,6 +25,7 @@ interface Reference {
 interface Schema {
   readonly type?: string | readonly string[];
   readonly description?: string;
+  readonly deprecated?: boolean;
   readonly required?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
@@ -80,6 +83,7 @@ function resourcesOf({ paths, components: { schemas, parameters } }: Document): 
     const name = /^\/api\/v1\/(\w+)$/.exec(path)?.[1];
     const one = paths[`${path}/{id}`]?.get?.responses[200]?.content?.['application/json'];
     if (name === undefined || get === undefined || post === undefined || one === undefined) return [];
+    if (get.deprecated) return [];
     const own = (get.parameters ?? []).flatMap((reference) => {
       const parameter = parameters[nameOf(reference)];
       return parameter !== undefined && reference.$ref.includes(`/${name}.`) ? [parameter] : [];
@@ -136,8 +140,8 @@ const comment = (text: string | undefined, indent = ''): string =>
 const interfaceOf = (name: string, description: string | undefined, members: readonly string[]): string =>
   `${comment(description)}export interface ${name} {\n${members.join('\n')}\n}`;
 
-const memberOf = (name: string, { description }: Schema, type: string, mark = ''): string =>
-  `${comment(description, '  ')}  readonly ${name}${mark}: ${type};`;
+const memberOf = (name: string, { description = '', deprecated }: Schema, type: string, mark = ''): string =>
+  `${comment(deprecated ? `@deprecated ${description}` : description, '  ')}  readonly ${name}${mark}: ${type};`;
 
 function inputInterface(name: string, schemas: Described['schemas']): string {
   const { description, properties = {}, required = [] } = schemas[name] ?? {};

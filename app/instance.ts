@@ -40,8 +40,8 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
   const database = await openDatabase(config, entitiesOf(model));
   database.lost?.then(endImmediately);
   try {
-    if (database.kind === 'embedded') await applyPending(database);
-    await assertUpToDate(database);
+    if (database.kind === 'embedded') await applyPending(database, config);
+    await assertUpToDate(database, config, tell);
     const opened = { config, resources, database, secrets: instanceSecrets(config) };
     return { ...opened, service: () => build(opened) };
   } catch (cause) {
@@ -49,6 +49,8 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
     throw cause;
   }
 }
+
+const tell = (line: string) => process.stderr.write(`crm: ${line}\n`);
 
 /** Ends the process without closing the database: further writes would be lost, or damage the folder's new content. */
 function endImmediately({ message }: Error): void {

@@ -12,12 +12,15 @@ import {
   citusModel,
   createMigration,
   migrate,
+  stateOf,
+  withDatabase,
 } from '../engine/schema/index.ts';
 import { readSettings } from '../webhooks/settings/index.ts';
 import { description, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
 import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
+import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
 import type { Instance } from './services.ts';
 
 /** `migrate`, `check`, `openapi` and `citus`. */
@@ -26,7 +29,10 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .command('migrate')
     .description('apply the pending migrations, or write one for changed definitions')
     .option('--create <name>', 'write a migration for the changed definitions; apply nothing')
-    .option('--allow-drop <names...>', 'with --create: drop the values of these, such as leads.fax')
+    .addOption(intentOptions.allowDrop())
+    .addOption(intentOptions.using())
+    .addOption(intentOptions.default())
+    .option('--status', 'only tell which migrations the database has, and what is not as it should be')
     .addOption(asJson())
     .action(({ json, ...options }) => run(json, migrateModel(options)));
   program
@@ -77,7 +83,7 @@ async function plansOf(config: Config, resources: readonly Resource[]): Promise<
     const embedded = { ...config, databaseAddress: undefined, dataFolder: join(dataFolder, 'data') };
     const database = await openDatabase(embedded, entitiesFor(resources));
     try {
-      await applyPending(database);
+      await applyPending(database, embedded);
       const plans = await explainStatements(resources, database);
       const bad = plans.filter(({ problems }) => problems.length > 0);
       if (bad.length === 0) return plans;
@@ -128,13 +134,16 @@ async function citus(): Promise<Result> {
   };
 }
 
-/** `migrate`: applies migrations, or with `--create` writes one. */
-async function migrateModel(options: {
-  create?: string | undefined;
-  allowDrop?: string[] | undefined;
-}): Promise<Result> {
+interface MigrateOptions extends IntentOptions {
+  readonly create?: string | undefined;
+  readonly status?: true | undefined;
+}
+
+/** `migrate`: applies migrations, or with `--create` writes one, or with `--status` tells of them. */
+async function migrateModel(options: MigrateOptions): Promise<Result> {
   const config = readConfig();
   const resources = await loadResources(config);
+  if (options.status) return migrationStatus(config, resources);
   if (options.create === undefined) {
     await assertMigrationsComplete(config, modelOf(resources));
     const applied = await migrate(config, modelOf(resources));
@@ -144,14 +153,38 @@ async function migrateModel(options: {
     };
   }
   checkModules(resources);
-  const { file, statements } = await createMigration(config, modelOf(resources), options.create, {
-    drop: options.allowDrop ?? [],
-  });
+  const { file, statements } = await createMigration(
+    config,
+    modelOf(resources),
+    options.create,
+    intentOf(options),
+  );
+  const about =
+    statements.length === 0
+      ? 'Only callers notice the change; the tables are as they are.'
+      : `${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`;
   return {
     json: { file: file ?? null, statements },
     text:
       file === undefined
         ? 'The definitions have no change since the last migration.'
-        : `Wrote ${file}:\n${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`,
+        : `Wrote ${file}:\n${about}`,
+  };
+}
+
+/** `migrate --status`: exit code 1 unless the database has every migration, and nothing else. */
+async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<Result> {
+  const model = modelOf(resources);
+  const state = await withDatabase(config, model, (database) => stateOf(database, config));
+  const { pending, problems, drift } = state;
+  const lines = [
+    ...pending.map((name) => `pending: ${name}`),
+    ...problems,
+    ...drift.map((line) => `not as its migrations made it: ${line}`),
+  ];
+  if (lines.length > 0) process.exitCode = 1;
+  return {
+    json: { ...state },
+    text: lines.length === 0 ? 'The database has every migration, and is as they made it.' : lines.join('\n'),
   };
 }

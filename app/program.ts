@@ -8,6 +8,7 @@ import { readConfig } from './config.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
+import { planCommands } from './plan-commands.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
@@ -36,7 +37,7 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands, clientCommand, recordCommands]) add(line);
+  for (const add of [serveCommand, modelCommands, planCommands, clientCommand, recordCommands]) add(line);
   for (const { commands } of modules) commands?.(line);
   return program;
 }

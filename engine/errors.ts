@@ -152,7 +152,7 @@ export const errors = {
     return new HttpError(
       400,
       'items_refused',
-      `${items.size} of the records are wrong, such as ${first?.message}`,
+      `${items.size} of the records ${items.size === 1 ? 'is' : 'are'} wrong, such as ${first?.message}`,
       {
         fields: fields.slice(0, maxItemProblems),
       },

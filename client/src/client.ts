@@ -1,7 +1,7 @@
 // What callers do with the records of a resource.
 import { ConnectionError, type FieldProblem, NotFoundError, PreconditionFailedError } from './errors.ts';
 import { type CallOptions, type ClientOptions, pause, type Resend, type Send, sender } from './http.ts';
-import { type Kinds, parse, stringify } from './json.ts';
+import { type Kinds, keepsDigits, parse, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
 /** The types of a resource. What it does not have is `never`. */
@@ -489,11 +489,12 @@ export type ClientOf<T extends Readonly<Record<keyof T, ResourceTypes>>> = {
   readonly [Name in keyof T]: Records<T[Name]>;
 };
 
-/** Makes a client of the given resources. */
+/** Makes a client of the given resources. @throws TypeError where the runtime would round numbers */
 export function clientOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
   resources: Readonly<Record<keyof T & string, ResourceInfo>>,
   options: ClientOptions,
 ): ClientOf<T> {
+  if (!keepsDigits()) throw new TypeError('this runtime is too old: it has no JSON.rawJSON');
   const send = sender(options);
   const names = Object.keys(resources);
   return Object.fromEntries(names.map((name) => [name, new Records(send, name, resources)])) as ClientOf<T>;

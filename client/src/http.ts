@@ -29,7 +29,7 @@ export interface CallOptions {
 
 /**
  * When a request may be sent again: `always`, because it has the same effect twice as once; if it was `refused` with
- * a status that says that nothing was done; or `never`.
+ * a code that says that nothing was done; or `never`.
  */
 export type Resend = 'always' | 'refused' | 'never';
 
@@ -115,22 +115,28 @@ export function sender(options: ClientOptions): Send {
   };
 }
 
-/** Whether the response says that nothing was done. */
+/** Codes that say that nothing was done; a proxy's 503 does not say so. */
+const refusals: readonly string[] = [
+  'rate_limited',
+  'in_progress',
+  'overloaded',
+  'too_slow',
+  'shutting_down',
+];
+
 const wasRefused = (error: CrmError): boolean =>
-  error instanceof ApiError &&
-  (error.status === 429 ||
-    (error.status === 503 && error.report === undefined) ||
-    error.code === 'in_progress');
+  error instanceof ApiError && refusals.includes(error.code) && error.report === undefined;
 
 function mayResend(error: CrmError, resend: Resend): boolean {
   if (resend === 'never') return false;
   if (wasRefused(error)) return true;
-  return (
-    resend === 'always' &&
-    (error instanceof ConnectionError ||
-      (error instanceof ApiError && [408, 500, 502, 504].includes(error.status)))
-  );
+  const mayPass =
+    error instanceof ConnectionError || (error instanceof ApiError && passing.includes(error.status));
+  return resend === 'always' && mayPass;
 }
+
+/** Statuses that another attempt may not meet. */
+const passing: readonly number[] = [408, 429, 500, 502, 503, 504];
 
 /** Milliseconds to wait; at random, so that clients that failed together do not come back together. */
 function waitFor(error: CrmError, sent: number): number {

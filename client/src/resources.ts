@@ -719,6 +719,7 @@ export type ErrorCode =
   | 'method_not_allowed'
   | 'request_timeout'
   | 'in_progress'
+  | 'cursor_expired'
   | 'precondition_failed'
   | 'body_too_large'
   | 'expectation_failed'

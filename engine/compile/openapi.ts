@@ -91,7 +91,8 @@ export function openApiFragment(
     in: 'path',
     required: true,
     description: `The ${word}'s id.`,
-    schema: { type: 'integer', format: 'int64' },
+    // The first record of an instance, and of the demo organization.
+    schema: { type: 'integer', format: 'int64', examples: [1] },
   };
 
   return {
@@ -185,6 +186,9 @@ const tooMany = {
   content: content(ref('schemas', 'Error')),
 };
 
+const ignored =
+  ' A parameter that it does not know is ignored: with a mistyped filter it has every record. `Prefer: handling=strict` refuses such a request.';
+
 /** What the description of an operation says of its resource. */
 interface OperationSurroundings {
   readonly isLimited: boolean;
@@ -235,7 +239,7 @@ function describeOperation(
   const headers = {
     ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
-    ...(operation.method === 'POST' && replayedHeader),
+    ...(operation.method === 'POST' && !isUpload && replayedHeader),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
@@ -245,11 +249,11 @@ function describeOperation(
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `Needs the grant ${operation.action} on ${name}.`,
+    description: `Needs the grant ${operation.action} on ${name}.${operation.action === 'list' ? ignored : ''}`,
     tags: [name],
     parameters: [
-      ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
+      ref('parameters', 'org'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
       ...withFormerNames(parameters, definition.fields).map(shared),

@@ -37,4 +37,5 @@ export { type CompiledOperations, compileOperations, operations, routed } from '
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';
+export { distinctionOf, namesOf } from './uniques.ts';
 export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

@@ -3,55 +3,86 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { columnsOf, type FieldType, fieldTypes } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
+import { type ApiChange, apiChanges, apiOf } from './api.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { renaming } from './renames.ts';
-import { type ModelPatch, patchBetween, storedTables, withRenames } from './stored.ts';
+import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
+import { type Check, survival } from './survival.ts';
 
 /** What the definitions change since the last migration. */
 export interface ModelChange {
   readonly statements: readonly string[];
-  /** For the file next to the migration. */
-  readonly patch: ModelPatch;
+  /** Values that do not stay as they are. */
+  readonly checks: readonly Check[];
+  /** What callers notice. */
+  readonly api: readonly ApiChange[];
+  /** What would be dropped without being named, each with what to choose from: no migration may be written then. */
+  readonly undecided: readonly string[];
+  /** For the file next to the migration; undefined if nothing changes. */
+  readonly patch: ModelPatch | undefined;
 }
 
 /** What is meant by changes that could lose values. */
 export interface Intent {
   /** Tables, and columns as `leads.fax`, whose values are dropped. */
   readonly drop?: readonly string[];
+  /** By fields as `leads.score`, SQL of a text for values that do not fit. */
+  readonly using?: ReadonlyMap<string, string>;
 }
 
 /**
  * The statements that bring the tables of the last migration to those of the definitions. Needs no database.
- * @throws UserError for what is removed and neither retired nor dropped, a `renamed_from` that names nothing, and a
- *   reference that would point to other records
+ * @throws UserError for a `renamed_from` or a drop that names nothing, and a reference that would point to other records
  */
 export async function changeOf(
   config: DatabaseConfig,
   model: Model,
-  { drop = [] }: Intent = {},
+  { drop = [], using = new Map() }: Intent = {},
 ): Promise<ModelChange> {
   const generator = await openModel(config, entitiesOf(model));
-  const [before, after] = [storedTables(config), generator.shapes()];
-  const { renamed, tables, statements } = renaming(before, after, model);
-  assertReferencesKept(tables, definitionsOf(model));
-  assertNothingLost(tables, after, model, drop);
-  assertTypesKept(tables, after);
+  const [stored, after] = [storedModel(config), generator.shapes()];
+  const { tables: before, api } = stored;
+  const definitions = definitionsOf(model);
+  const { renamed, tables: named, statements } = renaming(before, after, model);
+  assertReferencesKept(named, definitions);
+  const undecided = lossesOf(named, after, model, drop);
+  assertKnown(using, definitions);
+  const {
+    statements: converting,
+    checks,
+    tables,
+  } = survival({ tables: named, renamed, api }, after, definitions, using);
+  const now = apiOf(definitions);
+  const patch: ModelPatch = {
+    ...(Object.keys(renamed).length > 0 && { renamed }),
+    tables: patchBetween(withRenames(before, renamed), after),
+    api: apiPatch(api, now),
+  };
+  const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
-    statements: [...statements, ...generator.statementsFrom(tables)],
-    patch: {
-      ...(Object.keys(renamed).length > 0 && { renamed }),
-      tables: patchBetween(withRenames(before, renamed), after),
-    },
+    statements: [...statements, ...converting, ...generator.statementsFrom(tables)],
+    checks,
+    undecided,
+    api: apiChanges(api, now, definitions),
+    patch: isSame ? undefined : patch,
   };
 }
 
+/** @throws UserError for a field that there is not */
+function assertKnown(using: ReadonlyMap<string, string>, definitions: readonly ResourceDefinition[]): void {
+  const known = definitions.flatMap(({ name, fields }) => fields.map((field) => `${name}.${field.name}`));
+  for (const name of using.keys()) {
+    if (!known.includes(name)) throw new UserError(`there is no field ${name}${suggestion(name, known)}`);
+  }
+}
+
 /**
- * Checks that every reference still points to the same resource, and that no field with other values has become one.
+ * Checks that every reference still points to the same resource.
  * @throws UserError with the place of each
  */
 export function assertReferencesStay(config: DatabaseConfig, model: Model): void {
-  const stored = storedTables(config);
-  assertReferencesKept(renaming(stored, {}, model).tables, definitionsOf(model));
+  const { tables } = storedModel(config);
+  assertReferencesKept(renaming(tables, {}, model).tables, definitionsOf(model));
 }
 
 const definitionsOf = ({ resources }: Model) => resources.map(({ definition }) => definition);
@@ -68,27 +99,14 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
           (columnNames as readonly string[]).includes(field.name),
         );
         const target = withoutSchema(String(key?.referencedTableName ?? ''));
-        if (target === field.to) return [];
-        const stores = target === '' ? 'stores values that refer to nothing' : `refers to ${target}`;
-        const are = target === '' ? 'values' : `ids of ${target}`;
+        // Any other value becomes a reference where there is such a record.
+        if (target === field.to || target === '') return [];
         return [
-          `${field.place}  "${field.name}" ${stores} so far and cannot refer to ${field.to}: the stored ${are} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
+          `${field.place}  "${field.name}" refers to ${target} so far and cannot refer to ${field.to}: the stored ids of ${target} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
         ];
       });
   });
   if (problems.length > 0) throw new UserError(problems.join('\n'));
-}
-
-/** @throws UserError naming every column whose values would have to be converted */
-function assertTypesKept(before: TableShapes, after: TableShapes): void {
-  const changed = Object.entries(before).flatMap(([table, { columns }]) =>
-    Object.entries(columns).flatMap(([name, { type }]) => {
-      const now = after[table]?.columns[name]?.type;
-      return now === undefined || now === type ? [] : [`${table}.${name} is stored as ${type}, not ${now}`];
-    }),
-  );
-  if (changed.length === 0) return;
-  throw new UserError(`${changed.join('\n')}\nGive the other type a field of its own. Nothing was written`);
 }
 
 /** Something stored that the definitions have no more. */
@@ -102,13 +120,8 @@ interface Removed {
 const isSecond = (column: string, all: readonly string[]): boolean =>
   column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
 
-/** @throws UserError listing what is removed and how to say what is meant; also for a drop of what is not removed */
-function assertNothingLost(
-  before: TableShapes,
-  after: TableShapes,
-  model: Model,
-  drop: readonly string[],
-): void {
+/** What is removed and not named, with how to say what is meant. @throws UserError for a drop of what is not removed */
+function lossesOf(before: TableShapes, after: TableShapes, model: Model, drop: readonly string[]): string[] {
   const definitions = new Map(definitionsOf(model).map((each) => [each.name, each]));
   const added = Object.keys(after).filter((name) => !Object.hasOwn(before, name) && definitions.has(name));
   const removed = Object.entries(before).flatMap(([name, shape]): Removed[] => {
@@ -133,9 +146,7 @@ function assertNothingLost(
     if (known.includes(name)) continue;
     throw new UserError(`--allow-drop ${name}: nothing of this name is removed${suggestion(name, known)}`);
   }
-  const refused = removed.filter(({ name }) => !drop.includes(name));
-  if (refused.length === 0) return;
-  throw new UserError(`${refused.map(({ text }) => text).join('\n')}\nNothing was written`);
+  return removed.filter(({ name }) => !drop.includes(name)).map(({ text }) => text);
 }
 
 function removedColumns(

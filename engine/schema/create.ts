@@ -29,7 +29,7 @@ export interface NewMigration {
 /**
  * Writes a migration with the changes of the definitions since the last one, and next to it what it changes of the model.
  * Needs no database; applies nothing.
- * @throws UserError as {@link changeOf}; then nothing is written
+ * @throws UserError as {@link changeOf}, and for what is removed and neither retired nor named; then nothing is written
  */
 export async function createMigration(
   config: DatabaseConfig,
@@ -40,14 +40,18 @@ export async function createMigration(
   if (!/^[a-z0-9][a-z0-9_-]{0,60}$/i.test(name)) {
     throw new UserError(`"${name}" is no migration name: use letters, digits, "-" and "_"`);
   }
-  const { statements, patch } = await changeOf(config, model, intent);
-  if (statements.length === 0) return { file: undefined, statements };
+  const { statements, undecided, patch } = await changeOf(config, model, intent);
+  if (undecided.length > 0) throw new UserError(`${undecided.join('\n')}\nNothing was written`);
+  if (patch === undefined) return { file: undefined, statements };
   const time = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
   const migration = `Migration${time}_${name.replaceAll('-', '_')}`;
-  const file = join(config.migrations, `${migration}.ts`);
   makeFolder(config.migrations);
+  const about = join(config.migrations, patchFile(migration));
+  writeFileSync(about, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
+  // Tables may be as they were where callers notice something.
+  if (statements.length === 0) return { file: about, statements };
+  const file = join(config.migrations, `${migration}.ts`);
   writeFileSync(file, migrationText(migration, statements), { flag: 'wx' });
-  writeFileSync(join(config.migrations, patchFile(migration)), `${JSON.stringify(patch, null, 2)}\n`);
   return { file, statements };
 }
 

@@ -1,8 +1,17 @@
 // Schema: migrations from the difference between two models; how a model is distributed on Citus.
-// May import errors, fields, yaml, sql, definition, database, tables, compile.
+// May import errors, fields, yaml, sql, definition, database, tables, records, compile.
 
-export { applyPending, assertUpToDate, migrate } from './apply.ts';
+export type { ApiChange } from './api.ts';
+export { applyPending, assertUpToDate, migrate, withDatabase } from './apply.ts';
 export type { Intent } from './changes.ts';
 export { type CitusKind, citusModel } from './citus.ts';
 export { assertMigrationsComplete, createMigration } from './create.ts';
 export { entitiesOf, type Model } from './model.ts';
+export {
+  type DatabaseState,
+  type Plan,
+  type PlannedCheck,
+  type PlannedStatement,
+  planOf,
+  stateOf,
+} from './plan.ts';

@@ -8,6 +8,7 @@ import {
   type TableShape,
   type TableShapes,
 } from '../database/index.ts';
+import type { Api, ApiField, ApiResource } from './api.ts';
 
 /** New names, of resources and of columns. */
 export interface Renames {
@@ -27,30 +28,69 @@ type Changed<T> = Readonly<Record<string, T | null>>;
 export interface ModelPatch {
   readonly renamed?: Renames;
   readonly tables: Changed<Readonly<Partial<Record<keyof TableShape, Changed<Part>>>>>;
+  /** What callers know of each resource that changes. */
+  readonly api?: Changed<ApiPatch>;
+}
+
+/** What callers notice of a resource. */
+interface ApiPatch {
+  readonly fields: Changed<ApiField>;
+  readonly filters: Changed<readonly string[]>;
+  /** All else, as a whole. */
+  readonly rest: Omit<ApiResource, 'fields' | 'filters'>;
 }
 
 /** The file with what was there before migrations had files of their own. */
 const baseFile = 'snapshot.json';
 const noSections = Object.fromEntries(sections.map((section) => [section, {}])) as unknown as TableShape;
 
-/** The tables after the last migration, put together from what each of them changed. Needs no database. */
-export function storedTables(config: DatabaseConfig): TableShapes {
+/** The model after the last migration. */
+export interface StoredModel {
+  readonly tables: TableShapes;
+  readonly api: Api;
+}
+
+/** The model after the last migration, put together from what each of them changed. Needs no database. @param has whether a migration counts */
+export function storedModel(
+  config: DatabaseConfig,
+  has = (_migration: string): boolean => true,
+): StoredModel {
   const base = join(config.migrations, baseFile);
   const before = existsSync(base)
     ? (JSON.parse(readFileSync(base, 'utf8')) as { tables: readonly (Part & { name: string })[] }).tables
     : [];
   const tables = Object.fromEntries(before.map((table) => [table.name, shapeOf(table)]));
-  return patchesOf(config).reduce<TableShapes>(patched, tables);
+  return patchesOf(config, has).reduce<StoredModel>(
+    (model, patch) => ({
+      tables: patched(model.tables, patch),
+      api: merge(model.api, patch.api ?? {}, withApiPatch),
+    }),
+    { tables, api: {} },
+  );
 }
+
+/** What makes the knowledge of callers another one. */
+export const apiPatch = (before: Api, after: Api): Changed<ApiPatch> =>
+  changesBetween(before, after, (old, { fields, filters, ...rest }) => ({
+    fields: changesBetween(old?.fields ?? {}, fields, replaced),
+    filters: changesBetween(old?.filters ?? {}, filters, replaced),
+    rest,
+  }));
+
+const withApiPatch = (before: ApiResource | undefined, { fields, filters, rest }: ApiPatch): ApiResource => ({
+  fields: merge(before?.fields ?? {}, fields, replaced),
+  filters: merge(before?.filters ?? {}, filters, replaced),
+  ...rest,
+});
 
 /** The file with what a migration changes of the model. @param migration the name of the migration */
 export const patchFile = (migration: string): string => `${migration}.json`;
 
 /** What each migration changed, in the order of the migrations. */
-function patchesOf({ migrations }: DatabaseConfig): ModelPatch[] {
+function patchesOf({ migrations }: DatabaseConfig, has: (migration: string) => boolean): ModelPatch[] {
   if (!existsSync(migrations)) return [];
   return readdirSync(migrations)
-    .filter((name) => /^Migration\d+.*\.json$/.test(name))
+    .filter((name) => /^Migration\d+.*\.json$/.test(name) && has(name.replace(/\.json$/, '')))
     .sort()
     .map((name) => JSON.parse(readFileSync(join(migrations, name), 'utf8')) as ModelPatch);
 }

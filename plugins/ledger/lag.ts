@@ -61,4 +61,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     }
     isLooking = false;
   });
+  app.addHook('preClose', async () => {
+    await running;
+  });
 }

@@ -170,7 +170,7 @@ export const loginFragment: Fragment = {
             organizations: memberships.map((each) => ({
               ...each,
               profile: 'Sales',
-              grants: { leads: ['read'] },
+              grants: { '*': ['read'] },
             })),
             limits: { per_page: 20, body_bytes: 1_048_576, rate: null },
           }),

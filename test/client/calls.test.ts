@@ -274,7 +274,14 @@ onBothDrivers(
         network.arrived.length = 0;
         next('lose');
         await assert.rejects(crm.contacts.deleteMany([id]), ConnectionError);
-        assert.equal(network.arrived.length, 1);
+        next({ status: 503 });
+        await assert.rejects(crm.contacts.deleteMany([id]), ApiError);
+        assert.equal(network.arrived.length, 2);
+        const body = JSON.stringify({ error: 'busy', code: 'overloaded', request_id: 'x' });
+        next({ status: 503, body });
+        const other = await crm.contacts.create({});
+        next({ status: 503, body });
+        assert.equal((await crm.contacts.deleteMany([other.id])).length, 1);
       });
 
       test('a delete whose response was lost has been done', async () => {

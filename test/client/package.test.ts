@@ -29,7 +29,11 @@ describe('crm client', () => {
 
   test('writes the client that is shipped: run `npm run -s crm -- client` if this fails', async () => {
     await crmJson(['client', '--output', output('shipped')], nowhere);
-    assert.deepEqual(filesOf(output('shipped')), filesOf(shipped));
+    const [written, there] = [filesOf(output('shipped')), filesOf(shipped)];
+    const paths = Object.keys({ ...written, ...there });
+    assert.ok(paths.includes('src/resources.ts'));
+    const different = paths.filter((path) => written[path] !== there[path]);
+    assert.deepEqual(different, []);
   });
 
   test('replaces the source and keeps what belongs to others', async () => {
@@ -48,6 +52,8 @@ describe('crm client', () => {
     writeFileSync(join(output('full'), 'precious.txt'), '');
     assertRefused(await crm(['client', '--output', output('full')], nowhere), /has files, but no client/);
     assert.deepEqual(readdirSync(output('full')), ['precious.txt']);
+    const file = join(output('full'), 'precious.txt');
+    assertRefused(await crm(['client', '--output', file], nowhere), /cannot be read: ENOTDIR/);
   });
 
   for (const [url, message] of [
@@ -68,9 +74,20 @@ describe('the client of other resources', () => {
     file: `resources/list_of_${singular}.yaml`,
     text: `singular: ${singular}\ncommon: [id, organization_id]\nfields:\n  name: { type: string, required: true, description: "*/ it's" }\n`,
   }));
+  const former = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+  const renamed = {
+    file: 'resources/bargains.yaml',
+    text: `singular: bargain
+renamed_from: deals
+${former.replaceAll(', ', '\n')}
+common: [id, organization_id]
+fields:
+  price: { type: number, renamed_from: cost, ${former} }
+`,
+  };
   before(async () => {
     instance = await startInstance('postgresql', {
-      sources: await sourcesWith(people, ...everyType, ...odd),
+      sources: await sourcesWith(people, renamed, ...everyType, ...odd),
     });
     const client = join(folder.path, 'client');
     await crmJson(['client', '--output', client, '--url', `${instance.url}/`], nowhere);
@@ -92,6 +109,15 @@ describe('the client of other resources', () => {
     ]);
   });
 
+  test('says what is deprecated', () => {
+    const types = readFileSync(
+      join(installed.folder, 'node_modules/@crm-engine/client/dist/resources.d.ts'),
+      'utf8',
+    );
+    assert.match(types, /@deprecated.*\n +readonly cost: string;/);
+    assert.doesNotMatch(types, /@deprecated.*\n +readonly price/);
+  });
+
   test('compiles, and refuses what the instance would refuse', async () => {
     await installed.compile({
       'round.ts': `
@@ -105,7 +131,8 @@ export async function round(url: string, key: string) {
   const loose = await crm.loose.create({ n_number: '0.10', p_int64: 2n ** 62n, n_boolean: true, n_date: null });
   const { data } = await crm.loose.list({ where: { n_boolean: true } });
   await crm.list_of_page.create({ name: 'a page' });
-  return [changed?.id === ada.id, shown.age, shown.expanded.account_id, loose.n_number, loose.p_int64, data.length];
+  const { price, cost } = await crm.bargains.create({ cost: '1.25' });
+  return [changed?.id === ada.id, shown.age, shown.expanded.account_id, loose.n_number, loose.p_int64, data.length, price, cost];
 }
 export async function wrong(crm: ReturnType<typeof createClient>) {
   // @ts-expect-error: no such field
@@ -126,6 +153,8 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
   await crm.cases.list({ sort: 'id' });
   // @ts-expect-error: cases are not searched
   await crm.cases.list({ q: 'x' });
+  // @ts-expect-error: a former name
+  await crm.deals.list();
   // @ts-expect-error: no reference
   await crm.cases.list({ expand: ['queue_id'] });
   const { data } = await crm.cases.list({ fields: ['subject'] });
@@ -137,7 +166,7 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
       readonly round: (url: string, key: string) => Promise<unknown>;
     };
     const { key } = await instance.organization('alpha');
-    assert.deepEqual(await round(instance.url, key), [true, 27n, null, '0.1', 2n ** 62n, 1]);
+    assert.deepEqual(await round(instance.url, key), [true, 27n, null, '0.1', 2n ** 62n, 1, '1.25', '1.25']);
   });
 });
 

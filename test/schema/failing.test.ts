@@ -5,7 +5,7 @@ import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { loadResources } from '../../app/build.ts';
-import { readConfig } from '../../app/config.ts';
+import { type Config, readConfig } from '../../app/config.ts';
 import { entitiesFor, modelOf } from '../../app/instance.ts';
 import { compile } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
@@ -35,11 +35,12 @@ for (const driver of drivers) {
     const file = join(migrations.path, 'Migration29990101000000_broken.ts');
     let storage: Storage;
     let database: Database;
+    let config: Config;
     before(async () => {
       cpSync(join(project, 'migrations'), migrations.path, { recursive: true });
       writeFileSync(file, broken);
       storage = await unmigratedStorage(driver);
-      const config = readConfig({
+      config = readConfig({
         ...storage.environment,
         MIGRATIONS_DIR: migrations.path,
         // Fewer than the tries below: one that was kept would be missed.
@@ -56,7 +57,7 @@ for (const driver of drivers) {
 
     test('leaves nothing behind; once it is mended, the same process applies all', async () => {
       for (let time = 0; time < 3; time++) {
-        await assert.rejects(applyPending(database), /no_such_table/);
+        await assert.rejects(applyPending(database, config), /no_such_table/);
       }
       const tables = await database.run({
         name: '',
@@ -78,8 +79,8 @@ for (const driver of drivers) {
         assert.deepEqual(kept.rows, [{ locks: 0, transactions: 0 }]);
       }
       rmSync(file);
-      assert.ok((await applyPending(database)).length > 0);
-      assert.deepEqual(await applyPending(database), []);
+      assert.ok((await applyPending(database, config)).length > 0);
+      assert.deepEqual(await applyPending(database, config), []);
     });
 
     test('a field that becomes unique: values that are there twice are named, and nothing is applied', async () => {
@@ -97,14 +98,13 @@ for (const driver of drivers) {
           ? text.replace('email: { type: string,', 'email: { type: string, unique: true,')
           : text,
       }));
-      const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations.path });
       const resources = compile(checkSources(sources), apiPrefix, []);
       const { statements } = await createMigration(config, modelOf(resources), 'unique');
       assert.deepEqual(statements, [
         `create unique index "leads_email_unique" on "leads" ("organization_id", left("email", 100), (case when length("email") > 100 then md5("email") else '' end)) where "email" <> '';`,
       ]);
       const unique = () => sql(`select 1 from pg_indexes where indexname = 'leads_email_unique'`);
-      await assert.rejects(applyPending(database), (error) => {
+      await assert.rejects(applyPending(database, config), (error) => {
         assert.ok(error instanceof UserError, String(error));
         assert.match(
           error.message,
@@ -115,7 +115,7 @@ for (const driver of drivers) {
       });
       assert.deepEqual(await unique(), []);
       await sql(`delete from leads where id = (select max(id) from leads where email <> '')`);
-      assert.equal((await applyPending(database)).length, 1);
+      assert.equal((await applyPending(database, config)).length, 1);
       assert.equal((await unique()).length, 1);
     });
   });

@@ -170,14 +170,6 @@ describe('statements of a migration', () => {
       [],
       [/^drop index "leads_status_index"/, /^create index "leads_status_index" .*"updated_at"/],
     ],
-    [
-      'a number that becomes a reference',
-      (own) =>
-        own.edit('leads', /lead_score: .*/, 'lead_score: { type: reference, to: accounts, nullable: true }'),
-      /"lead_score" stores values that refer to nothing so far and cannot refer to accounts/,
-      [],
-      [],
-    ],
   ];
   for (const [name, edit, refused, drop, made] of changes) {
     test(name, async () => {

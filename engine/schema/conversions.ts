@@ -1,0 +1,136 @@
+import { type Field, type FieldType, fieldTypes } from '../fields/index.ts';
+import { literal, quote } from '../sql/index.ts';
+
+/** How a text becomes a value of a type, as SQL. */
+interface Conversion {
+  /** Completes "is no …". */
+  readonly wanted: string;
+  /** Whether a text is a value of the type. Never fails. */
+  readonly fits: (text: string, target: Target) => string;
+  /** The columns of the value, from a text that fits. */
+  readonly columns: (text: string) => readonly string[];
+}
+
+/** Where a converted value is. */
+interface Target {
+  readonly field: Field;
+  /** SQL of the record's organization. */
+  readonly organization: string;
+}
+
+const within = (pattern: string, low: string, high: string) => (text: string) =>
+  `case when ${text} ~ '${pattern}' then (${text})::numeric between ${low} and ${high} else false end`;
+const whole = '^[+-]?[0-9]{1,19}([.]0+)?$';
+const toWhole = (type: string) => (text: string) => [`(${text})::numeric::${type}`];
+const int64 = within(whole, '-9223372036854775808', '9223372036854775807');
+
+/** Whether the first ten characters of a text that has the shape of a day are one. */
+const isDay = (text: string): string => {
+  const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
+  const last = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
+  return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${last} else false end`;
+};
+const ofDay = (pattern: string) => (text: string) =>
+  `case when ${text} ~ '${pattern}' then ${isDay(text)} else false end`;
+const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
+const offset = '([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])';
+const time = `[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?${offset}`;
+
+const string: Conversion = { wanted: 'text', fits: () => 'true', columns: (text) => [text] };
+
+/** How texts become values, by the type that a field gets. */
+const conversions: Readonly<Record<string, Conversion>> = {
+  string,
+  text: string,
+  integer: {
+    wanted: 'integer of 32 bits',
+    fits: within(whole, '-2147483648', '2147483647'),
+    columns: toWhole('integer'),
+  },
+  int64: { wanted: 'integer of 64 bits', fits: int64, columns: toWhole('bigint') },
+  number: {
+    wanted: 'number',
+    fits: (text) => `${text} ~ '^[+-]?[0-9]{1,100}([.][0-9]{1,100})?$'`,
+    columns: (text) => [`(${text})::numeric`],
+  },
+  boolean: {
+    wanted: 'true or false',
+    fits: (text) => `lower(${text}) in ('true', 'false', '1', '0')`,
+    columns: (text) => [`(lower(${text}) in ('true', '1'))`],
+  },
+  date: {
+    wanted: 'day without a time',
+    fits: ofDay(`^${day}([Tt ]00:00:00([.]0+)?${offset})?$`),
+    columns: (text) => [`substr(${text}, 1, 10)::date`],
+  },
+  timestamp: {
+    wanted: 'timestamp',
+    fits: ofDay(`^${day}(${time})?$`),
+    columns: (text) => {
+      const zone = `upper(coalesce(substring(${text} from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$'), 'Z'))`;
+      const local = `regexp_replace(${text}, '([Zz]|[+-][0-9]{2}:[0-9]{2})$', '')`;
+      return fieldTypes.timestamp.assign?.([`(${local})`, `(${zone})`]) ?? [];
+    },
+  },
+  reference: {
+    wanted: 'id of a record',
+    fits: (text, { field, organization }) =>
+      `case when ${int64(text)} then exists (select from ${quote(field.to ?? '')} _r where _r."organization_id" = ${organization} and _r."id" = (${text})::numeric::bigint) else false end`,
+    columns: toWhole('bigint'),
+  },
+};
+
+/** A change of what a field stores. */
+export interface Converted {
+  /** Completes "… is no". */
+  readonly wanted: string;
+  /** Whether the value of a record becomes one of the new type. */
+  readonly fits: string;
+  /** Whether a record has no value, so that it gets the default. */
+  readonly isNone: string;
+  /** SQL of the new columns. */
+  readonly columns: readonly string[];
+}
+
+/**
+ * How the values of a field become those of its type.
+ * @param from the name of the type so far
+ * @param columns SQL of the columns so far
+ * @param instead SQL of a text for values that do not fit
+ */
+export function converted(
+  field: Field,
+  from: string,
+  columns: readonly string[],
+  organization: string,
+  instead: string | undefined,
+): Converted {
+  const [column = ''] = columns;
+  const type: FieldType | undefined = Object.hasOwn(fieldTypes, from)
+    ? fieldTypes[from as keyof typeof fieldTypes]
+    : undefined;
+  const isText = type?.text !== undefined;
+  const stored = isText ? column : (type?.read?.(columns) ?? `(${column})::text`);
+  const conversion = conversions[field.typeName] ?? string;
+  const target = { field, organization };
+  const text =
+    instead === undefined
+      ? stored
+      : `(case when ${conversion.fits(stored, target)} then ${stored} else (${instead})::text end)`;
+  const textTarget = fieldTypes[field.typeName] as FieldType;
+  // A text without characters is no value, unless that is what the new type stores.
+  const none = isText && textTarget.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;
+  return {
+    wanted: conversion.wanted,
+    fits: conversion.fits(text, target),
+    isNone: none,
+    columns: conversion.columns(text),
+  };
+}
+
+/** SQL of the value that records without one get; undefined if there is none. */
+export function defaultOf({ default: value, nullable, required }: Field): string | undefined {
+  if (nullable) return 'null';
+  if (required || value === null) return undefined;
+  return typeof value === 'string' ? literal(value) : String(value);
+}

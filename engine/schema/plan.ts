@@ -1,0 +1,165 @@
+import type { Database, DatabaseConfig } from '../database/index.ts';
+import type { Needs } from '../definition/index.ts';
+import { quote } from '../sql/index.ts';
+import type { ApiChange } from './api.ts';
+import { changeOf, type Intent } from './changes.ts';
+import { driftOf } from './drift.ts';
+import { readLedger } from './ledger.ts';
+import type { Model } from './model.ts';
+import { type Analyzed, analyzed } from './statements.ts';
+import { storedModel } from './stored.ts';
+import type { Check } from './survival.ts';
+
+/** How many rows a table has. */
+export interface RowCount {
+  readonly count: number;
+  readonly isEstimate: boolean;
+}
+
+/** A statement of a plan. */
+export interface PlannedStatement extends Analyzed {
+  /** The rows that it touches; undefined without a database, and for tables that are not there yet. */
+  readonly rows: RowCount | undefined;
+}
+
+/** A check of a plan. */
+export interface PlannedCheck extends Pick<Check, 'name' | 'says' | 'refuses'> {
+  /** Undefined without a database, and where it could not be counted within the time. */
+  readonly count: number | undefined;
+  /** Up to ten of them. */
+  readonly examples: readonly {
+    readonly organization: string;
+    readonly id: string;
+    readonly value: string | null;
+  }[];
+}
+
+/** What the edits of the definitions will do. */
+export interface Plan {
+  readonly statements: readonly PlannedStatement[];
+  readonly checks: readonly PlannedCheck[];
+  readonly api: readonly ApiChange[];
+  /** Parts of the service that write or find records by what goes away. */
+  readonly partners: readonly { readonly file: string; readonly name: string }[];
+  /** What would be dropped, and how to say what is meant. */
+  readonly undecided: readonly string[];
+  /** What the connected database lacks of the migrations, and how else it differs; undefined without one. */
+  readonly database: DatabaseState | undefined;
+}
+
+/** How a database stands to the migrations. */
+export interface DatabaseState {
+  readonly pending: readonly string[];
+  readonly problems: readonly string[];
+  readonly drift: readonly string[];
+}
+
+/** Rows up to which a table is counted; the statistics say roughly how many a larger one has. */
+const countedRows = 100_000;
+/** Examples of a check, and characters of each value. */
+const [maxExamples, maxValue] = [10, 60];
+
+/**
+ * What the definitions change since the last migration. Writes nothing, neither files nor rows.
+ * @param database where rows are counted; undefined: nothing is
+ * @throws UserError as {@link changeOf}
+ */
+export async function planOf(
+  config: DatabaseConfig,
+  model: Model,
+  needs: readonly Needs[],
+  intent: Intent,
+  database: Database | undefined,
+): Promise<Plan> {
+  const { statements, checks, api, undecided } = await changeOf(config, model, intent);
+  const count = database && counter(database);
+  const planned: PlannedStatement[] = [];
+  for (const statement of statements.map(analyzed)) {
+    const touched = statement.touches === 'nothing' ? undefined : statement.table;
+    planned.push({ ...statement, rows: touched === undefined ? undefined : await count?.(touched) });
+  }
+  const checked: PlannedCheck[] = [];
+  for (const check of checks) checked.push(await examined(check, database));
+  return {
+    statements: planned,
+    checks: checked,
+    api,
+    partners: partnersOf(needs, api),
+    undecided,
+    database: database && (await stateOf(database, config)),
+  };
+}
+
+const run = (database: Database, text: string) => database.run({ name: '', text, values: [] });
+
+/** How a database stands to the migrations of a folder. */
+export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
+  const { applied, pending, problems } = await readLedger(database, config);
+  const drift = await driftOf(database, storedModel(config, (name) => applied.includes(name)).tables);
+  return { pending, problems, drift };
+}
+
+/** Counts the rows of tables, each once. */
+function counter(database: Database): (table: string) => Promise<RowCount | undefined> {
+  const known = new Map<string, RowCount | undefined>();
+  return async (table) => {
+    if (!known.has(table)) known.set(table, await rowsOf(database, table));
+    return known.get(table);
+  };
+}
+
+async function rowsOf(database: Database, table: string): Promise<RowCount | undefined> {
+  const [found] = await run(
+    database,
+    `select reltuples::bigint::text from pg_class where oid = to_regclass('${quote(table)}')`,
+  );
+  if (found === undefined) return undefined;
+  const estimate = Number(found[0]);
+  if (estimate > countedRows) return { count: estimate, isEstimate: true };
+  const [row] = await run(
+    database,
+    `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
+  );
+  const count = Number(row?.[0]);
+  return { count, isEstimate: count > countedRows };
+}
+
+/** Counts the records that a check is about, and shows some. */
+async function examined(check: Check, database: Database | undefined): Promise<PlannedCheck> {
+  const { name, says, refuses, table, column, where } = check;
+  const planned = { name, says, refuses, count: undefined, examples: [] };
+  if (database === undefined) return planned;
+  const [exists] = await run(database, `select to_regclass('${quote(table)}')::text`);
+  if (exists?.[0] === null) return planned;
+  const [counted] = await run(database, `select count(*)::text from ${quote(table)} where ${where}`);
+  const value = column === undefined ? 'null' : `left(${quote(column)}::text, ${maxValue})`;
+  const examples = await run(
+    database,
+    `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by "organization_id", "id" limit ${maxExamples}`,
+  );
+  return {
+    ...planned,
+    count: Number(counted?.[0]),
+    examples: examples.map(([organization, id, shown]) => ({
+      organization: String(organization),
+      id: String(id),
+      value: shown === null || shown === undefined ? null : String(shown),
+    })),
+  };
+}
+
+/** Which parts of the service need what callers lose. */
+function partnersOf(needs: readonly Needs[], api: readonly ApiChange[]): Plan['partners'] {
+  return api.flatMap(({ kind, loses }) => {
+    if (loses === undefined || kind === 'deprecated') return [];
+    return needs
+      .filter(
+        ({ resource, fields }) =>
+          resource === loses.resource && (loses.field === undefined || loses.field in fields),
+      )
+      .map(({ file }) => ({
+        file,
+        name: loses.field === undefined ? loses.resource : `${loses.resource}.${loses.field}`,
+      }));
+  });
+}

@@ -1,0 +1,257 @@
+// Fields get other types: what can be kept is kept, and what cannot is refused by the migration and named.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { UserError } from '../../engine/errors.ts';
+import { applyPending } from '../../engine/schema/apply.ts';
+import type { Intent } from '../../engine/schema/changes.ts';
+import { drivers } from '../support/instance.ts';
+import { type Model, modelWith } from '../support/models.ts';
+
+const things = (field: string, more = '') =>
+  `singular: thing\ncommon: all\nfields:\n  value: ${field}\n${more}filters: [value]\n`;
+
+/** The SQL of values before, and what a migrated record shows of them. */
+interface Case {
+  readonly from: string;
+  readonly to: string;
+  readonly values: readonly (readonly [before: string, after: unknown])[];
+  /** Values that do not survive, as SQL. */
+  readonly lost?: readonly string[];
+  readonly says?: RegExp;
+}
+
+const text = (value: string): string => `'${value}'`;
+const string = '{ type: string }';
+const orNull = (type: string) => `{ type: ${type}, nullable: true }`;
+const cases: readonly Case[] = [
+  {
+    from: string,
+    to: '{ type: integer }',
+    values: [
+      [text('42'), 42],
+      [text('-7'), -7],
+      [text(''), 0],
+    ],
+    lost: [text('4.5'), text('2147483648'), text('x')],
+    says: /is no integer of 32 bits/,
+  },
+  {
+    from: string,
+    to: orNull('integer'),
+    values: [
+      [text('42'), 42],
+      [text(''), null],
+    ],
+    lost: [text('n/a')],
+  },
+  {
+    from: string,
+    to: '{ type: int64, default: 5 }',
+    values: [
+      [text('9007199254740993'), '9007199254740993'],
+      [text(''), 5],
+    ],
+    lost: [text('9223372036854775808')],
+  },
+  {
+    from: string,
+    to: '{ type: number }',
+    values: [
+      [text('12.50'), 12.5],
+      [text('-0.1'), -0.1],
+    ],
+    lost: [text('1,5'), text('1e5')],
+  },
+  {
+    from: string,
+    to: '{ type: boolean }',
+    values: [
+      [text('TRUE'), true],
+      [text('0'), false],
+      [text(''), false],
+    ],
+    lost: [text('yes')],
+    says: /is neither true nor false/,
+  },
+  {
+    from: string,
+    to: orNull('date'),
+    values: [
+      [text('2024-02-29'), '2024-02-29'],
+      [text('2024-03-01T00:00:00Z'), '2024-03-01'],
+      [text(''), null],
+    ],
+    lost: [text('2023-02-29'), text('2024-13-01'), text('2024-03-01T10:00:00Z'), text('0000-01-01')],
+  },
+  {
+    from: string,
+    to: orNull('timestamp'),
+    values: [
+      [text('2026-03-01T09:30:00.25+05:30'), '2026-03-01T09:30:00.25+05:30'],
+      [text('2026-03-01'), '2026-03-01T00:00:00Z'],
+      [text(''), null],
+    ],
+    lost: [text('2026-02-30T00:00:00Z'), text('soon'), text('2026-03-01T24:00:00Z')],
+  },
+  { from: '{ type: integer }', to: '{ type: int64 }', values: [['2147483647', 2147483647]] },
+  { from: '{ type: integer }', to: string, values: [['42', '42']] },
+  { from: '{ type: int64 }', to: '{ type: integer }', values: [['42', 42]], lost: ['2147483648'] },
+  {
+    from: '{ type: number }',
+    to: '{ type: int64 }',
+    values: [
+      ['42', 42],
+      ['7.0', 7],
+    ],
+    lost: ['7.5'],
+  },
+  { from: '{ type: number }', to: string, values: [['12.50', '12.50']] },
+  { from: '{ type: boolean }', to: string, values: [['true', 'true']] },
+  { from: '{ type: boolean }', to: '{ type: integer }', values: [], lost: ['true'] },
+  {
+    from: orNull('date'),
+    to: string,
+    values: [
+      [`date '2024-02-29'`, '2024-02-29'],
+      ['null', ''],
+    ],
+  },
+  {
+    from: orNull('date'),
+    to: orNull('timestamp'),
+    values: [
+      [`date '2024-02-29'`, '2024-02-29T00:00:00Z'],
+      ['null', null],
+    ],
+  },
+];
+
+for (const driver of drivers) {
+  describe(`other types (${driver})`, { concurrency: 1 }, () => {
+    let model: Model;
+    before(async () => {
+      model = await modelWith(driver);
+    });
+    after(() => model.close());
+
+    const insert = (...values: readonly string[]) =>
+      model.sql(
+        `insert into things (organization_id, value, created_at, updated_at) select id, v, now(), now() from crm_organizations, (values ${values.map((value) => `(${value})`).join(', ')}) t(v)`,
+      );
+    const begin = async (field: string, more = '') => {
+      model.write({ things: things(field, more) });
+      await model.create();
+      await applyPending(model.database, model.config);
+    };
+    const change = async (field: string, intent: Intent = {}, more = '') => {
+      model.write({ things: things(field, more) });
+      await model.create(intent);
+      return applyPending(model.database, model.config);
+    };
+    const shown = async () =>
+      ((await model.records('things')) as { value: unknown }[]).map(({ value }) => value);
+    const end = async () => {
+      model.write({});
+      await model.create({ drop: ['things'] });
+      await applyPending(model.database, model.config);
+    };
+
+    for (const { from, to, values, lost = [], says = /things\.value is no/ } of cases) {
+      test(`${from} → ${to}`, async () => {
+        await begin(from);
+        if (values.length > 0) await insert(...values.map(([value]) => value));
+        if (lost.length > 0) {
+          await insert(...lost);
+          await assert.rejects(change(to), (error) => {
+            assert.ok(error instanceof UserError, String(error));
+            assert.match(error.message, says);
+            assert.match(
+              error.message,
+              new RegExp(`: ${lost.length} records, such as \\d+ of organization 1`),
+            );
+            return true;
+          });
+          for (const value of lost) await model.sql(`delete from things where value = ${value}`);
+          await applyPending(model.database, model.config);
+        } else await change(to);
+        assert.deepEqual(
+          (await shown()).map(String),
+          values.map(([, after]) => String(after)),
+        );
+        assert.deepEqual(await model.drift(), []);
+        await end();
+      });
+    }
+
+    test('a timestamp becomes text, and a timestamp again', async () => {
+      await begin(orNull('timestamp'));
+      await model.sql(
+        `insert into things (organization_id, value, value_offset, created_at, updated_at) values (1, '2026-03-01T10:00:00Z', '+02:00', now(), now())`,
+      );
+      await change(string);
+      assert.deepEqual(await shown(), ['2026-03-01T12:00:00+02:00']);
+      await change(orNull('timestamp'));
+      assert.deepEqual(await shown(), ['2026-03-01T12:00:00+02:00']);
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('a reference: only to records of the organization', async () => {
+      await begin(string);
+      await model.sql(
+        `insert into accounts (organization_id, id, name, created_at, updated_at) values (1, 7, 'x', now(), now())`,
+      );
+      await insert(text('7'), text(''), text('8'));
+      const link = '{ type: reference, to: accounts, nullable: true }';
+      await assert.rejects(change(link), /things\.value is no id of a record: 1 records/);
+      await model.discard();
+      await change(link, { using: new Map([['things.value', 'null']]) });
+      assert.deepEqual(await shown(), [7, null, null]);
+      await change('{ type: int64 }');
+      assert.deepEqual(await shown(), [7, 0, 0]);
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('values that do not fit get what --using says, if that fits', async () => {
+      await begin(string);
+      await insert(text('12 pcs'), text('7'));
+      const using = (sql: string): Intent => ({ using: new Map([['things.value', sql]]) });
+      await assert.rejects(change('{ type: integer }', using("'none'")), /1 records/);
+      await model.discard();
+      await change('{ type: integer }', using("substring(value from '[0-9]+')"));
+      assert.deepEqual(await shown(), [12, 7]);
+      await end();
+    });
+
+    test('tightened: null, length, and a new required field', async () => {
+      await begin(orNull('string'));
+      await insert(text('long text'), 'null');
+      await change(string);
+      assert.deepEqual(await shown(), ['long text', '']);
+      await assert.rejects(
+        change('{ type: string, max_length: 4 }'),
+        /value is longer than 4 characters: 1 records/,
+      );
+      await model.discard();
+      await change('{ type: string, max_length: 4 }', {
+        using: new Map([['things.value', 'left(value, 4)']]),
+      });
+      assert.deepEqual(await shown(), ['long', '']);
+      const code = '  code: { type: date, required: true }\n';
+      await assert.rejects(
+        change('{ type: string, max_length: 4 }', {}, code),
+        /things\.code is required, .*: 2 records/,
+      );
+      await model.discard();
+      await change(
+        '{ type: string, max_length: 4 }',
+        { using: new Map([['things.code', "'2026-01-01'"]]) },
+        code,
+      );
+      assert.deepEqual(await model.sql('select code from things'), [['2026-01-01'], ['2026-01-01']]);
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+  });
+}

@@ -1,0 +1,79 @@
+// Test support: a database whose tables follow definitions of a test's own, by migrations.
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import '../../app/migration-imports.ts';
+import { readConfig } from '../../app/config.ts';
+import { modelOf } from '../../app/instance.ts';
+import { compile } from '../../engine/compile/compile.ts';
+import type { Database, Rows } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { parseExactJson } from '../../engine/fields/exact-json.ts';
+import { apiPrefix } from '../../engine/http/openapi.ts';
+import { applyPending } from '../../engine/schema/apply.ts';
+import type { Intent } from '../../engine/schema/changes.ts';
+import { createMigration } from '../../engine/schema/create.ts';
+import { driftOf } from '../../engine/schema/drift.ts';
+import { storedModel } from '../../engine/schema/stored.ts';
+import { type Driver, temporaryFolder } from './instance.ts';
+import { migratedStorage, project } from './process.ts';
+import { sourcesWith } from './sources.ts';
+
+/** A database, definitions and migrations of a test's own, with one organization. */
+export async function modelWith(driver: Driver) {
+  const folder = temporaryFolder();
+  const migrations = join(folder.path, 'migrations');
+  cpSync(join(project, 'migrations'), migrations, { recursive: true });
+  const storage = await migratedStorage(driver);
+  const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations });
+  const shipped = await sourcesWith();
+  let resources = compile(checkSources(shipped), apiPrefix, []);
+  const database: Database = await openDatabase(config, []);
+  const sql = (text: string): Promise<Rows> => database.run({ name: '', text, values: [] });
+  await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
+  await applyPending(database, config);
+  let made = 0;
+  let last: string | undefined;
+  return {
+    config,
+    database,
+    sql,
+    resources: () => resources,
+    /** Writes definitions besides the shipped ones. */
+    write: (files: Readonly<Record<string, string>>) => {
+      const more = Object.entries(files).map(([name, text]) => ({ file: `${name}.yaml`, text }));
+      resources = compile(checkSources([...shipped, ...more]), apiPrefix, []);
+    },
+    /** Writes a migration. Its name counts, because several may be made in one second. */
+    create: async (intent: Intent = {}) => {
+      const name = `m${String(++made).padStart(3, '0')}`;
+      const { file, statements } = await createMigration(config, modelOf(resources), name, intent);
+      last = file;
+      return statements;
+    },
+    /** Removes the last migration, which was not applied. */
+    discard: async () => {
+      if (last === undefined) return;
+      rmSync(last);
+      rmSync(last.replace(/\.ts$/, '.json'), { force: true });
+    },
+    /** Every record as responses have it. */
+    records: async (name: string): Promise<readonly unknown[]> => {
+      const resource = resources.find((each) => each.name === name);
+      if (resource === undefined) throw new Error(name);
+      const { columns, joins } = resource.context.projection;
+      const rows = await sql(
+        `select row_to_json(_r)::text from (select ${columns} from "${name}" t${joins} order by t."id") _r`,
+      );
+      return rows.map(([text]) => parseExactJson(String(text)));
+    },
+    drift: () => driftOf(database, storedModel(config).tables),
+    writeMigration: (name: string, text: string) => writeFileSync(join(migrations, name), text),
+    close: async () => {
+      await database.close();
+      await storage.remove();
+      folder.remove();
+    },
+  };
+}
+export type Model = Awaited<ReturnType<typeof modelWith>>;

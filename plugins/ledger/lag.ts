@@ -45,21 +45,23 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
       'the change feed waits for a long transaction of the database server',
     );
   };
-  let isLooking = false;
   let isFailing = false;
-  app.background.every(app, 'the change feed', everyMs, async () => {
-    if (isLooking) return;
-    isLooking = true;
+  const attempt = async (): Promise<void> => {
     try {
       await look();
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };
-      // Once, for a database that is away for long; and not when it is closed.
-      if (!isFailing && !app.isLeaving()) app.log.warn({ code }, 'the change feed cannot be looked at');
+      // Once, for a database that is away for long.
+      if (!isFailing) app.log.warn({ code }, 'the change feed cannot be looked at');
       isFailing = true;
     }
-    isLooking = false;
+  };
+  let running: Promise<void> | undefined;
+  app.background.every(app, 'the change feed', everyMs, () => {
+    running ??= attempt().finally(() => {
+      running = undefined;
+    });
   });
   app.addHook('preClose', async () => {
     await running;

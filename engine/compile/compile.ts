@@ -50,8 +50,9 @@ export function compile(
         projections,
         items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
         effects,
-        referrers: definitions.flatMap(({ name, fields }) =>
-          fields
+        // Retired ones too: their foreign keys stay.
+        referrers: definitions.flatMap(({ name, fields, retired }) =>
+          [...fields, ...retired]
             .filter(({ to }) => to === definition.name)
             .map((field) => ({ resource: name, field: field.name })),
         ),

@@ -22,6 +22,7 @@ fields:
   pin: { type: string, sensitive: true, description: A secret. }
   mother_id: { type: reference, to: family, nullable: true, description: The mother. }
   father_id: { type: reference, to: family, nullable: true, description: The father. }
+  guardian_id: { type: reference, to: family, nullable: true, retired: true }
   mother_name: { type: joined, through: mother_id, show: [name], description: The mother's name. }
 sort: { by: created_at, direction: desc }
 unique: [name]
@@ -283,6 +284,26 @@ onBothDrivers(
         assert.equal(nulled?.actor.kind, 'key');
       });
     }
+
+    test('a reference of a retired field is no obstacle', async () => {
+      const guardian = await make('family', { name: 'guardian' });
+      const ward = await make('family', { name: 'ward' });
+      const run = (text: string, ...values: readonly number[]) =>
+        instance().database.run({ name: '', text, values: values.map(String) });
+      await run(
+        'update family set guardian_id = $1::bigint where id = $2::bigint returning 1',
+        guardian,
+        ward,
+      );
+      await call(`DELETE family/${guardian}`);
+      assert.deepEqual(await run('select guardian_id::text from family where id = $1::bigint', ward), [
+        [null],
+      ]);
+      assert.deepEqual(told(await changesOf('family', ward)), [
+        ['update', 3, 'ward', 'ward'],
+        ['create', 1, null, 'ward'],
+      ]);
+    });
 
     test('old changes are removed, and what a record was before a change that stays is kept', async () => {
       const id = await make('family', { name: 'v1' });

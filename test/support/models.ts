@@ -35,6 +35,7 @@ export async function modelWith(driver: Driver) {
   let made = 0;
   let last: string | undefined;
   return {
+    environment: storage.environment,
     config,
     database,
     sql,

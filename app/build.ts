@@ -43,11 +43,11 @@ export const loadResources = async (config: Config): Promise<readonly Resource[]
 export async function description({ config, resources }: Described): Promise<Schema> {
   const samples = await firstSamples(config.samples, resources);
   const fragments: readonly Fragment[] = [
-    ...modules.flatMap(({ openApi = [] }) => openApi),
     ...resources.map(({ name, definition, openApi }) => ({
       ...openApi,
       examples: recordExamples(definition, samples.get(name)),
     })),
+    ...modules.flatMap(({ openApi = [] }) => openApi),
   ];
   return openApiDocument(fragments, { version, contact: { name: 'The operator of this instance' } });
 }

@@ -4,6 +4,7 @@ import { apiKeysModule } from '../plugins/api-keys/index.ts';
 import { explorerModule } from '../plugins/explorer/index.ts';
 import { idempotency } from '../plugins/idempotency/index.ts';
 import { identityModule } from '../plugins/identity/index.ts';
+import { ledgerModule } from '../plugins/ledger/index.ts';
 import { loginModule } from '../plugins/login/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
@@ -28,6 +29,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   membersModule,
   profilesModule,
   ...webhookModules,
+  ledgerModule,
   activityModule,
   screensModule,
   explorerModule,

@@ -3,6 +3,7 @@ import { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';
 import type { CommandLine } from '../engine/modules/index.ts';
 import { version } from './build.ts';
+import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
@@ -36,7 +37,7 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands, planCommands, recordCommands]) add(line);
+  for (const add of [serveCommand, modelCommands, planCommands, clientCommand, recordCommands]) add(line);
   for (const { commands } of modules) commands?.(line);
   return program;
 }

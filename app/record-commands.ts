@@ -202,7 +202,7 @@ async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
   const grants = grantMasks([{ object: everything, action: everything }]);
   return {
-    principal: { kind: 'command', actor: null, user: null, organization, grants },
+    principal: { kind: 'command', actor: null, name: null, user: null, organization, grants },
     requestId: '',
   } as const;
 }

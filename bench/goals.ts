@@ -1,4 +1,5 @@
 import { table } from '../engine/modules/command-line.ts';
+import { batchSize } from './load.ts';
 
 /** The median figures of one operation of one target. */
 export interface Figure {
@@ -86,6 +87,15 @@ const goals: readonly Goal[] = [
     ...againstHandWritten(operation, ({ p99 }) => p99, 'p99', 1),
     isLimit: true,
   })),
+  {
+    operation: 'batch',
+    what: 'records/s, batch ÷ POST in turn',
+    goal: 20,
+    found: ({ of }) => {
+      const [batch, single] = [of('engine', 'batch'), of('engine', 'POST in turn')];
+      return batch && single && (batch.rate * batchSize) / single.rate;
+    },
+  },
   againstBare('page 900', 1.5),
   againstBare('order without index', 2),
 ];

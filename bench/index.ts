@@ -1,7 +1,5 @@
 // Bench: the engine, a hand-written handler and MikroORM's em.find, in one run on one real PostgreSQL.
 // May import engine/ and the test support that starts a server.
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,19 +7,23 @@ import { parseArgs } from 'node:util';
 import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { type Figure, goalsReport } from './goals.ts';
-import { bareCost, type Dialect, median, operations, type Round, round } from './load.ts';
+import { growthReport, measureGrowth } from './growth.ts';
+import { bareCost, byKey, type Dialect, median, operations, type Round, round } from './load.ts';
 import { organizationOf, organizations, rows, seed } from './seed.ts';
 import { measureStarts, startReport } from './start.ts';
+import { profiling, type Started, startTarget } from './target.ts';
 
 const { values: options } = parseArgs({
   options: {
     json: { type: 'string' },
     quick: { type: 'boolean', default: false },
     /** A part of the operations, by their names with a comma between. */
-    only: { type: 'string', default: [...Object.keys(operations), 'start'].join() },
+    only: { type: 'string', default: [...Object.keys(operations), 'growth', 'start'].join() },
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
+    /** A folder for a CPU profile of each target. */
+    profile: { type: 'string' },
   },
 });
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 7));
@@ -42,11 +44,6 @@ const byQuery: Dialect = {
   query: (organization) => `organization=${organization}`,
   headers: () => ({}),
 };
-const byKey = (keys: readonly string[]): Dialect => ({
-  path: '/api/v1/leads',
-  query: () => '',
-  headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
-});
 const common = Object.entries(operations).flatMap(([name, { isOurs }]) => (isOurs ? [] : [name]));
 
 const targets: readonly Target[] = [
@@ -62,9 +59,7 @@ const targets: readonly Target[] = [
   { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
 ];
 
-interface Running extends Target {
-  readonly url: string;
-  readonly process: ChildProcess;
+interface Running extends Target, Started {
   readonly spoken: Dialect;
 }
 
@@ -74,20 +69,10 @@ async function start(
   folder: string,
   keys: readonly string[],
 ): Promise<Running> {
-  const child = fork(join(import.meta.dirname, 'targets', `${target.script}.ts`), {
-    env: {
-      ...process.env,
-      DATABASE_URL: databaseUrl,
-      DATA_DIR: folder,
-      LOG_LEVEL: 'error',
-      ...target.environment,
-    },
-  });
-  const gone = once(child, 'exit').then(() => {
-    throw new Error(`${target.name} did not start`);
-  });
-  const [message] = await Promise.race([once(child, 'message'), gone]);
-  return { ...target, process: child, url: (message as { url: string }).url, spoken: target.dialect(keys) };
+  const profile = options.profile === undefined ? [] : profiling(options.profile, target.name);
+  const environment = { DATABASE_URL: databaseUrl, DATA_DIR: folder, ...target.environment };
+  const started = await startTarget(target.script, environment, profile);
+  return { ...target, ...started, spoken: target.dialect(keys) };
 }
 
 /** Every target must answer the same for the same record and list, or the figures compare nothing. */
@@ -131,7 +116,7 @@ async function measure(all: readonly Running[], databaseUrl: string): Promise<Fi
     // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
     for (let number = 0; number <= rounds; number++) {
       for (const target of taking) {
-        const load = { url: target.url, databaseUrl, dialect: target.spoken, seconds, connections };
+        const load = { url: target.url, databaseUrl, dialect: target.spoken, seconds, connections, rows };
         const result = await round(operation, load, {
           server: () => [target.process.pid ?? 0],
           database: server.processes,
@@ -241,15 +226,19 @@ try {
   process.stderr.write(`measuring ${rounds} rounds of ${seconds} s for each target and operation …\n`);
   const figures = await measure(running, url);
   const costs = await measureBare(url);
-  process.stdout.write(
-    `${machine.cores} × ${machine.cpu}, Node ${machine.node}\n\n${report(figures, costs)}\n`,
-  );
+  process.stdout.write(`${machine.cores} × ${machine.cpu}, Node ${machine.node}\n`);
+  if (figures.length > 0) process.stdout.write(`\n${report(figures, costs)}\n`);
   for (const { process: child } of running.splice(0)) child.kill();
+  const parts = options.only.split(',');
+  const growth = parts.includes('growth')
+    ? await measureGrowth(server, rounds, { seconds, connections })
+    : [];
+  if (growth.length > 0) process.stdout.write(`\n${growthReport(growth)}\n`);
   const empty = await makeDatabase(server.url);
-  const starts = options.only.split(',').includes('start') ? await measureStarts(empty.url, rounds) : [];
-  process.stdout.write(`\n${startReport(starts)}\n`);
+  const starts = parts.includes('start') ? await measureStarts(empty.url, rounds) : [];
+  if (starts.length > 0) process.stdout.write(`\n${startReport(starts)}\n`);
   if (options.json !== undefined)
-    writeFileSync(options.json, JSON.stringify({ machine, figures, bare: costs, starts }, null, 2));
+    writeFileSync(options.json, JSON.stringify({ machine, figures, bare: costs, growth, starts }, null, 2));
 } finally {
   for (const { process: child } of running) child.kill();
   await server.stop();

@@ -1,7 +1,7 @@
 import autocannon from 'autocannon';
 import pg from 'pg';
 import { cpuOf } from './cpu.ts';
-import { filter, organizationOf, organizations, rows } from './seed.ts';
+import { filter, organizationOf, organizations } from './seed.ts';
 
 /** How a target is spoken to. */
 export interface Dialect {
@@ -26,7 +26,7 @@ const lead = {
 };
 const body = JSON.stringify(lead);
 /** Records of one batch. */
-const batchSize = 1000;
+export const batchSize = 1000;
 const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
 /** What a round puts load on, and how much. */
@@ -36,7 +36,16 @@ export interface Load {
   readonly dialect: Dialect;
   readonly seconds: number;
   readonly connections: number;
+  /** Leads that are there. */
+  readonly rows: number;
 }
+
+/** The API, with a key for each organization. */
+export const byKey = (keys: readonly string[]): Dialect => ({
+  path: '/api/v1/leads',
+  query: () => '',
+  headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
+});
 
 /** One kind of request. */
 interface Operation {
@@ -49,6 +58,8 @@ interface Operation {
   readonly body?: string;
   /** The only organization that is asked for; by default that of a lead chosen at random. */
   readonly organization?: number;
+  /** Requests at the same time, where more would be refused. */
+  readonly connections?: number;
   /** Addresses of requests, made before each round. */
   readonly prepare?: (load: Load) => Promise<readonly Address[]>;
   /** Whether only the engine has it. */
@@ -73,12 +84,19 @@ export const operations: Readonly<Record<string, Operation>> = {
   'list filtered': { method: 'GET', query: status },
   'filtered, other order': { method: 'GET', query: `${status}sort=created_at&dir=asc&` },
   'page 900': { method: 'GET', query: 'page=900&', organization: largest, isOurs: true },
-  'order without index': { method: 'GET', query: 'sort=company&', organization: largest, isOurs: true },
+  'order without index': {
+    method: 'GET',
+    query: 'sort=company&',
+    organization: largest,
+    connections: 2,
+    isOurs: true,
+  },
   'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
   /** All records of an organization, about 2,000. */
-  export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, isOurs: true },
+  export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, connections: 2, isOurs: true },
   POST: { method: 'POST', body },
-  [`batch (${batchSize})`]: { method: 'POST', path: () => '/batch', body: batchBody, isOurs: true },
+  'POST in turn': { method: 'POST', body, connections: 1, isOurs: true },
+  batch: { method: 'POST', path: () => '/batch', body: batchBody, connections: 1, isOurs: true },
   PUT: { method: 'PUT', path: byId, body },
   DELETE: { method: 'DELETE', prepare: doomed },
 };
@@ -104,7 +122,7 @@ async function doomed({ databaseUrl, seconds }: Load): Promise<Address[]> {
     `insert into leads (organization_id, created_at, updated_at, last_name)
      select 1 + n % ${organizations}, now(), now(), 'Doomed ' || n from generate_series(1, $1) n
      returning id::text, organization_id::text`,
-    [2000 + 5000 * seconds],
+    [2000 + 15_000 * seconds],
   );
   await client.end();
   return rows.map(({ id, organization_id }) => ({ organization: Number(organization_id), path: `/${id}?` }));
@@ -129,7 +147,7 @@ export interface Measured {
 }
 
 /** Requests of one connection, spread over organizations and records. */
-function requests(operation: Operation, dialect: Dialect): autocannon.Request[] {
+function requests(operation: Operation, { dialect, rows }: Load): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const id = 1 + Math.floor(Math.random() * rows);
     const organization = operation.organization ?? organizationOf(id);
@@ -159,14 +177,15 @@ function requestOf(
 export async function round(name: string, load: Load, measured: Measured): Promise<Round> {
   const operation = operations[name];
   if (operation === undefined) throw new Error(`no operation ${name}`);
-  const { url, dialect, seconds, connections } = load;
+  const { url, dialect, seconds } = load;
+  const connections = operation.connections ?? load.connections;
   const addresses = await operation.prepare?.(load);
   // Each connection has requests of its own: otherwise all would write the same records at the same time.
   let client = 0;
   const requestsOfNext = () => {
     const mine = addresses?.filter((_, index) => index % connections === client);
     client++;
-    return mine?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, dialect);
+    return mine?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, load);
   };
   const began = performance.now();
   const before = { server: cpuOf(measured.server()), database: cpuOf(measured.database()) };

@@ -12,6 +12,8 @@ import { createTables } from '../test/support/tables.ts';
 
 export const organizations = 50;
 export const rows = 200_000;
+/** Leads of one statement, which has a time limit. */
+const part = 200_000;
 
 /** The organization of a lead: every other one belongs to the first organization, which has half of all. */
 export const organizationOf = (lead: number): number =>
@@ -41,25 +43,26 @@ export async function createOrganizations(
 }
 
 /**
- * Fills an empty database: organizations 1 to 50 with 200,000 leads, see {@link organizationOf}.
+ * Fills an empty database: organizations 1 to 50 with leads, 200,000 by default, see {@link organizationOf}.
  * @returns an administrator's key for each organization
  */
-export async function seed(databaseUrl: string): Promise<string[]> {
+export async function seed(databaseUrl: string, count = rows): Promise<string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
   const resources = await loadResources(config);
   const database = await openDatabase(config, entitiesFor(resources));
   await createTables(database);
   const keys = await createOrganizations(database, config.keyPrefix, organizations);
   const em = database.orm.em.fork();
-  await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
+  for (let first = 1; first <= count; first += part)
+    await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
       updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)
     select case when n % 2 = 1 then 1 else 2 + (n / 2) % ${organizations - 1} end, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
       'Company ' || n, 'person' || n || '@example.com', '+1555' || n,
       (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${2 * organizations}) % 4],
       (array['Hot', 'Warm', 'Cold'])[1 + n % 3], 'Website', n % 100, 'Europe/Berlin',
       'A description of lead ' || n || ', about as long as people write them.'
-    from generate_series(1, ${rows}) n`);
-  await em.execute(`select setval(pg_get_serial_sequence('leads', 'id'), ${rows})`);
+    from generate_series(${first}, ${Math.min(count, first + part - 1)}) n`);
+  await em.execute(`select setval(pg_get_serial_sequence('leads', 'id'), ${count})`);
   await em.execute('vacuum analyze leads');
   await database.close();
   return keys;

@@ -16,6 +16,7 @@ const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
 });
 const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
+/** Of each worker: with fewer, less would come at the same time, and what comes together costs less. */
 const connections = 32;
 /** How long a worker that is held to half a core runs, and how long it is stopped, in milliseconds. */
 const turnMs = 20;
@@ -26,19 +27,16 @@ const childrenOf = (pid: number): number[] =>
 const servingOf = ({ pid, printed }: Service): number[] =>
   printed.workers === undefined ? [pid] : childrenOf(pid);
 
-/** Does work while processes are held to half a core each. */
+/** Does work while processes are held to half a core each: one of two runs while the other is stopped. */
 async function holding<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
   let isOver = false;
-  const signal = (name: NodeJS.Signals) => {
-    for (const pid of pids) process.kill(pid, name);
-  };
   const hold = async () => {
-    while (!isOver) {
-      signal('SIGSTOP');
-      await pause(turnMs);
-      signal('SIGCONT');
+    for (let turn = 0; !isOver; turn++) {
+      for (const [index, pid] of pids.entries())
+        process.kill(pid, index % 2 === turn % 2 ? 'SIGSTOP' : 'SIGCONT');
       await pause(turnMs);
     }
+    for (const pid of pids) process.kill(pid, 'SIGCONT');
   };
   const held = hold();
   try {
@@ -56,11 +54,12 @@ interface Round {
 }
 
 async function round(service: Service): Promise<Round> {
-  const pids = [...new Set([service.pid, ...servingOf(service)])];
+  const serving = servingOf(service);
+  const pids = [...new Set([service.pid, ...serving])];
   const before = cpuOf(pids);
   const result = await autocannon({
     url: `${service.url}/api/v1/leads`,
-    connections,
+    connections: connections * serving.length,
     duration: seconds,
     headers: { authorization: `Bearer ${service.printed.key}` },
   });

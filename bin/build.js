@@ -19,6 +19,10 @@ for (const name of [...floors, ...others]) {
   cpSync(join(project, name), join(built, name), { recursive: true, filter });
 }
 
+// `crm client` writes it as it is: TypeScript.
+const isSource = (path) => !/client\/(dist|node_modules)/.test(path);
+cpSync(join(project, 'client'), join(built, 'client'), { recursive: true, filter: isSource });
+
 // So that Scalar is needed for development only.
 const explorer = join(built, 'plugins/explorer');
 const { renderApart } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);

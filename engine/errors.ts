@@ -30,6 +30,8 @@ export const errorCodes = {
   method_not_allowed: 'The path has no such method.',
   request_timeout: 'The request came too slowly.',
   in_progress: 'The first request with this `Idempotency-Key` is still running.',
+  cursor_expired:
+    'The cursor of the change feed is older than what is kept, or of another time of the database.',
   precondition_failed: 'The record is not as `If-Match` or `If-None-Match` says.',
   body_too_large: 'The body is larger than the path allows.',
   expectation_failed: 'The server does not know what `Expect` asks for.',
@@ -150,7 +152,7 @@ export const errors = {
     return new HttpError(
       400,
       'items_refused',
-      `${items.size} of the records are wrong, such as ${first?.message}`,
+      `${items.size} of the records ${items.size === 1 ? 'is' : 'are'} wrong, such as ${first?.message}`,
       {
         fields: fields.slice(0, maxItemProblems),
       },
@@ -200,6 +202,13 @@ export const errors = {
   /** 400: a header that cannot be read; the message begins with its name. */
   malformedHeader: (name: string, message: string) =>
     new HttpError(400, 'invalid_header', `${name} ${message}`),
+  /** 410: changes after the cursor may be missing. */
+  cursorExpired: () =>
+    new HttpError(
+      410,
+      'cursor_expired',
+      'changes after this cursor may be missing: take a new one with after=now, then read all records again, then the changes after it',
+    ),
   /** 412: the record is not as the conditions of the request say; nothing was written. */
   preconditionFailed: () => new HttpError(412, 'precondition_failed', 'the record has changed'),
   /** 409: the first request with this Idempotency-Key is still running. */

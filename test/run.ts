@@ -27,7 +27,18 @@ const longest = [
 ];
 /** What `--fast` leaves out: other processes, browsers, what is generated at random, waits and floods. */
 const slow = [
-  ...['cli', 'faults', 'browser', 'settings', 'properties', 'webhooks', 'schema', 'runner', 'screens'],
+  ...[
+    'cli',
+    'faults',
+    'browser',
+    'settings',
+    'properties',
+    'webhooks',
+    'schema',
+    'runner',
+    'screens',
+    'client',
+  ],
   ...['features/people', 'features/bounded', 'features/memory', 'features/cut', 'features/keys'],
   ...['definition/hostile', 'structure/engine-alone', 'database', 'compile/names'],
 ];

@@ -36,8 +36,8 @@ const version = {
 };
 
 /**
- * Raises the version with every write, whoever makes it. The database makes references null by itself when a record is
- * deleted; that is a change like any other, so it sets the time of the last change too.
+ * Raises the version with every write, whoever makes it. A reference that becomes null because a record is deleted is a
+ * change like any other, so it sets the time of the last change too.
  */
 function countsWrites({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);
@@ -103,8 +103,8 @@ function property(field: Field, resource: string): Record<string, unknown> {
       ownColumns: [field.name],
       nullable: true,
       index: false,
-      // Only the link becomes null; SET NULL without a column list would null organization_id too.
-      deleteRule: `set null (${quote(field.name)})`,
+      // DELETE makes references null itself: the ledger has every change, and the database makes none by itself.
+      deleteRule: 'no action',
       updateRule: 'no action',
       foreignKeyName: identifier(`${resource}_${field.name}_foreign`),
     },

@@ -23,7 +23,7 @@ export function recordExamples(
   const [last] = Object.entries(input).slice(-1);
   const patch = last === undefined ? {} : Object.fromEntries([last]);
   return {
-    ...batchExamples,
+    ...sharedExamples,
     [`${recordName}Batch`]: { records: [input, input] },
     [`${recordName}BatchPatch`]: { records: [{ id: 1, ...patch }] },
     [recordName]: record,
@@ -41,7 +41,24 @@ const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
 
 /** Examples of what all resources share. */
-const batchExamples = {
+const sharedExamples = {
+  Changes: {
+    data: [
+      {
+        position: '73921-481',
+        at: '2026-03-01T09:30:00Z',
+        actor: { kind: 'key', id: 7, name: 'Website' },
+        request_id: '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55',
+        resource: 'orders',
+        id: 5,
+        action: 'update',
+        version: 2,
+        changed: ['name'],
+        before: { id: 5, name: 'Analytical Engine' },
+        after: { id: 5, name: 'Analytical Engines' },
+      },
+    ],
+  },
   BatchIds: { ids: [1] },
   BatchResults: {
     results: [{ status: 201, id: 1 }],

@@ -91,7 +91,8 @@ export function openApiFragment(
     in: 'path',
     required: true,
     description: `The ${word}'s id.`,
-    schema: { type: 'integer', format: 'int64' },
+    // The first record of an instance, and of the demo organization.
+    schema: { type: 'integer', format: 'int64', examples: [1] },
   };
 
   return {
@@ -103,6 +104,7 @@ export function openApiFragment(
           [`${prefix}/${path}`, at('', isFormer)],
           [`${prefix}/${path}/import`, at('/import', isFormer)],
           [`${prefix}/${path}/{id}`, { parameters: [id], ...at('/:id', isFormer) }],
+          [`${prefix}/${path}/{id}/history`, { parameters: [id], ...at('/:id/history', isFormer) }],
           [`${prefix}/${path}/batch`, at('/batch', isFormer)],
         ];
       }),
@@ -184,6 +186,9 @@ const tooMany = {
   content: content(ref('schemas', 'Error')),
 };
 
+const ignored =
+  ' A parameter that it does not know is ignored: with a mistyped filter it has every record. `Prefer: handling=strict` refuses such a request.';
+
 /** What the description of an operation says of its resource. */
 interface OperationSurroundings {
   readonly isLimited: boolean;
@@ -234,7 +239,7 @@ function describeOperation(
   const headers = {
     ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
-    ...(operation.method === 'POST' && replayedHeader),
+    ...(operation.method === 'POST' && !isUpload && replayedHeader),
     ...(success.schema === resource.recordName && tagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
@@ -244,11 +249,11 @@ function describeOperation(
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `Needs the grant ${operation.action} on ${name}.`,
+    description: `Needs the grant ${operation.action} on ${name}.${operation.action === 'list' ? ignored : ''}`,
     tags: [name],
     parameters: [
-      ref('parameters', 'org'),
       ref('parameters', 'Prefer'),
+      ref('parameters', 'org'),
       ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
       ...withFormerNames(parameters, definition.fields).map(shared),
@@ -266,12 +271,13 @@ function describeOperation(
         headers,
         content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
       },
-      ...(operation.action === 'read' && {
-        304: {
-          description: 'The record is as `If-None-Match` says.',
-          headers: { ...preferenceHeader, ...tagHeader, ...further },
-        },
-      }),
+      ...(ofRecord &&
+        operation.action === 'read' && {
+          304: {
+            description: 'The record is as `If-None-Match` says.',
+            headers: { ...preferenceHeader, ...tagHeader, ...further },
+          },
+        }),
       ...failures(resource, operation),
       ...(isLimited && { 429: tooMany }),
     },
@@ -294,7 +300,8 @@ function failures({ definition }: DescribedResource, operation: Described) {
     400: ref('responses', badRequests[path] ?? 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(withId && { 404: ref('responses', 'NotFound'), 412: ref('responses', 'PreconditionFailed') }),
+    ...((withId || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
+    ...(withId && { 412: ref('responses', 'PreconditionFailed') }),
     ...(isOnce && {
       409: ref(
         'responses',

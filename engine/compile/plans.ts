@@ -121,7 +121,14 @@ const requestOf = (
   body: Readonly<Record<string, unknown>>,
 ): OperationRequest => ({
   caller: {
-    principal: { kind: 'command', actor: null, organization: '1', user: null, grants: everyGrant },
+    principal: {
+      kind: 'command',
+      actor: null,
+      name: null,
+      organization: '1',
+      user: null,
+      grants: everyGrant,
+    },
     requestId: '',
   },
   query,

@@ -49,6 +49,7 @@ export interface RawField extends RawRename {
   readonly set?: ServerValue;
   readonly lookup?: Lookup;
   readonly unique?: boolean;
+  readonly sensitive?: boolean;
 }
 
 /** One file as YAML has it (resource.schema.json). */

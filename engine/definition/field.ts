@@ -89,6 +89,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
     ...(raw.show === undefined ? {} : { show: raw.show }),
     ...(raw.set === undefined ? {} : { set: raw.set }),
     unique: raw.unique === true,
+    sensitive: raw.sensitive === true,
     ...readRenamed(name, raw, report),
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };

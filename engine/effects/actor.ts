@@ -5,11 +5,13 @@ export interface AuditConfig {
   readonly audit: boolean;
 }
 
-/** Who makes a change, as the audit log records it. */
+/** Who makes a change, as the ledger records it. */
 export interface Actor {
   readonly kind: 'user' | 'key' | 'command' | 'partner';
   /** Id of the user or key; null for the command line and for partners. */
   readonly id: string | null;
+  /** The address of the user, the name of the key; null for the others. */
+  readonly name: string | null;
   readonly requestId: string | null;
   /** Whether the instance records activity at all. */
   readonly audited: boolean;
@@ -19,6 +21,7 @@ export interface Actor {
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,
+  name: null,
   requestId: null,
   audited: audit,
 });
@@ -33,7 +36,7 @@ export interface Change {
   readonly objectId: string | null;
 }
 
-/** Records changes in the audit log, in the transaction that makes them: both are stored or neither. */
+/** Records changes in the ledger, in the transaction that makes them: both are stored or neither. */
 export async function recordChanges(
   tables: Tables,
   actor: Actor,
@@ -41,12 +44,13 @@ export async function recordChanges(
 ): Promise<void> {
   if (!actor.audited || changes.length === 0) return;
   await tables
-    .insertInto('crm_activity')
+    .insertInto('crm_ledger')
     .values(
       changes.map((change) => ({
         organization_id: change.organization,
         actor_kind: actor.kind,
         actor_id: actor.id,
+        actor_name: actor.name,
         action: change.action,
         object: change.object,
         object_id: change.objectId,

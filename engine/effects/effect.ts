@@ -17,6 +17,8 @@ export interface Caller {
     readonly kind: 'key' | 'user' | 'command' | 'partner';
     /** Id of the key or the user, decimal text; null for the others. */
     readonly actor: string | null;
+    /** The name of the key, the address of the user; null for the others. */
+    readonly name: string | null;
   };
   readonly requestId: string;
 }
@@ -29,7 +31,7 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `source`: one row with "organization_id" and "id" for each record written.
+   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `source`: one row for each record written.
    * Values of the input come by placeholders only: a statement may write for many inputs.
    * Its name begins with that of `written` and is unique among the effects.
    */
@@ -40,6 +42,12 @@ export interface Effect {
     readonly written: string;
     /** Where the rows are selected from: `written`, joined to their inputs where these are many. */
     readonly source: string;
+    /** The alias of a written row in `source`: the row of the table, after the write or, where it is deleted, before. */
+    readonly row: string;
+    /** The columns of a record that may be kept, from a table row called `t`. */
+    readonly columns: string;
+    /** SQL of the JSON of these columns of the written row, where the statement has it already. */
+    readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
 }

@@ -1,9 +1,9 @@
 import type { Values, Variable } from '../config/index.ts';
-import { audit } from './audit.ts';
 import type { Effect } from './effect.ts';
+import { ledger } from './ledger.ts';
 
 /** Every effect by its name, which is also the key of its variable. */
-export const effects = { audit } as const satisfies Readonly<Record<string, Effect>>;
+export const effects = { audit: ledger } as const satisfies Readonly<Record<string, Effect>>;
 
 type EffectName = keyof typeof effects;
 

@@ -1,4 +1,4 @@
-// Effects: what else a write does in its own statement; the audit log.
+// Effects: what else a write does in its own statement; the ledger.
 // May import config, sql, tables.
 
 export { type Actor, type AuditConfig, commandLine, recordChanges } from './actor.ts';

@@ -28,6 +28,8 @@ export interface Field {
   readonly set?: ServerValue;
   /** Whether no two records of an organization may have the same value. */
   readonly unique: boolean;
+  /** Whether its values stay out of the ledger. */
+  readonly sensitive: boolean;
   /** How the instance's own endpoints find records by it; indexed. */
   readonly lookup?: Lookup;
   /** The name that it had. */

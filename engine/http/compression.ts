@@ -4,6 +4,7 @@ import { brotliCompress, constants, createGzip, gunzip, gzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../errors.ts';
+import { varyBy } from './reply.ts';
 import { weightsOf } from './weights.ts';
 
 /** Smaller bodies fit into a packet as they are; larger ones take more of the processor than they save. In bytes. */
@@ -96,7 +97,7 @@ function sharedBody(bytes: Buffer): SharedBody {
 }
 
 function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable): Readable {
-  varyByEncoding(reply);
+  varyBy(reply, 'accept-encoding');
   const weights = weightsOf(acceptedCodings(request));
   if ((weights.get('gzip') ?? weights.get('*') ?? 0) === 0) return body;
   reply.header('content-encoding', 'gzip');
@@ -106,13 +107,8 @@ function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable)
 
 /** The coding of a response, which depends on what its reader accepts; undefined: none. */
 function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undefined {
-  varyByEncoding(reply);
+  varyBy(reply, 'accept-encoding');
   return acceptedCoding(acceptedCodings(request));
-}
-
-function varyByEncoding(reply: FastifyReply): void {
-  const vary = reply.getHeader('vary');
-  reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
 }
 
 const acceptedCodings = ({ headers }: FastifyRequest): string => String(headers['accept-encoding'] ?? '');

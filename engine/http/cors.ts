@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { varyBy } from './reply.ts';
 
 /** What pages of other origins may send, and may read of a response. */
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
@@ -19,7 +20,7 @@ export function cors(app: FastifyInstance, origins: readonly string[]): void {
   const any = origins.includes('*');
   // Before authentication, so that a page can read why it was refused.
   app.addHook('onRequest', ({ headers, method }, reply, done) => {
-    if (!any) reply.header('vary', 'origin');
+    if (!any) varyBy(reply, 'origin');
     const { origin } = headers;
     if (origin !== undefined && (any || origins.includes(origin))) {
       reply.header('access-control-allow-origin', any ? '*' : origin);

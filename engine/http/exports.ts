@@ -10,6 +10,7 @@ import {
   type OperationRequest,
   type Plan,
 } from '../records/index.ts';
+import { varyBy } from './reply.ts';
 import { weightsOf } from './weights.ts';
 
 /**
@@ -50,7 +51,8 @@ export async function sendExport(
   const plan: Plan = operation.plan(asked);
   const sent =
     request.method === 'HEAD' ? Readable.from([]) : await exported(database, operation, plan, format);
-  reply.header('content-type', contentTypes[format]).header('vary', 'accept');
+  reply.header('content-type', contentTypes[format]);
+  varyBy(reply, 'accept');
   return reply.send(request.server.compressedStream(request, reply, sent));
 }
 

@@ -28,7 +28,9 @@ export function missing(resources: readonly NamedResource[]): Missing {
     const [first = '', id, ...deeper] = words;
     if (!isApi) {
       const meant = names.find((name) => words.some((word) => word.toLowerCase() === name));
-      return errors.noPath(meant === undefined ? '' : `. Did you mean "${apiPrefix}/${meant}"?`);
+      return errors.noPath(
+        meant === undefined ? `; the API is under ${apiPrefix}` : `. Did you mean "${apiPrefix}/${meant}"?`,
+      );
     }
     const known = resources.find(({ name }) => name === first);
     if (known === undefined)

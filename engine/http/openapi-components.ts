@@ -80,10 +80,7 @@ export const responses = {
       ]),
     ),
   ),
-  BadImport: badRequest(
-    other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed'),
-    other(400, 'line_too_long', 'a line of the body is longer than 1 MiB'),
-  ),
+  BadImport: badRequest(other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed')),
   Unauthorized: failure('Missing, wrong, expired or revoked credentials.', [errors.unauthenticated()], {
     'WWW-Authenticate': {
       description: 'Always `Bearer`.',
@@ -124,6 +121,10 @@ export const responses = {
     'The `Idempotency-Key` was sent with another body before.',
     [errors.keyReused()],
     preferenceApplied,
+  ),
+  CursorExpired: failure(
+    'Changes after the cursor may be missing: it is older than what is kept, or the database was restored. Take a new cursor with `after=now`, then read all records again, then the changes after it.',
+    [errors.cursorExpired()],
   ),
   PreconditionFailed: failure(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',

@@ -1,5 +1,6 @@
 import { batchSchemas } from '../compile/index.ts';
 import { errorCodes } from '../errors.ts';
+import { changeSchemas } from '../records/index.ts';
 
 /** The schemas that all resources share. */
 
@@ -90,4 +91,5 @@ export const schemas = {
   Error: errorSchema,
   ImportReport: importReport,
   ...batchSchemas,
+  ...changeSchemas,
 };

@@ -76,6 +76,11 @@ export function openApiDocument(
   about: Schema & { readonly version: string },
 ): Schema {
   const examples = merged([schemaExamples, ...fragments.map((fragment) => fragment.examples)]);
+  const paths = completed(merged(fragments.map((fragment) => fragment.paths)), examples);
+  const text = JSON.stringify(paths);
+  const used = Object.entries(responses).filter(([name]) =>
+    text.includes(`"#/components/responses/${name}"`),
+  );
   return {
     openapi: '3.1.1',
     info: {
@@ -89,10 +94,10 @@ export function openApiDocument(
     servers: [{ url: '/', description: 'This instance.' }],
     security: fragments.flatMap(({ security = [] }) => security),
     tags: fragments.flatMap(({ tag = [] }) => tag),
-    paths: completed(merged(fragments.map((fragment) => fragment.paths)), examples),
+    paths,
     components: {
       schemas: { ...merged(fragments.map((fragment) => fragment.schemas)), ...schemas },
-      responses: mapValues(responses, (response) => ({
+      responses: mapValues(Object.fromEntries(used), (response) => ({
         ...response,
         headers: { ...response.headers, ...merged(fragments.map(({ errorHeaders }) => errorHeaders)) },
       })),

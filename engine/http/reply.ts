@@ -1,3 +1,5 @@
+import type { FastifyReply } from 'fastify';
+
 declare global {
   interface JSON {
     /** https://tc39.es/proposal-json-parse-with-source */
@@ -7,6 +9,12 @@ declare global {
 
 /** An id as a number of a JSON response, exact over all 64 bits. @param id decimal text */
 export const jsonId = (id: string): object => JSON.rawJSON(id);
+
+/** Says that a response depends on a header of its request, besides those that were said already. */
+export function varyBy(reply: FastifyReply, header: string): void {
+  const others = reply.getHeader('vary');
+  reply.header('vary', others === undefined ? header : `${String(others)}, ${header}`);
+}
 
 /** Content-Type of every JSON response. */
 export const json = 'application/json; charset=utf-8';

@@ -12,4 +12,4 @@ export {
   table,
 } from './command-line.ts';
 export type { Module } from './module.ts';
-export { pruneRegularly, removeOld } from './pruning.ts';
+export { pruneRegularly, pruningStep, removeOld } from './pruning.ts';

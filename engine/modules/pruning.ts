@@ -6,7 +6,7 @@ import type { Tables } from '../tables/index.ts';
 /** How often an instance removes old rows, in milliseconds. */
 const everyMs = 10 * 60_000;
 /** Rows that one statement removes, and the pause after it, in which other statements run. */
-const pruningStep = 500;
+export const pruningStep = 500;
 const pauseMs = 100;
 
 /**

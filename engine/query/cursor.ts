@@ -27,10 +27,17 @@ export const cursorOf = (text: string, signature: string): string => `${text}.${
 
 const form = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
 
+/** The text of a place and its signature; undefined for what has another form. */
+export function cursorParts(cursor: string): Pick<GivenPlace, 'text' | 'signature'> | undefined {
+  const [, text, signature] = form.exec(cursor) ?? [];
+  return text === undefined || signature === undefined ? undefined : { text, signature };
+}
+
 /** Reads a cursor. @returns undefined if it has another form */
 export function parseCursor(cursor: string): GivenPlace | undefined {
-  const [, text, signature] = form.exec(cursor) ?? [];
-  if (text === undefined || signature === undefined) return undefined;
+  const parts = cursorParts(cursor);
+  if (parts === undefined) return undefined;
+  const { text, signature } = parts;
   try {
     const [page, key, id] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[];
     const isPlace =

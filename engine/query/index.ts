@@ -1,7 +1,7 @@
 // Query: what a caller may ask of a list, one object for each part.
 // May import errors, fields, yaml, sql.
 
-export { cursorOf, type Place, placeText } from './cursor.ts';
+export { cursorOf, cursorParts, type GivenPlace, type Place, parseCursor, placeText } from './cursor.ts';
 export { pageSize } from './page.ts';
 export { type Query, wrong } from './part.ts';
 export {

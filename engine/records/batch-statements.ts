@@ -43,12 +43,13 @@ const missingSql = ($: Placeholder<BatchPlan>): string => `${$(notFoundOf)}::tex
 const notFoundOf = () => notFound;
 
 /**
- * The expression `_found`: the numbers of items and the ids of their records, locked one after the other in one order.
+ * The expression `_found`: items and the ids of their records, locked one after the other in one order. The items are in
+ * it because joining them again would compare each with each: PostgreSQL takes both for a few rows.
  * @param where the condition that finds the record of an item
  * @param lock how, `update` for records that will be deleted
  */
 export const foundSql = (context: OperationContext, where: string, lock = 'no key update'): string =>
-  `_found as materialized (select _i._n, ${record}."id" from _items _i join ${tableOf(context)} ${record} on ${where} order by ${record}."id" for ${lock} of ${record})`;
+  `_found as materialized (select _i.*, ${record}."id" from _items _i join ${tableOf(context)} ${record} on ${where} order by ${record}."id" for ${lock} of ${record})`;
 
 /** The expression that changes the records of `_found`, with its effects. @param where a further condition */
 export const updateItems = (
@@ -58,10 +59,9 @@ export const updateItems = (
   name: string,
   where = '',
 ): string => {
-  const found = `${visible($)} and ${record}."id" = _f."id"${where}`;
-  const update = updateOf(context, assigned, found, ' from _found _f join _items _i on _i._n = _f._n');
-  const returned = `${record}."organization_id", ${record}."id"`;
-  return `${name} as (${update} returning ${returned})${effectsOf(context, 'update', $, name)}`;
+  const found = `${visible($)} and ${record}."id" = _i."id"${where}`;
+  const update = updateOf(context, assigned, found, ' from _found _i');
+  return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
 };
 
 /** The condition that as many records were found as are needed. */

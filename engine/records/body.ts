@@ -1,5 +1,7 @@
 import type { FieldProblem } from '../errors.ts';
 import { errorMessage, type Field, validator, valueSchema } from '../fields/index.ts';
+import { wrong } from '../query/index.ts';
+import { unknownField } from './unknown.ts';
 
 /** A JSON object as it was sent. */
 export type Body = Readonly<Record<string, unknown>>;
@@ -20,6 +22,7 @@ export function bodyRules(fields: readonly Field[], partial = false): BodyRules 
   const writable = fields.filter((field) => !field.readOnly);
   const byName = new Map(writable.map((field) => [field.name, field]));
   const readOnly = new Set(fields.filter((field) => field.readOnly).map((field) => field.name));
+  const unknown = unknownField([...byName.keys()]);
   const validate = validator.compile<Body>({
     type: 'object',
     properties: Object.fromEntries(writable.map((field) => [field.name, valueSchema(field)])),
@@ -41,9 +44,6 @@ export function bodyRules(fields: readonly Field[], partial = false): BodyRules 
     unexpected: (body) =>
       Object.keys(body)
         .filter((key) => !byName.has(key))
-        .map((key) => ({
-          field: key,
-          message: readOnly.has(key) ? `${key} is read-only` : `${key} is not a field of this resource`,
-        })),
+        .map((key, index) => (readOnly.has(key) ? wrong(key, 'is read-only') : unknown(key, index))),
   };
 }

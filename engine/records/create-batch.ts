@@ -173,7 +173,7 @@ function writeSql(
     ...(match === undefined ? [] : [matched(context, match, $)]),
     `_new as materialized (select _i.*, row_number() over (order by ${[...order, '_i._n'].join(', ')}) as _rank from _items _i${isNew})`,
     // Ids ascend in the order of the rows.
-    `_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank returning "organization_id", "id")${effectsOf(context, 'create', $)}`,
+    `_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank returning *)${effectsOf(context, 'create', $)}`,
     '_ids as (select "id", row_number() over (order by "id") as _rank from _written)',
   ].join(', ');
 }

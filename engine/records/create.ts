@@ -29,7 +29,6 @@ export const create: Operation<CreatePlan> = {
         const { into, values } = insertion(context, $, source !== undefined);
         return `${into} ${source === undefined ? `values (${values})` : `select ${values} from ${source}`} returning *`;
       },
-      result: (further, join) => selectResult(context, '_written', undefined, further, join),
     });
     const once = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
       organizationOf($);

@@ -5,6 +5,7 @@ import { type Field, jsonNumber } from '../fields/index.ts';
 import { wrong } from '../query/index.ts';
 import type { Body } from './body.ts';
 import { type Line, type Lines, maxRecord } from './lines.ts';
+import { unknownField } from './unknown.ts';
 
 /** A cell of CSV: its text; undefined if it is empty and has no quotes. */
 type Cell = string | undefined;
@@ -101,12 +102,13 @@ function columnsOf(
   ignored: string[],
 ): readonly (Column | undefined)[] {
   const problems: FieldProblem[] = [];
+  const unknown = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
   const columns = header.map((name = '', index) => {
     const field = fields.find((each) => each.name === name);
     if (header.indexOf(name) < index) problems.push(wrong(name, 'is there twice'));
     if (field !== undefined && !field.readOnly) return { name, value: reader(field) };
     ignored.push(name);
-    if (strict) problems.push(wrong(name, field ? 'is read-only' : 'is not a field of this resource'));
+    if (strict) problems.push(field ? wrong(name, 'is read-only') : unknown(name, index));
     return undefined;
   });
   if (columns.every((column) => column === undefined))

@@ -17,6 +17,7 @@ import type {
 } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { commonParameters, refuse } from './requests.ts';
+import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
 /** What an import is asked for. */
@@ -126,10 +127,11 @@ function planOf({ definition }: OperationContext, { query, headers, ...rest }: I
     if (headers[name.toLowerCase()] !== undefined)
       throw errors.malformedHeader(name, 'is not possible with an import; match is');
   }
+  const known = [...commonParameters, ...parameters];
   const problems: FieldProblem[] = rest.strict
     ? Object.keys(query)
-        .filter((name) => ![...commonParameters, ...parameters].includes(name))
-        .map((name) => wrong(name, 'is not a parameter of this operation'))
+        .filter((name) => !known.includes(name))
+        .map(unknownParameter(known))
     : [];
   const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
   if (onError !== 'continue' && onError !== 'stop')

@@ -13,6 +13,7 @@ export {
 } from './access.ts';
 export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
+export { changeSchema, changeSchemas, changesSchema, selectChanges, shownInChanges } from './changes.ts';
 export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
@@ -22,6 +23,7 @@ export type { ImportReport } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';
 export type {
+  Caller,
   DescribedResource,
   Exporting,
   Operation,

@@ -16,13 +16,15 @@ export interface Principal {
   readonly kind: 'key' | 'user' | 'command' | 'partner';
   /** Id of the key or the user; null for the others. */
   readonly actor: string | null;
+  /** The name of the key, the address of the user; null for the others. */
+  readonly name: string | null;
   readonly organization: string;
   /** The user who acts; null for a key without a creator or whose creator was removed. */
   readonly user: string | null;
   readonly grants: Grants;
 }
 
-/** Who a write is recorded for in the organization's audit log. */
+/** Who a write is recorded for in the organization's ledger. */
 export interface Caller extends EffectCaller {
   readonly principal: Principal;
 }
@@ -135,7 +137,7 @@ export interface DescribedResource {
 export interface Operation<P extends Plan = Plan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the path of the resource. */
-  readonly path: '' | '/:id' | '/batch';
+  readonly path: '' | '/:id' | '/:id/history' | '/batch';
   /** The grant that it needs. */
   readonly action: Action;
   /** The status of success. */

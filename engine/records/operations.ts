@@ -1,6 +1,7 @@
 import { type Aliases, aliasesOf } from './aliases.ts';
 import { create } from './create.ts';
 import { createBatch } from './create-batch.ts';
+import { history } from './history.ts';
 import { list } from './list.ts';
 import type { CompiledOperation, Operation, OperationContext, OperationRequest, Plan } from './operation.ts';
 import { patch } from './patch.ts';
@@ -18,6 +19,7 @@ export const operations = {
   replace,
   patch,
   remove,
+  history,
   createBatch,
   patchBatch,
   removeBatch,

@@ -11,6 +11,8 @@ export interface Projection {
   readonly joins: string;
   /** The columns of some of its fields, and the joins that these need. */
   readonly only: (fields: readonly Field[]) => Pick<Projection, 'columns' | 'joins'>;
+  /** The columns that the ledger keeps: those of the record's own fields, without sensitive ones. */
+  readonly kept: string;
   /** SQL text of the versions that the record's text follows from: its own, and those of joined records. */
   readonly versions: string;
   /** The same without the joins, for conditions of a write. */
@@ -61,6 +63,7 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
   return {
     ...shown,
     only,
+    kept: only(definition.fields.filter(isKept)).columns,
     versions: versionsOf(followed.map(({ alias, version }) => version(versionOf(alias)))),
     currentVersions: versionsOf(
       followed.map(({ alias, from, same, version }) =>
@@ -70,6 +73,9 @@ export function projection(definition: ResourceDefinition, all: readonly Resourc
     mark: markOf(shown, definition),
   };
 }
+
+/** Whether the ledger keeps the values of a field. What is joined is another record's. */
+export const isKept = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
 
 /** SQL of a stored value as responses have it. */
 export const shownValue = (field: Field): string =>

@@ -2,14 +2,22 @@ import { violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type HttpError } from '../errors.ts';
 import { type Field, head, lookupOf } from '../fields/index.ts';
-import { column, type Prepared, prepare, quote, record, type Statement } from '../sql/index.ts';
-import { assign, serverValue, type Writing } from './assignments.ts';
+import {
+  column,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  quote,
+  record,
+  type Statement,
+} from '../sql/index.ts';
+import { type Assignment, assign, assignments, serverValue, type Writing } from './assignments.ts';
 import type { Body } from './body.ts';
 import { uniqueIndexName } from './indexes.ts';
 import type { Caller, OperationContext, Plan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
-import { visible } from './rows.ts';
-import { type ById, effectsOf, identified } from './statements.ts';
+import { organizationOf, visible } from './rows.ts';
+import { type ById, effectsOf, identified, tableOf } from './statements.ts';
 import { namesOf } from './uniques.ts';
 import { updateOf } from './update.ts';
 
@@ -23,19 +31,21 @@ export interface RecordResource {
 
 /** Records for the modules of the instance, within a module's transaction. Ids are decimal text. */
 export interface Records {
-  /** Creates a record as POST would. @throws HttpError 400 with every wrong field; 409 for values that another record has */
-  readonly create: (resource: string, body: Body) => Promise<string>;
+  /**
+   * Creates a record as POST would.
+   * @param readOnly values of fields that callers may not write, as PostgreSQL reads them
+   * @throws HttpError 400 with every wrong field; 409 for values that another record has
+   */
+  readonly create: (
+    resource: string,
+    body: Body,
+    readOnly?: Readonly<Record<string, unknown>>,
+  ) => Promise<string>;
   /**
    * Writes some fields of a record, also those that callers may not write; the others stay as they are.
    * @param values by field; a read-only field's as PostgreSQL reads it
-   * @param silent skips the effects of a write: for a part of creating the record
    */
-  readonly patch: (
-    resource: string,
-    id: string,
-    values: Readonly<Record<string, unknown>>,
-    silent?: boolean,
-  ) => Promise<void>;
+  readonly patch: (resource: string, id: string, values: Readonly<Record<string, unknown>>) => Promise<void>;
   /**
    * Finds a record by a field that is declared as a lookup, or by id, and locks it; the newest of several.
    * @param key the field and the value to find it by
@@ -68,8 +78,9 @@ export function records(
       throw duplicateOf(definition, cause) ?? cause;
     });
   return {
-    create: async (name, body) => {
-      const { create } = find(name).operations;
+    create: async (name, body, readOnly = {}) => {
+      const { context, operations } = find(name);
+      const { create } = operations;
       const plan = create.plan({
         caller,
         query: {},
@@ -78,15 +89,19 @@ export function records(
         body: () => body,
         bytes: () => Buffer.alloc(0),
       });
-      return String(await written(find(name), create.statement(plan) as Statement));
+      const given = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
+      const statement =
+        given.length === 0
+          ? (create.statement(plan) as Statement)
+          : insertStatement(context, given).bind({ ...plan, body: { ...plan.body, ...readOnly } });
+      return String(await written(find(name), statement));
     },
-    patch: async (name, id, values, silent = false) => {
+    patch: async (name, id, values) => {
       const { context } = find(name);
       const fields = Object.keys(values).map((field) => fieldOf(context.definition, field));
       if (fields.length === 0) return;
-      const effects = silent ? [] : context.effects;
       const plan = { organization, caller, id, body: values };
-      await written(find(name), patchStatement({ ...context, effects }, fields).bind(plan));
+      await written(find(name), patchStatement(context, fields).bind(plan));
     },
     find: (name, [field, value], last) => {
       const { definition } = find(name);
@@ -109,6 +124,31 @@ function fieldOf({ name, fields }: ResourceDefinition, wanted: string): Field {
   return field;
 }
 
+/** How the given values of a field are written. */
+function assignGiven(field: Field, $: Placeholder<Writing>): Assignment[] {
+  const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
+  return assign<Writing>(field, $, ({ body }) => write(body[field.name]));
+}
+
+/** Creates a record with values of the given read-only fields. */
+function insertStatement(context: OperationContext, given: readonly Field[]): Prepared<Plan & Writing> {
+  return prepare<Plan & Writing>('', 'write', ($) => {
+    organizationOf($);
+    const { fields } = context.definition;
+    const assigned = [
+      ...assignments(
+        fields.filter((field) => !given.includes(field)),
+        'create',
+        $,
+      ),
+      ...given.flatMap((field) => assignGiven(field, $)),
+    ];
+    const columns = assigned.map(({ column }) => column).join(', ');
+    const values = assigned.map(({ value }) => value).join(', ');
+    return `with _written as (insert into ${tableOf(context)} (${columns}) values (${values}) returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
+  });
+}
+
 /** Writes the given fields, and those that the server sets on every update unless they are given. */
 function patchStatement(
   context: OperationContext,
@@ -116,10 +156,7 @@ function patchStatement(
 ): Prepared<Plan & Writing & ById> {
   return prepare<Plan & Writing & ById>('', 'write', ($) => {
     const where = identified($);
-    const given = fields.flatMap((field) => {
-      const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
-      return assign<Writing>(field, $, ({ body }) => write(body[field.name]));
-    });
+    const given = fields.flatMap((field) => assignGiven(field, $));
     const server = context.definition.fields
       .filter((field) => !fields.includes(field))
       .flatMap((field) => {
@@ -127,7 +164,7 @@ function patchStatement(
         return value === undefined ? [] : [{ column: quote(field.name), value }];
       });
     const update = updateOf(context, [...given, ...server], where);
-    return `with _written as (${update} returning ${record}."organization_id", ${record}."id")${effectsOf(context, 'update', $)} select "id"::text from _written`;
+    return `with _written as (${update} returning ${record}.*)${effectsOf(context, 'update', $)} select "id"::text from _written`;
   });
 }
 

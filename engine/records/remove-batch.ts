@@ -14,6 +14,7 @@ import {
 } from './batch-statements.ts';
 import { itemId, itemTable } from './items.ts';
 import type { Operation } from './operation.ts';
+import { isReferredTo, unlinked } from './remove.ts';
 import { organizationOf, visible } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 
@@ -30,8 +31,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
       organizationOf($);
       const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`, 'update');
       const where = `${visible($)} and ${record}."id" = _f."id"${complete($)}`;
-      const returned = `${record}."organization_id", ${record}."id"`;
-      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${returned})${effectsOf(context, 'delete', $)}`;
+      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${unlinked(context, $, { deleted: '_found' })}${effectsOf(context, 'delete', $)}`;
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
       return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
     });
@@ -50,7 +50,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
         }),
       statement: bind,
       respond: batchResponse,
-      retryable: isDeadlock,
+      retryable: (cause) => isDeadlock(cause) || isReferredTo(cause),
     };
   },
   describe: ({ pluralName, definition }) => ({

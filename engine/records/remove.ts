@@ -1,11 +1,14 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
 import { type Placeholder, quote, record } from '../sql/index.ts';
 import { conditionsOf } from './conditions.ts';
-import type { Operation, OperationContext } from './operation.ts';
+import type { Operation, OperationContext, Plan } from './operation.ts';
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
 import { foundRow } from './responses.ts';
 import { type Scope, visible } from './rows.ts';
-import { prepareById, tableOf, type WriteById } from './statements.ts';
+import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
+
+/** Whether a delete was refused because of a reference that was written meanwhile; the next one sees it. */
+export const isReferredTo = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
 /** `DELETE /R/{id}`: the record is gone; references to it are null. */
 export const remove: Operation<WriteById> = {
@@ -21,8 +24,8 @@ export const remove: Operation<WriteById> = {
       // A statement cannot both delete a record and change it, as when it refers to another one that is deleted.
       isAlone: context.referrers.some(({ resource }) => resource === context.definition.name),
       change: (_, source, condition) =>
-        `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}."organization_id", ${record}."id"`,
-      further: ($, source) => unlinked(context, $, source !== undefined),
+        `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
+      further: ($, join) => unlinked(context, $, { join }),
       result: (further = '', join = '') => `select 1${further} from _written ${record}${join}`,
     });
     return {
@@ -32,8 +35,7 @@ export const remove: Operation<WriteById> = {
         return { ...planOf(request), conditions, id: recordId(context, request) };
       },
       statement,
-      // A reference that was written meanwhile; PostgreSQL makes it null by itself, Citus does not.
-      retryable: (cause) => sqlState(cause) === foreignKeyViolation,
+      retryable: isReferredTo,
       respond: (_, rows) => {
         foundRow(context, rows);
         return { body: '{"ok":true}' };
@@ -47,22 +49,49 @@ export const remove: Operation<WriteById> = {
   }),
 };
 
+/** Which rows {@link unlinked} leaves alone, and how it finds its inputs. */
+interface Unlinking {
+  readonly join?: JoinInputs | undefined;
+  /** An expression with the ids of records that the statement deletes: they cannot be changed as well. */
+  readonly deleted?: string;
+}
+
 /**
- * Makes the references to the deleted record null. The foreign keys would do that too, but not on Citus, which has no
- * `on delete set null` for keys that include the organization.
+ * Makes the references to what `_written` deleted null, each a change of its record with its effects. The foreign keys
+ * only refuse what is left: the database changes no record by itself, so that nothing is missing in the ledger.
  */
-const unlinked = (
-  { referrers }: OperationContext,
-  placeholder: Placeholder<Scope>,
-  isMany: boolean,
+export const unlinked = (
+  { definition, referrers, effects, projections }: OperationContext,
+  $: Placeholder<Scope & Pick<Plan, 'caller'>>,
+  { join, deleted }: Unlinking,
 ): string =>
-  referrers
-    .map(({ resource, field }, index) => {
-      const referrer = `r${index}`;
-      const sameOrganization = isMany
-        ? `${referrer}."organization_id" = _written."organization_id"`
-        : visible(placeholder, referrer);
-      const refers = `${sameOrganization} and ${referrer}.${quote(field)} = _written."id"`;
-      return `, _unlinked_${index} as (update ${quote(resource)} ${referrer} set ${quote(field)} = null from _written where ${refers})`;
+  [...Map.groupBy(referrers, ({ resource }) => resource)]
+    .map(([resource, references], index) => {
+      const name = `_unlinked_${index}`;
+      const row = `r${index}`;
+      const table = quote(resource);
+      const sameOrganization = (alias: string) =>
+        join === undefined ? visible($, alias) : `${alias}."organization_id" = _written."organization_id"`;
+      const left =
+        deleted === undefined || resource !== definition.name
+          ? ''
+          : ` and not exists (select from ${deleted} _d where _d."id" = ${row}."id")`;
+      const bound = sameOrganization(row);
+      const [first, ...more] = references.map(({ field }) => `${row}.${quote(field)}`);
+      const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${more.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
+      // Several fields of a record may refer to what is deleted, and a statement changes a record once.
+      const found = [first, ...more].map(
+        (field) =>
+          `select ${row}."organization_id", ${row}."id", _written."id" as "_cause" from ${table} ${row} join _written on ${bound} and ${field} = _written."id"`,
+      );
+      const changed =
+        more.length === 0
+          ? `${update} from _written where ${bound} and ${first} = _written."id"${left} returning ${row}.*, _written."id" as "_cause"`
+          : `${update} from (${found.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${left} returning ${row}.*, _f."_cause"`;
+      const projection = projections.get(resource);
+      if (projection === undefined) throw new Error(`${resource} is no resource`);
+      const recorded = { definition: { name: resource }, effects, projection };
+      const ofInput = join && ((alias: string) => join(alias, '_cause'));
+      return `, ${name} as (${changed})${effectsOf(recorded, 'update', $, { name }, ofInput)}`;
     })
     .join('');

@@ -1,8 +1,8 @@
 import { errors, type FieldProblem } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
-import { wrong } from '../query/index.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { OperationContext, OperationRequest, Plan } from './operation.ts';
+import { unknownParameter } from './unknown.ts';
 
 /** Query parameters that every operation knows; `org` chooses the organization of people, keys have their own. */
 export const commonParameters: readonly string[] = ['org'];
@@ -18,6 +18,7 @@ export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
   { id: text = '' }: OperationRequest,
 ): string {
+  if (text === '') throw errors.noPath('. Did you mean it without the last slash?');
   const id = int64(text);
   if (id === undefined) throw errors.noRecord(definition.singular);
   return id;
@@ -43,7 +44,7 @@ export function unknownParameters(
   if (!strict) return [];
   return Object.keys(query)
     .filter((name) => !known.includes(name))
-    .map((name) => wrong(name, 'is not a parameter of this operation'));
+    .map(unknownParameter(known));
 }
 
 /** @throws HttpError 400 if there are problems */

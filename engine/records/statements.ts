@@ -10,6 +10,7 @@ import {
   quote,
   record,
   type Statement,
+  versionColumn,
 } from '../sql/index.ts';
 import { type Conditional, meetsSql } from './conditions.ts';
 import type { OperationContext, Plan } from './operation.ts';
@@ -68,26 +69,56 @@ export interface Write<P> {
    * @param condition finds the record; empty for an INSERT
    */
   readonly change: (placeholder: Placeholder<P>, source: string | undefined, condition: string) => string;
-  /** Further expressions that read what was written, each beginning with a comma; `source` as in `change`. */
-  readonly further?: (placeholder: Placeholder<P>, source: string | undefined) => string;
   /**
-   * The SELECT of what the statement returns, from `_written`.
+   * Further expressions that read what was written, each beginning with a comma.
+   * @param join joins written rows to their inputs; undefined for one input
+   */
+  readonly further?: (placeholder: Placeholder<P>, join: JoinInputs | undefined) => string;
+  /**
+   * The SELECT of what the statement returns, from `_written`; absent: as {@link selectResult}.
    * @param further column, beginning with a comma
    * @param join beginning with a space
    */
-  readonly result: (further?: string, join?: string) => string;
+  readonly result?: (further?: string, join?: string) => string;
 }
+
+/** Joins written rows to their inputs, beginning with a space. @param column of the row with the id of its input's record */
+export type JoinInputs = (row: string, column?: string) => string;
 
 /** Writes the statement of one record: the write and its effects, and what it returns. */
 function writeOne<P extends Plan>(
   context: OperationContext,
-  { action, change, further, result }: Write<P>,
+  write: Write<P>,
   placeholder: Placeholder<P>,
   condition: string,
 ): string {
+  const { change, further } = write;
   const changed = change(placeholder, undefined, condition);
   const more = further?.(placeholder, undefined) ?? '';
-  return `with _written as (${changed})${more}${effectsOf(context, action, placeholder)} ${result()}`;
+  return `with _written as (${changed})${more}${ending(context, write, placeholder)}`;
+}
+
+/** The effects of a write, and what its statement returns. */
+function ending<P extends Plan>(
+  context: OperationContext,
+  { action, result }: Write<P>,
+  placeholder: Placeholder<P>,
+  join?: JoinInputs,
+): string {
+  const returned: [further?: string, join?: string] =
+    join === undefined ? [] : [`, ${inputNumber}::text`, join(record)];
+  const effects = (from: Written) => effectsOf(context, action, placeholder, from, join);
+  if (result !== undefined) return `${effects({ name: '_written' })} ${result(...returned)}`;
+  const { projection } = context;
+  const isKeptAsShown = projection.joins === '' && projection.kept === projection.columns;
+  if (context.effects.length === 0 || !isKeptAsShown) {
+    return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, ...returned)}`;
+  }
+  // Its JSON is made once, for the response and for what is kept.
+  const [further = '', joined = ''] = returned;
+  const version = quote(versionColumn);
+  const shown = `, _shown as materialized (select ${record}."organization_id", ${record}."id", ${record}.${version}, row_to_json(_r)::text as "_json" from _written ${record} cross join lateral (select ${projection.columns}) _r)`;
+  return `${shown}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id"${further} from _shown ${record}${joined}`;
 }
 
 /**
@@ -96,18 +127,23 @@ function writeOne<P extends Plan>(
  */
 function writeMany<P extends Plan>(
   context: OperationContext,
-  { action, change, further, result }: Write<P>,
+  write: Write<P>,
   placeholder: Placeholder<P>,
   condition: string,
   id: string,
 ): string {
+  const { change, further } = write;
   const changed = change(placeholder, inputs, condition);
-  const join = (written: string) =>
-    ` join ${inputs} on ${written}."organization_id" = ${organizationOf(placeholder)} and ${written}."id" = ${id}`;
-  const effects = effectsOf(context, action, placeholder, '_written', `_written${join('_written')}`);
-  const more = further?.(placeholder, inputs) ?? '';
-  return `, _written as (${changed})${more}${effects} ${result(`, ${inputNumber}::text`, join(record))}`;
+  const join = joinInputs(organizationOf(placeholder), id);
+  const more = further?.(placeholder, join) ?? '';
+  return `, _written as (${changed})${more}${ending(context, write, placeholder, join)}`;
 }
+
+/** The join of a written row to its input. @param organization SQL of the input's organization, @param id of its record's id */
+const joinInputs =
+  (organization: string, id: string): JoinInputs =>
+  (row, column = 'id') =>
+    ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
 /** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */
 export function prepareInsert<P extends Plan & Scope>(
@@ -169,25 +205,51 @@ export function prepareById<P extends WriteById>(
   return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
 }
 
+/** Rows that a statement has written. */
+interface Written {
+  /** The expression that wrote them; it returns the rows of their table. */
+  readonly name: string;
+  /** Another expression that has their organization, id and version, and SQL of the JSON that may be kept of them there. */
+  readonly from?: string;
+  readonly json?: string;
+}
+
 /**
  * The further expressions of a statement that writes; each begins with a comma.
- * @param written the expression that wrote the records
- * @param source what was written, joined to its inputs where they are many
+ * @param join joins the rows to their inputs where these are many
  */
 export const effectsOf = (
-  { definition, effects }: Pick<OperationContext, 'definition' | 'effects'>,
+  { definition, effects, projection }: Recorded,
   action: WriteAction,
-  placeholder: Placeholder<Plan>,
-  written = '_written',
-  source = written,
+  placeholder: Placeholder<Pick<Plan, 'caller'>>,
+  { name: written, from = written, json }: Written = { name: '_written' },
+  join: (row: string) => string = () => '',
 ): string =>
   effects
     .filter((effect) => effect.on.includes(action))
     .map(
       (effect) =>
-        `, ${effect.expression({ resource: definition.name, action, written, source, placeholder })}`,
+        `, ${effect.expression({
+          resource: definition.name,
+          action,
+          written,
+          source: `${from} ${writtenRow}${join(writtenRow)}`,
+          row: writtenRow,
+          columns: projection.kept,
+          json: json && `${writtenRow}.${json}`,
+          placeholder,
+        })}`,
     )
     .join('');
+
+/** What effects need of the resource that is written. */
+interface Recorded extends Pick<OperationContext, 'effects'> {
+  readonly definition: Pick<OperationContext['definition'], 'name'>;
+  readonly projection: Pick<Projection, 'kept'>;
+}
+
+/** The alias of a written row for effects, which read the table too. */
+const writtenRow = '_w';
 
 /** The quoted table of a resource. */
 export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>

@@ -1,7 +1,7 @@
 import { type Placeholder, record, type Statement } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { OperationContext } from './operation.ts';
-import { prepareById, selectResult, tableOf, type WriteById } from './statements.ts';
+import { prepareById, tableOf, type WriteById } from './statements.ts';
 
 /**
  * Prepares an update of one record, with its effects, under the conditions of its request.
@@ -17,7 +17,6 @@ export const prepareUpdate = <P extends WriteById>(
     action: 'update',
     change: ($, source, condition) =>
       `${updateOf(context, assigned($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
-    result: (further, join) => selectResult(context, '_written', undefined, further, join),
   });
 
 /**

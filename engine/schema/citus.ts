@@ -85,9 +85,8 @@ function addForeignKey(
   kinds: CitusModel['kinds'],
 ): string {
   const list = (names: readonly string[]) => names.map(quote).join(', ');
-  // Citus has no "set null" for keys that include the organization. DELETE makes such references null itself, in a part
-  // of its own, so that they are compared at the end of the transaction.
-  const isUnlinked = kinds.get(table) === 'distributed' && onDelete.startsWith('set null');
-  const rule = isUnlinked ? 'no action deferrable initially deferred' : onDelete;
+  // DELETE makes references null itself, on Citus in a part of its own, so that they are compared at the end of the transaction.
+  const isSpread = kinds.get(table) === 'distributed' && kinds.get(to) === 'distributed';
+  const rule = isSpread ? `${onDelete} deferrable initially deferred` : onDelete;
   return `alter table ${quote(table)} add constraint ${quote(name)} foreign key (${list(columns)}) references ${quote(to)} (${list(toColumns)}) on delete ${rule}`;
 }

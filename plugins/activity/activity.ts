@@ -3,9 +3,10 @@ import type { Tables } from '../../engine/tables/index.ts';
 /** Actors that are not people or keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
 
-/** A line of the audit log, with the actor's name if it still exists. */
+/** A line of the ledger, with the name that the actor had. */
 export interface ActivityLine {
-  readonly id: string;
+  /** Its place in the order. */
+  readonly place: string;
   readonly at: Date;
   readonly actorKind: string;
   readonly actor: string;
@@ -14,36 +15,47 @@ export interface ActivityLine {
   readonly objectId: string | null;
 }
 
+const placeForm = /^(\d{1,19})-(\d{1,18})$/;
+
+/** The place of a line in the order; undefined for what is none. */
+const placeOf = (text: unknown): readonly [transaction: string, id: string] | undefined => {
+  const [, transaction, id] = (typeof text === 'string' ? placeForm.exec(text) : null) ?? [];
+  return transaction === undefined || id === undefined ? undefined : [transaction, id];
+};
+
 /**
- * The audit log of an organization, newest first.
- * @param before lists entries before this id; undefined for the newest
+ * The ledger of an organization, newest first.
+ * @param before lists lines before the one at this place; anything else: from the newest
  */
 export async function listActivity(
   tables: Tables,
   organization: string,
-  { before, limit }: { before?: string | undefined; limit: number },
+  { before, limit }: { before?: unknown; limit: number },
 ): Promise<ActivityLine[]> {
+  const place = placeOf(before);
   let query = tables
-    .selectFrom('crm_activity as a')
-    .leftJoin('crm_users as u', (join) =>
-      join.onRef('u.id', '=', 'a.actor_id').on('a.actor_kind', '=', 'user'),
-    )
-    .leftJoin('crm_api_keys as k', (join) =>
-      join
-        .onRef('k.organization_id', '=', 'a.organization_id')
-        .onRef('k.id', '=', 'a.actor_id')
-        .on('a.actor_kind', '=', 'key'),
-    )
-    .select(['a.id', 'a.at', 'a.actor_kind', 'a.actor_id', 'a.action', 'a.object', 'a.object_id'])
-    .select(['u.email', 'k.name'])
-    .where('a.organization_id', '=', organization);
-  if (before !== undefined) query = query.where('a.id', '<', before);
-  const rows = await query.orderBy('a.id', 'desc').limit(limit).execute();
+    .selectFrom('crm_ledger')
+    .select([
+      'transaction',
+      'id',
+      'at',
+      'actor_kind',
+      'actor_id',
+      'actor_name',
+      'action',
+      'object',
+      'object_id',
+    ])
+    .where('organization_id', '=', organization);
+  if (place !== undefined) {
+    query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('transaction', 'id'), '<', tuple(...place)));
+  }
+  const rows = await query.orderBy('transaction', 'desc').orderBy('id', 'desc').limit(limit).execute();
   return rows.map((row) => ({
-    id: row.id,
+    place: `${row.transaction}-${row.id}`,
     at: row.at,
     actorKind: row.actor_kind,
-    actor: row.email ?? row.name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
+    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
     action: row.action,
     object: row.object,
     objectId: row.object_id,

@@ -9,7 +9,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import { describeHolder, type KeyHolder } from './holder.ts';
-import { matches, publicIdOf } from './key-format.ts';
+import { publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
 import { findKey, type StoredKey } from './stored-key.ts';
 
@@ -48,7 +48,7 @@ export const keyAuthentication = fastifyPlugin(
     );
     const accept = (token: string, key: StoredKey | undefined): Principal => {
       const now = new Date();
-      if (key === undefined || !matches(token, key.hash) || key.expiresAt <= now.getTime()) {
+      if (key === undefined || !key.matches(token) || key.expiresAt <= now.getTime()) {
         throw errors.unauthenticated();
       }
       used.record(key.id, { organization: key.organization, at: now });
@@ -86,5 +86,5 @@ function principalOf(session: Session, { org }: Query): Principal {
   const membership = named === undefined ? only : memberships.get(named);
   if (membership === undefined) throw errors.noSuchMembership();
   const { organization, grants } = membership;
-  return { kind: 'user', actor: user.id, organization, user: user.id, grants };
+  return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };
 }

@@ -38,8 +38,20 @@ export function publicIdOf(prefix: string, key: string): string | undefined {
   return body[prefix.length + publicId] === '_' && /^[0-9A-Za-z]+$/.test(id) ? id : undefined;
 }
 
-/** Whether a key matches a stored hash; constant time. */
-export const matches = (key: string, storedHash: Buffer): boolean => timingSafeEqual(digest(key), storedHash);
+/**
+ * Tells whether a key matches a stored hash, in constant time. It remembers the key that did, because hashing it again
+ * for every request would cost more than the rest of its authentication.
+ */
+export function matcher(storedHash: Buffer): (key: string) => boolean {
+  let known: Buffer | undefined;
+  return (key) => {
+    const given = Buffer.from(key);
+    if (known !== undefined && known.length === given.length && timingSafeEqual(given, known)) return true;
+    if (!timingSafeEqual(digest(key), storedHash)) return false;
+    known = given;
+    return true;
+  };
+}
 
 const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
 

@@ -67,6 +67,7 @@ export function createDemo(
     await insertSamples(tables, config.samples, resources, {
       kind: 'command',
       actor: null,
+      name: null,
       organization,
       user,
       grants: { '*': ~0 },
@@ -92,12 +93,7 @@ async function insertSamples(
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
     for (const [index, sample] of samples.records.entries()) {
       const record = resolve(resource, sample, ids, days);
-      const id = await create(write, resource, record, `${samples.file}, record ${index + 1}`);
-      made.push(id);
-      // Read-only fields: when the record was created, and values from other systems.
-      const readOnly = resource.definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
-      const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
-      await write.patch(resource.name, id, values, true);
+      made.push(await create(write, resource, record, `${samples.file}, record ${index + 1}`));
     }
   }
 }
@@ -105,12 +101,15 @@ async function insertSamples(
 /** @throws UserError with the sample's position if it is not a valid record */
 async function create(
   write: Records,
-  { name }: Resource,
+  { name, definition }: Resource,
   record: Readonly<Record<string, unknown>>,
   place: string,
 ): Promise<string> {
+  // Such as when the record was created, and values from other systems.
+  const readOnly = definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
+  const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
   try {
-    return await write.create(name, record);
+    return await write.create(name, record, values);
   } catch (cause) {
     if (!(cause instanceof HttpError)) throw cause;
     throw new UserError(`${place}: ${cause.message}`, { cause });

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Schema } from '../../engine/fields/index.ts';
 import { json, refuseOtherMethods } from '../../engine/http/index.ts';
-import { documentPath, renderedScalar, scriptPath } from './scalar.ts';
+import { explorable } from './explorable.ts';
+import { mendingScript } from './mends.ts';
+import { documentPath, explorablePath, renderedScalar, scriptPath } from './scalar.ts';
 
 /** The described API. */
 export interface DocumentationOptions {
@@ -15,13 +17,17 @@ export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  // Made when it is first asked for, which many processes never are.
-  let document: Promise<SharedFile> | undefined;
-  app.get(documentPath, async (request, reply) => {
-    document ??= description().then((made) => sharedFile(app, Buffer.from(JSON.stringify(made))));
-    reply.header('content-type', json).header('cache-control', 'no-cache');
-    return (await document)(request, reply);
-  });
+  /** Serves a document that is made when it is first asked for, which many processes never are. */
+  const serve = (path: string, make: () => Promise<Schema>) => {
+    let document: Promise<SharedFile> | undefined;
+    app.get(path, async (request, reply) => {
+      document ??= make().then((made) => sharedFile(app, Buffer.from(JSON.stringify(made))));
+      reply.header('content-type', json).header('cache-control', 'no-cache');
+      return (await document)(request, reply);
+    });
+  };
+  serve(documentPath, description);
+  serve(explorablePath, async () => explorable(await description()));
 
   let rendered: ReturnType<typeof renderExplorer> | undefined;
   // Rendered when it is first asked for; what failed is tried again.
@@ -49,7 +55,7 @@ export async function documentation(
     return script(request, reply);
   });
 
-  for (const url of [documentPath, '/docs', '/docs/', scriptPath])
+  for (const url of [documentPath, explorablePath, '/docs', '/docs/', scriptPath])
     refuseOtherMethods(app, url, ['GET', 'HEAD']);
 }
 
@@ -69,13 +75,13 @@ function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
 }
 
 /** Requests no icon, and keeps Zod within Scalar from `eval`, which the page's policy forbids. */
-const beforeScalar =
-  '<link rel="icon" href="data:,"><script>globalThis.__zod_globalConfig = { jitless: true }</script>';
+const beforeScalar = `<link rel="icon" href="data:,"><script>
+globalThis.__zod_globalConfig = { jitless: true };${mendingScript}</script>`;
 
 /** Scalar's page and script as they are sent: they are the same for every request. */
 async function renderExplorer(app: FastifyInstance) {
   const rendered = await renderedScalar();
-  const page = rendered.page.replace('<head>', `<head>${beforeScalar}`);
+  const page = rendered.page.replace('<html>', '<html lang="en">').replace('<head>', `<head>${beforeScalar}`);
   const { buffer, byteOffset, byteLength } = rendered.script;
   const script = Buffer.from(buffer, byteOffset, byteLength);
   return {

@@ -25,7 +25,7 @@ declare module 'fastify' {
     /** The person who sent the request, by cookie or token. @throws HttpError 401; 403 for a cross-site write */
     identify: (request: FastifyRequest) => Promise<Person>;
     /** A user as the actor of a request. */
-    actor: (request: FastifyRequest, user: string) => Actor;
+    actor: (request: FastifyRequest, user: Session['user']) => Actor;
     /** Removes ended sessions from this node's cache. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
     /** When a session was last used on this node, in RFC 3339, until that is stored. */
@@ -111,7 +111,8 @@ export const sessionAuthentication = fastifyPlugin(
     });
     app.decorate('actor', (request, user) => ({
       kind: 'user',
-      id: user,
+      id: user.id,
+      name: user.email,
       requestId: request.id,
       audited: config.audit,
     }));

@@ -123,7 +123,7 @@ const unusable = 'this link cannot be used: the code is wrong, it has expired, o
  */
 export async function useReset(
   tables: Tables,
-  visitor: Omit<Actor, 'kind' | 'id'>,
+  visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
   given: ResetLink & { readonly password: string },
 ): Promise<void> {
   if (!/^[\w-]{1,64}$/.test(given.publicId)) throw new UserError(unusable);
@@ -152,7 +152,12 @@ export async function useReset(
     .execute();
   if (!used.some(({ id }) => id === row.id)) throw new UserError(unusable);
   const user = { id: row.user, email: row.email };
-  await resetPassword(tables, { ...visitor, kind: 'user', id: user.id }, user, given.password);
+  await resetPassword(
+    tables,
+    { ...visitor, kind: 'user', id: user.id, name: user.email },
+    user,
+    given.password,
+  );
   if (!mailed || row.home === null) return;
   const verified = (await findUsers(tables, row.email)).some((each) => each.verified);
   if (!verified) await markVerified(tables, user.id);

@@ -209,13 +209,13 @@ export async function endSession(
 /** Ends the previous session of a browser that begins a new one. @returns that session; undefined if there was none */
 export async function endReplaced(
   tables: Tables,
-  actorOf: (user: string) => Actor,
+  actorOf: (user: Session['user']) => Actor,
   token: string,
 ): Promise<Session | undefined> {
   const session = await findSession(tables, { token });
   if (session === undefined) return undefined;
   const organizations = [...session.memberships.values()].map(({ organization }) => organization);
-  await endSession(tables, actorOf(session.user.id), session.user.id, session.id, organizations);
+  await endSession(tables, actorOf(session.user), session.user.id, session.id, organizations);
   return session;
 }
 

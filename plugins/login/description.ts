@@ -165,7 +165,15 @@ export const loginFragment: Fragment = {
           'The organizations of the caller with what may be done there. With an API key also what the key is; then `user` is null.',
         security: [...security, { apiKey: [] }],
         responses: {
-          200: response('The caller.', me, undefined, { user: person, organizations: memberships }),
+          200: response('The caller.', me, undefined, {
+            user: person,
+            organizations: memberships.map((each) => ({
+              ...each,
+              profile: 'Sales',
+              grants: { '*': ['read'] },
+            })),
+            limits: { per_page: 20, body_bytes: 1_048_576, rate: null },
+          }),
           ...failures,
         },
       }),

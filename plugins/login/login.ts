@@ -76,7 +76,7 @@ export const login = fastifyPlugin(
         });
         if (session === undefined) throw errors.unauthenticated();
         const organizations = [...memberships.values()].map((membership) => membership.organization);
-        await recordEverywhere(tables, app.actor(request, user.id), organizations, 'login', session.id);
+        await recordEverywhere(tables, app.actor(request, user), organizations, 'login', session.id);
         return { session, ended };
       });
       if (ended !== undefined) app.forgetSession({ token: replaced, jti: ended.jti });
@@ -96,14 +96,14 @@ export const login = fastifyPlugin(
       reply.clearCookie(cookieName(site, request), cookieOptions(request));
     };
     app.decorate('logOut', async (request, reply, session) => {
-      const actor = app.actor(request, session.user.id);
+      const actor = app.actor(request, session.user);
       await transaction(database, (tables) =>
         endSession(tables, actor, session.user.id, session.id, organizationsOf(session)),
       );
       forget(request, reply, session);
     });
     app.decorate('logOutEverywhere', async (request, reply, session) => {
-      const actor = app.actor(request, session.user.id);
+      const actor = app.actor(request, session.user);
       await transaction(database, (tables) =>
         endAllSessions(tables, actor, session.user.id, organizationsOf(session)),
       );
@@ -180,7 +180,7 @@ export const login = fastifyPlugin(
       const { session } = await app.identify(request);
       const { id } = request.params;
       if (!isRowId(id)) throw errors.notFound();
-      const actor = app.actor(request, session.user.id);
+      const actor = app.actor(request, session.user);
       const ended = await transaction(database, (tables) =>
         endSession(tables, actor, session.user.id, id, organizationsOf(session)),
       );

@@ -47,7 +47,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
   app.post('/me/end-session', { preHandler }, async (request, reply) => {
     const { session } = personOf(request);
     const id = idField((request.body ?? {}) as Form, 'id');
-    const actor = app.actor(request, session.user.id);
+    const actor = app.actor(request, session.user);
     await transaction(database, (tables) =>
       endSession(tables, actor, session.user.id, id, organizationsOf(session)),
     );
@@ -69,7 +69,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
       }
       await transaction(database, async (tables) => {
         await changePassword(tables, session.user, field(form, 'new'));
-        const actor = app.actor(request, session.user.id);
+        const actor = app.actor(request, session.user);
         const organizations = organizationsOf(session);
         await recordEverywhere(tables, actor, organizations, 'change password', null);
         await endAllSessions(tables, actor, session.user.id, organizations);

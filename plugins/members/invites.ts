@@ -190,7 +190,7 @@ export async function openInvite(
  */
 export async function acceptInvite(
   tables: Tables,
-  visitor: Omit<Actor, 'kind' | 'id'>,
+  visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
   given: {
     readonly publicId: string;
     readonly code: string;
@@ -214,7 +214,7 @@ export async function acceptInvite(
     .returning('id')
     .executeTakeFirst();
   if (used === undefined) throw new UserError(unusable);
-  const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null };
+  const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
   if (user === undefined) {
     const password = () => given.password;
     await createUser(tables, actor, { email, organization, profile, password, verified: mailed });

@@ -94,7 +94,7 @@ function adminOf(app: FastifyInstance, request: FastifyRequest): Admin {
   const membership = administrated(person).find((each) => each.slug === org);
   if (membership === undefined)
     throw new HttpError(403, 'forbidden', 'Only administrators of this organization come here.');
-  return { person, membership, actor: app.actor(request, person.session.user.id) };
+  return { person, membership, actor: app.actor(request, person.session.user) };
 }
 
 /** The views of a module: handlebars files of its folder. @returns the path of a view by its name */

@@ -19,12 +19,25 @@ import {
 
 /** Every command, with what its help must tell. */
 const commands: Readonly<Record<string, readonly string[]>> = {
-  '': ['serve', 'migrate', 'check', 'openapi', 'citus', 'org', 'user', 'profile', 'key', '--version'],
+  '': [
+    'serve',
+    'migrate',
+    'check',
+    'openapi',
+    'client',
+    'citus',
+    'org',
+    'user',
+    'profile',
+    'key',
+    '--version',
+  ],
   serve: ['--json'],
   migrate: ['--create <name>', '--status', '--allow-drop <names...>', '--using <field=sql>', '--json'],
   plan: ['--check', '--markdown', '--offline', '--allow-drop <names...>', '--json'],
   check: ['--plans', '--json'],
   openapi: ['--json'],
+  client: ['--output <folder>', '--url <url>', '--json'],
   citus: ['--json'],
   org: ['create'],
   'org create': ['<slug>', '--name <name>', '--json'],

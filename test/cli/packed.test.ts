@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { migratedStorage, project, serve } from '../support/process.ts';
+import { crm, migratedStorage, project, serve } from '../support/process.ts';
 
 describe('the packed package', { concurrency: 1 }, () => {
   // Where packages are found, and Node strips no types.
@@ -29,6 +29,19 @@ describe('the packed package', { concurrency: 1 }, () => {
     await storage.remove();
   });
 
+  test('writes clients', async () => {
+    const output = join(folder, 'written');
+    const { code, stderr } = await crm(
+      ['client', '--output', output],
+      {},
+      { program: [join(folder, 'app/main.js')] },
+    );
+    assert.deepEqual([code, stderr], [0, '']);
+    const text = (folder: string, name: string) => readFileSync(join(folder, name), 'utf8');
+    for (const name of ['README.md', 'src/client.ts', 'src/resources.ts'])
+      assert.ok(text(output, name) === text(join(project, 'client'), name), name);
+  });
+
   test('imports what is installed with it', () => {
     const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
       dependencies: Readonly<Record<string, string>>;
@@ -39,7 +52,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     const missing = new Set<string>();
     for (const name of sources.filter((each) => !/assets|rendered/.test(each))) {
       const text = readFileSync(join(folder, name), 'utf8');
-      for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([^']+)'/gm)) {
+      for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([\w@.:/-]+)'/gm)) {
         const [scope = '', second] = imported.split('/');
         const wanted = scope.startsWith('@') ? `${scope}/${second}` : scope;
         const isBuiltin = imported.startsWith('node:') || builtinModules.includes(imported);

@@ -85,7 +85,7 @@ describe(`records on the command line (${driver})`, () => {
           'an unknown parameter',
           {
             args: ['export', 'leads', '--filter', 'mail=x'],
-            says: 'mail is not a parameter of this operation',
+            says: 'mail is not a parameter of this operation. Did you mean "email"?',
           },
         ],
         [

@@ -16,7 +16,14 @@ describe('lanes of lists', () => {
   after(() => instance.close());
 
   const statementOf = (resource: Resource, query: Record<string, string | string[]>) => {
-    const principal = { kind: 'key', actor: null, organization: '1', user: null, grants: {} } as const;
+    const principal = {
+      kind: 'key',
+      actor: null,
+      name: null,
+      organization: '1',
+      user: null,
+      grants: {},
+    } as const;
     const { list } = resource.operations;
     const body = () => ({});
     const plan = list.plan({

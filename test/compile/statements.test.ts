@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { compile, type Resource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { effects } from '../../engine/effects/effects.ts';
+import { ledgerTables } from '../../engine/effects/tables.ts';
 import { columnsOf } from '../../engine/fields/field.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
@@ -31,17 +32,7 @@ filters: [a]
 };
 const definitions = checkSources(await sourcesWith(...everyType, hostile));
 const resources = [[], [effects.audit]].flatMap((chosen) => compile(definitions, '/api', chosen));
-const auditColumns = [
-  'crm_activity',
-  'organization_id',
-  'actor_kind',
-  'actor_id',
-  'action',
-  'object',
-  'object_id',
-  'request_id',
-];
-const stored = idempotencyTables.map(({ meta }) => meta);
+const stored = [...idempotencyTables, ...ledgerTables].map(({ meta }) => meta);
 const tables = new Set([...resources, ...stored].map(({ name }) => String(name)));
 
 type Conditions = Asked['filters'];
@@ -61,7 +52,7 @@ function subsets(filters: Resource['definition']['filters']): Conditions[] {
   ]);
 }
 
-const principal = { kind: 'key', actor: '3', organization: '1', user: null, grants: {} } as const;
+const principal = { kind: 'key', actor: '3', name: null, organization: '1', user: null, grants: {} } as const;
 const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
 const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', signature: '' }));
@@ -207,7 +198,7 @@ function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | '
     .replace(/^ /, '')
     .replaceAll(/_in\."_(\d+)"/g, '$$$1')
     .replaceAll(
-      / join _in on (?:t|_written)\."organization_id" = \$1::bigint and (?:t|_written)\."id" = (?:\$2::bigint|_in\."_id")/g,
+      / join _in on (?:t|_w)\."organization_id" = \$1::bigint and (?:t|_w)\."(?:id|_cause)" = (?:\$2::bigint|_in\."_id")/g,
       '',
     )
     .replace(' from _in returning', ' returning')
@@ -226,11 +217,11 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
   const wrong: string[] = [];
   const needed = new Map<string, number>();
   for (const [whole, verb, name = '', alias] of text.matchAll(mention)) {
-    if (name === 'crm_activity' && verb === 'insert into') {
-      // The activity takes the organization from the row just written.
+    if (name === 'crm_ledger' && verb === 'insert into') {
+      // The ledger takes the organization from the row just written.
       const taken =
-        /"crm_activity" \("organization_id", [^()]*\) select "organization_id", .* from _(?:written|changed)\)/;
-      if (!taken.test(text)) wrong.push(`${whole}: notes in another organization`);
+        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|shown|changed|unlinked_\d+) _w\)/;
+      if (!taken.test(text)) wrong.push(`${whole}: records in another organization`);
       continue;
     }
     if (!tables.has(name)) wrong.push(`${whole}: no table of a definition`);
@@ -246,8 +237,10 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
   }
   for (const [column, times] of needed) {
     // A join may be bound by the row that it is joined to, which is bound itself.
-    const bound =
-      text.split(`${column} = $1::bigint`).length + text.split(`${column} = t."organization_id"`).length - 2;
+    const bound = ['$1::bigint', 't."organization_id"', '_w."organization_id"'].reduce(
+      (sum, one) => sum + text.split(`${column} = ${one}`).length - 1,
+      0,
+    );
     if (bound < times) wrong.push(`${column} is bound ${bound} times of ${times}`);
   }
   if (/ or /.test(text)) wrong.push('a condition that another one may stand in for');
@@ -281,8 +274,8 @@ describe('the check sees what is not bound', () => {
     ['delete from "leads" where "id" = $1::bigint', 'a delete by id alone'],
     ['select 1 from "leads" t where t."organization_id" = $1::bigint or t."id" = $2', 'either condition'],
     [
-      'with _written as (delete from "leads" t where t."organization_id" = $1::bigint returning "id"), _noted as (insert into "crm_activity" ("organization_id", "object") select $2::bigint, \'leads\' from _written) select 1',
-      'an activity elsewhere',
+      'with _written as (delete from "leads" t where t."organization_id" = $1::bigint returning "id"), _ledger as (insert into "crm_ledger" ("organization_id", "object") select $2::bigint, \'leads\' from _written _w) select 1',
+      'a ledger elsewhere',
     ],
     ['select 1 from "crm_keys" t where t."organization_id" = $1::bigint', 'a table of the platform'],
   ] as const) {
@@ -291,7 +284,7 @@ describe('the check sees what is not bound', () => {
 });
 
 for (const resource of resources) {
-  describe(`the statements of ${resource.name}${resource.context.effects.length > 0 ? ', with audit' : ''}`, () => {
+  describe(`the statements of ${resource.name}${resource.context.effects.length > 0 ? ', with the ledger' : ''}`, () => {
     const prepared = [...all(resource)].flatMap((each) => [each, ...forMany(each)]);
     const { fields } = resource.definition;
 
@@ -303,7 +296,6 @@ for (const resource of resources) {
     test('identifiers come from the definitions, literals from the compiler', () => {
       const known = new Set([
         ...tables,
-        ...auditColumns,
         ...stored.flatMap(({ properties }) => Object.keys(properties)),
         ...[
           'record',
@@ -312,6 +304,8 @@ for (const resource of resources) {
           'versions',
           '_versions',
           '_key',
+          '_cause',
+          '_json',
           'expanded',
           '_0',
           '_1',
@@ -330,7 +324,13 @@ for (const resource of resources) {
       const literals = new Set([
         ...fields.filter(({ readOnly }) => !readOnly).map(({ name }) => `'${name}'`),
         `'-${resource.context.projection.mark}'`,
-        ...['create', 'update', 'delete', resource.name].map((word) => `'${word}'`),
+        ...[
+          'create',
+          'update',
+          'delete',
+          resource.name,
+          ...resource.context.referrers.map((referrer) => referrer.resource),
+        ].map((word) => `'${word}'`),
         "''",
         "' '",
         "','",

@@ -37,7 +37,7 @@ describe('the pages are complete', () => {
     'docs/administrators.md',
     Object.values(variables).map(({ name }) => name),
   );
-  mentions('docs/api.md', Object.keys(errorCodes));
+  mentions('docs/reference.md', Object.keys(errorCodes));
   mentions('docs/partners.md', Object.keys(settingsSchema.properties));
   mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
   mentions('docs/partners.md', Object.keys(channels));
@@ -51,10 +51,21 @@ describe('the pages are complete', () => {
   mentions('docs/administrators.md', whole);
 });
 
+/** What a link to a page may end with: headings, as GitHub names them, and anchors. */
+const anchors = (text: string): string[] => [
+  ...[...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  ),
+  ...[...text.matchAll(/<a id="([^"]+)"/g)].map(([, id = '']) => id),
+];
+
 describe('the pages are true', () => {
   test('the page of error codes says what the source says', () => {
     const rows = [
-      ...read('docs/api.md').matchAll(/^\| <a id="\w+"><\/a>`(\w+)` *\| (\d{3}) *\| (.*?) *\|$/gm),
+      ...read('docs/reference.md').matchAll(/^\| <a id="\w+"><\/a>`(\w+)` *\| (\d{3}) *\| (.*?) *\|$/gm),
     ];
     assert.deepEqual(Object.fromEntries(rows.map(([, code, , meaning]) => [code, meaning])), errorCodes);
     for (const [row, code] of rows) assert.ok(row.includes(`id="${code}"`), 'a code links to itself');
@@ -69,8 +80,11 @@ describe('the pages are true', () => {
 
   for (const page of pages) {
     test(`every link in ${page} leads somewhere`, () => {
-      for (const [, target = ''] of read(page).matchAll(/\]\(([^)#]+)\)/g)) {
-        assert.ok(/^https?:/.test(target) || existsSync(join(root, page, '..', target)), target);
+      for (const [, target = '', anchor] of read(page).matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
+        if (/^https?:/.test(target)) continue;
+        const file = target === '' ? page : join(page, '..', target);
+        assert.ok(existsSync(join(root, file)), target);
+        if (anchor !== undefined) assert.ok(anchors(read(file)).includes(anchor), `${target}#${anchor}`);
       }
     });
   }

@@ -5,7 +5,7 @@ import { readVariables } from '../../engine/config/variables.ts';
 import type { WriteInput } from '../../engine/effects/effect.ts';
 import { chosenEffects, effects, effectVariables } from '../../engine/effects/effects.ts';
 
-const caller = { principal: { kind: 'key', actor: '7262' }, requestId: 'req-77' } as const;
+const caller = { principal: { kind: 'key', actor: '7262', name: 'Zapier' }, requestId: 'req-77' } as const;
 
 for (const [name, effect] of Object.entries(effects)) {
   describe(`the effect ${name}`, () => {
@@ -13,7 +13,9 @@ for (const [name, effect] of Object.entries(effects)) {
       test(`${action}: one expression that reads what was written and binds what it needs`, () => {
         const bound: unknown[] = [];
         const text = effect.expression({
-          source: '_some',
+          source: '_some _w',
+          row: '_w',
+          columns: 't."a" as "a"',
           resource: "lea'ds",
           action,
           written: '_some',
@@ -24,9 +26,10 @@ for (const [name, effect] of Object.entries(effects)) {
         assert.match(text, /from _some\b/);
         // The organization is the written row's own, never one that a request names.
         assert.match(text, /"organization_id"/);
-        assert.ok(!text.includes("lea'ds"), 'a name is a literal');
-        for (const value of ['7262', 'req-77']) assert.ok(!text.includes(value), 'values are bound');
-        if (name === 'audit') assert.deepEqual(bound, ['key', '7262', 'req-77']);
+        assert.ok(!text.replaceAll('"lea\'ds"', '').includes("lea'ds"), 'a name is a literal or quoted');
+        for (const value of ['7262', 'Zapier', 'req-77'])
+          assert.ok(!text.includes(value), 'values are bound');
+        if (name === 'audit') assert.deepEqual(bound, ['key', '7262', 'Zapier', 'req-77']);
       });
     }
 
@@ -55,7 +58,9 @@ test('names of expressions are unique', () => {
           resource: 'r',
           action: 'create',
           written: '_written',
-          source: '_written',
+          source: '_written _w',
+          row: '_w',
+          columns: 't."a" as "a"',
           placeholder: () => '$1',
         })
         .split(' ')[0],

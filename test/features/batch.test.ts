@@ -180,6 +180,29 @@ onBothDrivers(
       assert.equal((await all()).length, before);
     });
 
+    test('a thousand changes take about four times as long as a quarter of them, by id and by unique fields', async () => {
+      const emails = Array.from({ length: 1000 }, (_, index) => ({ email: `many${index}@example.com` }));
+      const ids = (await made(...emails)).map((id) => ({ id }));
+      for (const [request, items, more] of [
+        [`PATCH ${batch}`, ids, {}],
+        [`POST ${batch}`, emails, { match: ['email'] }],
+      ] as const) {
+        const took = async (count: number) => {
+          const times: number[] = [];
+          for (const name of ['a', 'b', 'c']) {
+            const records = items.slice(0, count).map((item) => ({ ...item, name }));
+            const start = performance.now();
+            const answer = await send(request, { records, ...more });
+            times.push(performance.now() - start);
+            assert.ok(results(answer).every(({ status }) => status === 200));
+          }
+          return Math.min(...times);
+        };
+        const [quarter, whole] = [await took(250), await took(1000)];
+        assert.ok(whole < 9 * quarter, `${request}: ${whole} ms, and a quarter of them ${quarter} ms`);
+      }
+    });
+
     test('nothing is right, and everything is missing', async () => {
       const wrong = await send(`POST ${batch}`, { records: [1, { age: 'x' }], on_error: 'continue' });
       assert.deepEqual(statuses(wrong), [400, 400]);

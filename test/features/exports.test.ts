@@ -77,7 +77,7 @@ onBothDrivers(
           does: 'GET /api/v1/leads?mail=x',
           headers: { accept, prefer: 'handling=strict' },
           gets: 400,
-          has: { error: 'mail is not a parameter of this operation' },
+          has: { error: 'mail is not a parameter of this operation. Did you mean "email"?' },
         },
         {
           as: 'alpha',

@@ -58,7 +58,7 @@ const valuesOf = (type: FieldType): readonly string[] => {
   return type.refers ? ['1', '2', '3'] : type.examples.map((example) => JSON.stringify(example));
 };
 
-/** Whether a record has to be found, as docs/api.md has it. */
+/** Whether a record has to be found, as docs/reference.md has it. */
 function matches(type: FieldType, operator: OperatorName, has: Exact, values: readonly Exact[]): boolean {
   const compared = (value: Exact) => compareValues(type.json, has, value);
   const [value = null] = values;
@@ -332,8 +332,8 @@ onBothDrivers('the filters of the five resources', (instance) => {
     },
   ]);
 
-  test('docs/api.md lists them all', () => {
-    const page = readFileSync(join(projectFolder, 'docs/api.md'), 'utf8');
+  test('docs/reference.md lists them all', () => {
+    const page = readFileSync(join(projectFolder, 'docs/reference.md'), 'utf8');
     const rowOf = (name: string) => page.split('\n').find((line) => line.startsWith(`| ${name} `)) ?? '';
     /** Fields and operators of a row: `a`, `b` eq in; `c` gt. */
     const declaredIn = (row: string) =>

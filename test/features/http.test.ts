@@ -71,6 +71,13 @@ onBothDrivers(
           assert.equal(answer.headers.get('access-control-allow-credentials'), null);
         }
       });
+      test('a list in another format says all that it depends on', async () => {
+        const { headers } = await call('GET /api/v1/leads', { origin: page, accept: 'text/csv' }, key);
+        assert.deepEqual(
+          [headers.get(allowed), headers.get('vary')],
+          [page, 'origin, accept, accept-encoding'],
+        );
+      });
       for (const origin of [
         'https://other.example',
         'http://app.example',

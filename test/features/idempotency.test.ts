@@ -187,30 +187,37 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
 
     // The embedded database runs statements one after another.
     if (driver === 'postgresql') {
-      test('while the first is still running: 409; then its response', async () => {
-        const { database, url } = instance();
-        const account = await instance().call('POST /api/v1/accounts', { key, body: {} });
-        const body = { account_id: account.json.id };
-        const contact = (node: string) => post('running', body, '/api/v1/contacts', key, node);
-        let first: Promise<Answer> | undefined;
-        await transaction(database, async (tables) => {
-          await sql`select from accounts where id = ${account.json.id}::bigint for update`.execute(tables);
-          first = contact(url);
-          // It waits for the account that it refers to.
-          await until(async () => {
-            const { rows } =
-              await sql`select from pg_locks where locktype = 'advisory' and granted and objid <> 0 and database = (select oid from pg_database where datname = current_database()) and pid in (select pid from pg_stat_activity where wait_event_type = 'Lock')`.execute(
-                tables,
-              );
-            return rows.length > 0;
-          }, 'wait for the account');
-          for (const node of [url, second.url]) assert.equal((await contact(node)).status, 409);
+      const made = (account: unknown) => ({ account_id: account });
+      for (const [path, bodyOf, done] of [
+        ['/api/v1/contacts', made, 201],
+        ['/api/v1/contacts/batch', (account: unknown) => ({ records: [made(account)] }), 200],
+      ] as const)
+        test(`${path} while the first is still running: 409; then its response`, async () => {
+          const { database, url } = instance();
+          const account = await instance().call('POST /api/v1/accounts', { key, body: {} });
+          const body = bodyOf(account.json.id);
+          const contact = (node: string) => post(`running-${done}`, body, path, key, node);
+          let first: Promise<Answer> | undefined;
+          await transaction(database, async (tables) => {
+            await sql`select from accounts where id = ${account.json.id}::bigint for update`.execute(tables);
+            first = contact(url);
+            // It waits for the account that it refers to.
+            await until(async () => {
+              const { rows } =
+                await sql`select from pg_locks where locktype = 'advisory' and granted and objid <> 0 and database = (select oid from pg_database where datname = current_database()) and pid in (select pid from pg_stat_activity where wait_event_type = 'Lock')`.execute(
+                  tables,
+                );
+              return rows.length > 0;
+            }, 'wait for the account');
+            assert.equal((await contact(second.url)).status, 409);
+            // A node runs one batch of an organization at a time, so there a second one waits for its turn.
+            if (done === 201) assert.equal((await contact(url)).status, 409);
+          });
+          const answer = await first;
+          assert.equal(answer?.status, done);
+          const again = await contact(second.url);
+          assert.deepEqual([again.status, replayed(again), again.text], [done, 'true', answer?.text]);
         });
-        const made = await first;
-        assert.equal(made?.status, 201);
-        const again = await contact(second.url);
-        assert.deepEqual([again.status, replayed(again), again.text], [201, 'true', made?.text]);
-      });
     }
   });
 });

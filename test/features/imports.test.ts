@@ -89,7 +89,7 @@ onBothDrivers(
           with: 'last_name\nx',
           ...as(csv, { prefer: 'handling=strict' }),
           gets: 400,
-          has: { error: 'dry-run is not a parameter of this operation' },
+          has: { error: 'dry-run is not a parameter of this operation. Did you mean "dry_run"?' },
         }),
         refused({
           as: 'acme',
@@ -113,7 +113,7 @@ onBothDrivers(
           with: 'last_name,id,mail\na,1,b',
           ...as(csv, { prefer: 'handling=strict' }),
           gets: 400,
-          has: { error: 'id is read-only; mail is not a field of this resource' },
+          has: { error: 'id is read-only; mail is not a field of this resource. Did you mean "email"?' },
         }),
         refused({
           as: 'acme',
@@ -307,7 +307,7 @@ onBothDrivers(
       assert.deepEqual(names.slice(0, 3), ['N1500', 'N1499', 'N1498']);
       const [row] = await instance().database.run({
         name: '',
-        text: `select count(*)::text from crm_activity where object = 'leads' and action = 'create' and request_id = $1`,
+        text: `select count(*)::text from crm_ledger where object = 'leads' and action = 'create' and request_id = $1`,
         values: [answer.headers.get('x-request-id') ?? ''],
       });
       assert.deepEqual(row, ['1500']);

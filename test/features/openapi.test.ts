@@ -111,11 +111,11 @@ onBothDrivers('The description of the API', (instance) => {
     ];
     assert.ok(routes.length > 0);
     for (const definition of definitions) {
-      for (const more of ['', '/:id', '/batch', '/import'])
+      for (const more of ['', '/:id', '/:id/history', '/batch', '/import'])
         assert.ok(paths.includes(pathOf(definition) + more), more);
     }
     const known = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(known.length, 4 * definitions.length);
+    assert.equal(known.length, 5 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'PROPFIND' }), `${path} is a route`);
     }

@@ -109,7 +109,14 @@ onBothDrivers('?q=', (instance) => {
 async function planOf({ driver, database, resources }: Instance, { id }: Organization): Promise<string> {
   const leads = resources.find(({ name }) => name === 'leads');
   assert.ok(leads);
-  const principal = { kind: 'key', actor: null, organization: id, user: null, grants: {} } as const;
+  const principal = {
+    kind: 'key',
+    actor: null,
+    name: null,
+    organization: id,
+    user: null,
+    grants: {},
+  } as const;
   const { list } = leads.operations;
   const query = { q: 'lovelace engines' };
   const caller = { principal, requestId: '' };

@@ -213,13 +213,17 @@ onBothDrivers(
         ['/api/v1/leads/7/notes', `no such path; ${all}`],
         ['/api/v1', `no such path; ${all}`],
         ['/leads/7', 'no such path. Did you mean "/api/v1/leads"?'],
-        ['/nowhere', 'no such path'],
+        ['/nowhere', 'no such path; the API is under /api/v1'],
+        ['/', 'no such path; the API is under /api/v1'],
       ]) {
         for (const key of [acme.key, undefined]) {
           const answer = await instance().call(`GET ${path}`, key === undefined ? {} : { key });
           assert.deepEqual([answer.status, errorOf(answer)], [404, { error, code: 'not_found' }], path);
         }
       }
+      const slash = await instance().call('GET /api/v1/leads/', acme);
+      const error = 'no such path. Did you mean it without the last slash?';
+      assert.deepEqual([slash.status, errorOf(slash)], [404, { error, code: 'not_found' }]);
     });
 
     test('a statement has only the columns and joins that it needs', async () => {

@@ -178,7 +178,9 @@ onBothDrivers(
         with: { title: 'Strict', titel: 1, parent_label: '' },
         headers: { prefer: 'handling=strict' },
         gets: 400,
-        has: { error: 'titel is not a field of this resource; parent_label is read-only' },
+        has: {
+          error: 'titel is not a field of this resource. Did you mean "title"?; parent_label is read-only',
+        },
       },
       {
         as: 'alpha',

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
+import { diceOf } from '../support/dice.ts';
 import { type Call, drivers, onBothDrivers, send } from '../support/instance.ts';
 import { migratedStorage, type Service, type Storage, serve } from '../support/process.ts';
 import { walk } from '../support/reading.ts';
@@ -13,15 +14,6 @@ const creation = (key: string, name: string): Call => ({
   body: { company: name },
   headers: { 'idempotency-key': name },
 });
-
-/** Numbers from 0 to 1 that follow from a seed. */
-function diceOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 /** The companies of all leads that begin with a mark, one for each lead. */
 async function companies(url: string, key: string, mark: string): Promise<string[]> {

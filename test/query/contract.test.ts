@@ -12,7 +12,14 @@ import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', []);
-const principal = { kind: 'key', actor: '3', organization: '42', user: null, grants: {} } as const;
+const principal = {
+  kind: 'key',
+  actor: '3',
+  name: null,
+  organization: '42',
+  user: null,
+  grants: {},
+} as const;
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 
 /** The lines that a resource with one more line of YAML is refused with. */

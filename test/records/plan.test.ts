@@ -24,7 +24,7 @@ const [leads, cases, loose, tight] = ['leads', 'cases', 'loose', 'tight'].map(re
   Resource,
 ];
 
-const principal = { kind: 'key', actor: '3', organization: '42', user: '7', grants: {} } as const;
+const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
 type Input = Omit<OperationRequest, 'id' | 'body'>;
 const input = (query: Query = {}, strict = false): Input => ({
   caller: { principal, requestId: 'r' },
@@ -387,7 +387,7 @@ describe('strict', () => {
     const plan = () => createPlan(leads, body, input({ org: 'x', page: '1' }, true));
     assert.deepEqual(refusal(plan).message.split('; '), [
       'page is not a parameter of this operation',
-      'firstname is not a field of this resource',
+      'firstname is not a field of this resource. Did you mean "first_name"?',
       'owner_id is read-only',
       '__proto is not a field of this resource',
       'lead_score must be an integer of 64 bits',

@@ -105,8 +105,8 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     const spread = [...kinds].filter(([, kind]) => kind === 'distributed').map(([name]) => name);
     for (const { name } of instance.resources) assert.ok(spread.includes(name), name);
     assert.deepEqual(spread.filter((name) => name.startsWith('crm_')).sort(), [
-      'crm_activity',
       'crm_idempotency',
+      'crm_ledger',
       'crm_messages',
       'crm_payment_events',
       'crm_received_messages',

@@ -91,7 +91,7 @@ for (const driver of drivers) {
         'alter table "tickets" rename constraint "cases_account_id_foreign" to "tickets_customer_id_foreign";',
         'alter table "tickets" rename constraint "cases_pkey" to "tickets_pkey";',
         `update "crm_grants" set "object" = 'tickets' where "object" = 'cases';`,
-        `update "crm_activity" set "object" = 'tickets' where "object" = 'cases';`,
+        `update "crm_ledger" set "object" = 'tickets' where "object" = 'cases';`,
       ]) {
         assert.ok(statements.includes(expected), `${expected} in\n${statements.join('\n')}`);
       }
@@ -119,7 +119,7 @@ for (const driver of drivers) {
       });
       const audited = await rows(
         storage.environment,
-        `select distinct object from crm_activity where object in ('cases', 'tickets')`,
+        `select distinct object from crm_ledger where object in ('cases', 'tickets')`,
       );
       assert.deepEqual(audited, [['tickets']]);
       const named = await rows(

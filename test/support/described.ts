@@ -67,7 +67,7 @@ export async function assertDescribed(
   path: string,
   response: Response,
 ): Promise<void> {
-  if (!served.has(url) || !/^\/(api|auth|webhooks)\//.test(path)) return;
+  if (!served.has(url) || !/^\/(?:(?:api|auth|webhooks)\/|events\b)/.test(path)) return;
   const description = await descriptionOf(url);
   const [place = '', query = ''] = path.split('?');
   description.check(method, place, response, new URLSearchParams(query).has('fields'));

@@ -12,7 +12,7 @@ export type Imports = ReadonlyMap<string, readonly string[]>;
 export function readImports(...folders: readonly string[]): Imports {
   const files = folders.flatMap((folder) =>
     readdirSync(join(project, folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.ts'))
+      .filter((name) => name.endsWith('.ts') && !name.startsWith('clients/'))
       .map((name) => `${folder}/${name}`),
   );
   return new Map(files.sort().map((file) => [file, importsOf(file)]));

@@ -238,7 +238,7 @@ export async function dump({ database }: Instance): Promise<string> {
 /** The activity of an organization, oldest first; ids as text. */
 export async function activityOf({ database }: Instance, organization: string) {
   const rows = await tablesOf(database)
-    .selectFrom('crm_activity')
+    .selectFrom('crm_ledger')
     .selectAll()
     .where('organization_id', '=', organization)
     .orderBy('id')

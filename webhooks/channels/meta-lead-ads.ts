@@ -73,7 +73,11 @@ export const metaLeadAds: Channel = {
 };
 
 const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Work) =>
-  partnerRecords(tables, webhooks.resources, { organization: integration.organization, requestId });
+  partnerRecords(tables, webhooks.resources, {
+    organization: integration.organization,
+    requestId,
+    name: 'meta-lead-ads',
+  });
 
 const findLead = (tables: Tables, work: Work, leadgen: string) =>
   recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
@@ -85,8 +89,7 @@ async function stub(tables: Tables, work: Work, ids: Readonly<Record<string, str
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
   if ((await findLead(tables, work, ids.meta_leadgen_id ?? '')) !== undefined) return;
   const records = recordsOf(tables, work);
-  const id = await records.create('leads', { source: 'Meta Lead Ads' });
-  await records.patch('leads', id, ids, true);
+  await records.create('leads', { source: 'Meta Lead Ads' }, ids);
 }
 
 /** @throws TryAgain when the Graph API does not return the lead */

@@ -76,7 +76,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       if (organization === undefined) throw errors.notFound();
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
-      const partner = { organization, requestId: request.id };
+      const partner = { organization, requestId: request.id, name: 'inbound-leads' };
       const id = await transaction(database, (tables) =>
         partnerRecords(tables, resources, partner).create('leads', {
           ...lead,

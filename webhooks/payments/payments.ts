@@ -84,7 +84,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const paid = readPayment(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
-      const partner = { organization, requestId: request.id };
+      const partner = { organization, requestId: request.id, name: `${customer}-payment` };
       return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));
     },
   });

@@ -51,8 +51,12 @@ export interface Settings {
   readonly public_url: string;
   readonly mail: MailSettings;
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
-  /** How long processed and dead events are kept, in days. */
-  readonly retention: { readonly inbox_done_days: number; readonly inbox_dead_days: number };
+  /** How long processed and dead events and the changes of the ledger are kept, in days. */
+  readonly retention: {
+    readonly inbox_done_days: number;
+    readonly inbox_dead_days: number;
+    readonly ledger_days: number;
+  };
 }
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
@@ -87,5 +91,5 @@ export const defaults = {
     allow_plaintext: false,
   },
   inbox: { attempts: 12, max_waiting: 50_000 },
-  retention: { inbox_done_days: 30, inbox_dead_days: 90 },
+  retention: { inbox_done_days: 30, inbox_dead_days: 90, ledger_days: 400 },
 } as const satisfies Settings;

@@ -170,7 +170,7 @@ const leadsArrived =
   (slug: string): Play['arrived'] =>
   async ({ tables, resources }, emails) => {
     const organization = await organizationId(tables, slug);
-    const records = partnerRecords(tables, resources, { organization, requestId: '' });
+    const records = partnerRecords(tables, resources, { organization, requestId: '', name: 'simulate' });
     return countEach(emails, ['leads'], async (email) => {
       const found = await records.find('leads', ['email', email]);
       return found === undefined ? undefined : 'leads';

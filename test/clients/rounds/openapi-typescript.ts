@@ -3,7 +3,10 @@ import type { paths } from '../generated/openapi-typescript.ts';
 import { check, company, count, nextPage } from './check.ts';
 
 export async function round(baseUrl: string, key: string): Promise<void> {
-  const crm = createClient<paths>({ baseUrl, headers: { authorization: `Bearer ${key}` } });
+  const crm = createClient<paths, 'application/json'>({
+    baseUrl,
+    headers: { authorization: `Bearer ${key}` },
+  });
   const source = 'openapi-fetch';
 
   for (let n = 0; n < count; n++) {

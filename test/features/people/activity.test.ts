@@ -245,11 +245,11 @@ onBothDrivers('activity', (instance) => {
 
   describe('that cannot be written lets nothing be changed', () => {
     const forbid = (instance: Instance) =>
-      sql`alter table crm_activity add constraint refused check (organization_id = 0) not valid`.execute(
+      sql`alter table crm_ledger add constraint refused check (organization_id = 0) not valid`.execute(
         tablesOf(instance.database),
       );
     const allow = (instance: Instance) =>
-      sql`alter table crm_activity drop constraint refused`.execute(tablesOf(instance.database));
+      sql`alter table crm_ledger drop constraint refused`.execute(tablesOf(instance.database));
     const work: Readonly<Record<string, () => Promise<() => Promise<number>>>> = {
       'creating a record': async () => async () =>
         (await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } })).status,
@@ -328,7 +328,7 @@ onBothDrivers(
       assert.equal(made.status, 303);
       const session = await logIn(instance(), administratorOf(acme));
       await instance().call('POST /auth/logout-everywhere', { headers: session.byToken });
-      const rows = await tablesOf(instance().database).selectFrom('crm_activity').selectAll().execute();
+      const rows = await tablesOf(instance().database).selectFrom('crm_ledger').selectAll().execute();
       assert.deepEqual(rows, []);
     });
 

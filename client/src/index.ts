@@ -1,0 +1,37 @@
+// A typed client of a CRM engine's REST API. README.md shows what it does.
+// Each name of ours is listed, because then it hides a resource of that name instead of failing.
+export {
+  type BatchFailure,
+  type BatchOptions,
+  type BatchResults,
+  type BatchSuccess,
+  type CreateOptions,
+  etag,
+  type Id,
+  type ImportOptions,
+  type ImportReport,
+  type ListFilters,
+  type ListPage,
+  type ListQuery,
+  Records,
+  type ResourceTypes,
+  type Selected,
+  type Selection,
+  type Values,
+  type WriteOptions,
+} from './client.ts';
+export {
+  ApiError,
+  ConnectionError,
+  CrmError,
+  DuplicateError,
+  type FieldProblem,
+  ForbiddenError,
+  InvalidInputError,
+  NotFoundError,
+  PreconditionFailedError,
+  RateLimitedError,
+  UnauthenticatedError,
+} from './errors.ts';
+export type { CallOptions, ClientOptions } from './http.ts';
+export * from './resources.ts';

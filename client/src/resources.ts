@@ -1,0 +1,736 @@
+// Written by `crm client`: the resources of an instance. Run it again when they change.
+import * as crm from './client.ts';
+import type * as http from './http.ts';
+
+/** Companies and other organizations that you do business with. */
+export interface Account {
+  /** Identifies the record within the organization. */
+  readonly id: bigint;
+  /** The organization that the record belongs to. */
+  readonly organization_id: bigint;
+  /** The user who owns the record; null when an API key without a user created it. */
+  readonly owner_id: bigint | null;
+  /** The user who created the record. */
+  readonly created_by_id: bigint | null;
+  /** The user who wrote the record last. */
+  readonly last_modified_by_id: bigint | null;
+  /** When the record was created, in UTC. */
+  readonly created_at: string;
+  /** When the record was last written, in UTC. */
+  readonly updated_at: string;
+  /** Name of the company. */
+  readonly name: string;
+  /** Address of the company's web site. */
+  readonly website: string;
+  /** Main telephone number. */
+  readonly phone: string;
+  /** Line of business, in your own words. */
+  readonly industry: string;
+  /** Revenue in a year, as text, with its currency. */
+  readonly annual_revenue: string;
+  /** Number of employees, as text, so that a range fits. */
+  readonly employees: string;
+  /** Street and number. */
+  readonly address: string;
+  /** City. */
+  readonly city: string;
+  /** State or province. */
+  readonly state: string;
+  /** Postal code. */
+  readonly postal_code: string;
+  /** Country. */
+  readonly country: string;
+  /** Anything else worth knowing. */
+  readonly description: string;
+}
+
+/** The writable fields of an account. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+export interface AccountInput {
+  /** Name of the company. */
+  readonly name?: string | null;
+  /** Address of the company's web site. */
+  readonly website?: string | null;
+  /** Main telephone number. */
+  readonly phone?: string | null;
+  /** Line of business, in your own words. */
+  readonly industry?: string | null;
+  /** Revenue in a year, as text, with its currency. */
+  readonly annual_revenue?: string | null;
+  /** Number of employees, as text, so that a range fits. */
+  readonly employees?: string | null;
+  /** Street and number. */
+  readonly address?: string | null;
+  /** City. */
+  readonly city?: string | null;
+  /** State or province. */
+  readonly state?: string | null;
+  /** Postal code. */
+  readonly postal_code?: string | null;
+  /** Country. */
+  readonly country?: string | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** The fields of an account to change. Other keys are ignored. Null gives a field its default. */
+export interface AccountPatch {
+  /** Name of the company. */
+  readonly name?: string | null;
+  /** Address of the company's web site. */
+  readonly website?: string | null;
+  /** Main telephone number. */
+  readonly phone?: string | null;
+  /** Line of business, in your own words. */
+  readonly industry?: string | null;
+  /** Revenue in a year, as text, with its currency. */
+  readonly annual_revenue?: string | null;
+  /** Number of employees, as text, so that a range fits. */
+  readonly employees?: string | null;
+  /** Street and number. */
+  readonly address?: string | null;
+  /** City. */
+  readonly city?: string | null;
+  /** State or province. */
+  readonly state?: string | null;
+  /** Postal code. */
+  readonly postal_code?: string | null;
+  /** Country. */
+  readonly country?: string | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** What accounts can be filtered by. All conditions must hold. */
+export interface AccountFilters {
+  readonly name?: crm.Values<string> | {
+    readonly eq?: crm.Values<string>;
+    readonly in?: crm.Values<string>;
+    readonly starts_with?: string;
+    readonly contains?: string;
+  };
+  readonly website?: crm.Values<string> | {
+    readonly eq?: crm.Values<string>;
+    readonly in?: crm.Values<string>;
+  };
+  readonly created_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+  readonly updated_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+}
+
+/** The types of accounts. */
+export interface AccountTypes {
+  readonly record: Account;
+  readonly input: AccountInput;
+  readonly patch: AccountPatch;
+  readonly filters: AccountFilters;
+  readonly search: string;
+  readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'name' | 'website' | 'phone' | 'industry' | 'annual_revenue' | 'employees' | 'address' | 'city' | 'state' | 'postal_code' | 'country' | 'description';
+  readonly expanded: { readonly [reference in never]: never };
+  readonly match: never;
+}
+
+/** Questions and complaints of customers. */
+export interface Case {
+  /** Identifies the record within the organization. */
+  readonly id: bigint;
+  /** The organization that the record belongs to. */
+  readonly organization_id: bigint;
+  /** The user who owns the record; null when an API key without a user created it. */
+  readonly owner_id: bigint | null;
+  /** When the record was created, in UTC. */
+  readonly created_at: string;
+  /** When the record was last written, in UTC. */
+  readonly updated_at: string;
+  /** What it is about. */
+  readonly subject: string;
+  /** How far the case has come. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
+  readonly status: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {});
+  /** How urgent the case is. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
+  readonly priority: 'High' | 'Medium' | 'Low' | (string & {});
+  /** The account that the case concerns. */
+  readonly account_id: bigint | null;
+  /** The person who asked. */
+  readonly contact_id: bigint | null;
+  /** A queue of your own; a plain number to this service. */
+  readonly queue_id: bigint | null;
+  /** The whole story. */
+  readonly description: string;
+  /** When an answer is due, in UTC. */
+  readonly sla_due_date: string | null;
+  /** Name of the account. */
+  readonly account_name: string;
+  /** First and last name of the contact. */
+  readonly contact_name: string;
+}
+
+/** The writable fields of a case. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+export interface CaseInput {
+  /** What it is about. */
+  readonly subject?: string | null;
+  /** How far the case has come. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. Default: `New`. */
+  readonly status?: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {}) | null;
+  /** How urgent the case is. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. Default: `Medium`. */
+  readonly priority?: 'High' | 'Medium' | 'Low' | (string & {}) | null;
+  /** The account that the case concerns. */
+  readonly account_id?: number | bigint | null;
+  /** The person who asked. */
+  readonly contact_id?: number | bigint | null;
+  /** A queue of your own; a plain number to this service. */
+  readonly queue_id?: number | bigint | null;
+  /** The whole story. */
+  readonly description?: string | null;
+}
+
+/** The fields of a case to change. Other keys are ignored. Null gives a field its default. */
+export interface CasePatch {
+  /** What it is about. */
+  readonly subject?: string | null;
+  /** How far the case has come. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
+  readonly status?: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {}) | null;
+  /** How urgent the case is. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
+  readonly priority?: 'High' | 'Medium' | 'Low' | (string & {}) | null;
+  /** The account that the case concerns. */
+  readonly account_id?: number | bigint | null;
+  /** The person who asked. */
+  readonly contact_id?: number | bigint | null;
+  /** A queue of your own; a plain number to this service. */
+  readonly queue_id?: number | bigint | null;
+  /** The whole story. */
+  readonly description?: string | null;
+}
+
+/** What cases can be filtered by. All conditions must hold. */
+export interface CaseFilters {
+  readonly status?: crm.Values<Case['status']>;
+}
+
+/** The types of cases. */
+export interface CaseTypes {
+  readonly record: Case;
+  readonly input: CaseInput;
+  readonly patch: CasePatch;
+  readonly filters: CaseFilters;
+  readonly search: never;
+  readonly sort: never;
+  readonly expanded: {
+    readonly account_id: Account | null;
+    readonly contact_id: Contact | null;
+  };
+  readonly match: never;
+}
+
+/** People, each optionally with the account that they belong to. */
+export interface Contact {
+  /** Identifies the record within the organization. */
+  readonly id: bigint;
+  /** The organization that the record belongs to. */
+  readonly organization_id: bigint;
+  /** The user who owns the record; null when an API key without a user created it. */
+  readonly owner_id: bigint | null;
+  /** The user who created the record. */
+  readonly created_by_id: bigint | null;
+  /** The user who wrote the record last. */
+  readonly last_modified_by_id: bigint | null;
+  /** When the record was created, in UTC. */
+  readonly created_at: string;
+  /** When the record was last written, in UTC. */
+  readonly updated_at: string;
+  /** The account that the person belongs to. */
+  readonly account_id: bigint | null;
+  /** Given name. */
+  readonly first_name: string;
+  /** Family name. */
+  readonly last_name: string;
+  /** E-mail address, stored as sent. */
+  readonly email: string;
+  /** Telephone number, stored as sent. */
+  readonly phone: string;
+  /** Job title. */
+  readonly title: string;
+  /** Department. */
+  readonly department: string;
+  /** IANA time zone name, such as Europe/Berlin. */
+  readonly timezone: string;
+  /** Address of the LinkedIn profile. */
+  readonly linkedin_url: string;
+  /** Address of the Facebook profile. */
+  readonly facebook_url: string;
+  /** Instagram name. */
+  readonly instagram_handle: string;
+  /** Anything else worth knowing. */
+  readonly description: string;
+}
+
+/** The writable fields of a contact. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+export interface ContactInput {
+  /** The account that the person belongs to. */
+  readonly account_id?: number | bigint | null;
+  /** Given name. */
+  readonly first_name?: string | null;
+  /** Family name. */
+  readonly last_name?: string | null;
+  /** E-mail address, stored as sent. */
+  readonly email?: string | null;
+  /** Telephone number, stored as sent. */
+  readonly phone?: string | null;
+  /** Job title. */
+  readonly title?: string | null;
+  /** Department. */
+  readonly department?: string | null;
+  /** IANA time zone name, such as Europe/Berlin. */
+  readonly timezone?: string | null;
+  /** Address of the LinkedIn profile. */
+  readonly linkedin_url?: string | null;
+  /** Address of the Facebook profile. */
+  readonly facebook_url?: string | null;
+  /** Instagram name. */
+  readonly instagram_handle?: string | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** The fields of a contact to change. Other keys are ignored. Null gives a field its default. */
+export interface ContactPatch {
+  /** The account that the person belongs to. */
+  readonly account_id?: number | bigint | null;
+  /** Given name. */
+  readonly first_name?: string | null;
+  /** Family name. */
+  readonly last_name?: string | null;
+  /** E-mail address, stored as sent. */
+  readonly email?: string | null;
+  /** Telephone number, stored as sent. */
+  readonly phone?: string | null;
+  /** Job title. */
+  readonly title?: string | null;
+  /** Department. */
+  readonly department?: string | null;
+  /** IANA time zone name, such as Europe/Berlin. */
+  readonly timezone?: string | null;
+  /** Address of the LinkedIn profile. */
+  readonly linkedin_url?: string | null;
+  /** Address of the Facebook profile. */
+  readonly facebook_url?: string | null;
+  /** Instagram name. */
+  readonly instagram_handle?: string | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** What contacts can be filtered by. All conditions must hold. */
+export interface ContactFilters {
+  readonly email?: crm.Values<string> | {
+    readonly eq?: crm.Values<string>;
+    readonly in?: crm.Values<string>;
+  };
+  readonly account_id?: crm.Values<number | bigint> | {
+    readonly eq?: crm.Values<number | bigint>;
+    readonly in?: crm.Values<number | bigint>;
+    readonly is_null?: boolean;
+  };
+  readonly created_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+  readonly updated_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+}
+
+/** The types of contacts. */
+export interface ContactTypes {
+  readonly record: Contact;
+  readonly input: ContactInput;
+  readonly patch: ContactPatch;
+  readonly filters: ContactFilters;
+  readonly search: string;
+  readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'account_id' | 'first_name' | 'last_name' | 'email' | 'phone' | 'title' | 'department' | 'timezone' | 'linkedin_url' | 'facebook_url' | 'instagram_handle' | 'description';
+  readonly expanded: {
+    readonly account_id: Account | null;
+  };
+  readonly match: never;
+}
+
+/** People or companies who may become customers. Creating a lead does not convert it. */
+export interface Lead {
+  /** Identifies the record within the organization. */
+  readonly id: bigint;
+  /** The organization that the record belongs to. */
+  readonly organization_id: bigint;
+  /** The user who owns the record; null when an API key without a user created it. */
+  readonly owner_id: bigint | null;
+  /** The user who created the record. */
+  readonly created_by_id: bigint | null;
+  /** The user who wrote the record last. */
+  readonly last_modified_by_id: bigint | null;
+  /** When the record was created, in UTC. */
+  readonly created_at: string;
+  /** When the record was last written, in UTC. */
+  readonly updated_at: string;
+  /** Given name. */
+  readonly first_name: string;
+  /** Family name. */
+  readonly last_name: string;
+  /** Company of the lead. */
+  readonly company: string;
+  /** E-mail address, stored as sent. */
+  readonly email: string;
+  /** Telephone number, stored as sent. */
+  readonly phone: string;
+  /** How far the lead has come. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
+  readonly status: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {});
+  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
+  readonly rating: 'Hot' | 'Warm' | 'Cold' | (string & {});
+  /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
+  readonly source: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {});
+  /** Score, as your own rules give it. */
+  readonly lead_score: bigint;
+  /** IANA time zone name, such as Europe/Berlin. */
+  readonly timezone: string;
+  /** Address of the LinkedIn profile. */
+  readonly linkedin_url: string;
+  /** Address of the Facebook profile. */
+  readonly facebook_url: string;
+  /** Instagram name. */
+  readonly instagram_handle: string;
+  /** Anything else worth knowing. */
+  readonly description: string;
+  /** Meta's id of the ad that brought the lead. */
+  readonly meta_ad_id: string;
+  /** Meta's id of the lead form. */
+  readonly meta_form_id: string;
+  /** Meta's id of the campaign. */
+  readonly meta_campaign_id: string;
+  /** Meta's id of the lead. */
+  readonly meta_leadgen_id: string;
+}
+
+/** The writable fields of a lead. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+export interface LeadInput {
+  /** Given name. */
+  readonly first_name?: string | null;
+  /** Family name. */
+  readonly last_name?: string | null;
+  /** Company of the lead. */
+  readonly company?: string | null;
+  /** E-mail address, stored as sent. */
+  readonly email?: string | null;
+  /** Telephone number, stored as sent. */
+  readonly phone?: string | null;
+  /** How far the lead has come. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. Default: `Open - Not Contacted`. */
+  readonly status?: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {}) | null;
+  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
+  readonly rating?: 'Hot' | 'Warm' | 'Cold' | (string & {}) | null;
+  /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
+  readonly source?: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {}) | null;
+  /** Score, as your own rules give it. */
+  readonly lead_score?: number | bigint | null;
+  /** IANA time zone name, such as Europe/Berlin. */
+  readonly timezone?: string | null;
+  /** Address of the LinkedIn profile. */
+  readonly linkedin_url?: string | null;
+  /** Address of the Facebook profile. */
+  readonly facebook_url?: string | null;
+  /** Instagram name. */
+  readonly instagram_handle?: string | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** The fields of a lead to change. Other keys are ignored. Null gives a field its default. */
+export interface LeadPatch {
+  /** Given name. */
+  readonly first_name?: string | null;
+  /** Family name. */
+  readonly last_name?: string | null;
+  /** Company of the lead. */
+  readonly company?: string | null;
+  /** E-mail address, stored as sent. */
+  readonly email?: string | null;
+  /** Telephone number, stored as sent. */
+  readonly phone?: string | null;
+  /** How far the lead has come. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
+  readonly status?: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {}) | null;
+  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
+  readonly rating?: 'Hot' | 'Warm' | 'Cold' | (string & {}) | null;
+  /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
+  readonly source?: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {}) | null;
+  /** Score, as your own rules give it. */
+  readonly lead_score?: number | bigint | null;
+  /** IANA time zone name, such as Europe/Berlin. */
+  readonly timezone?: string | null;
+  /** Address of the LinkedIn profile. */
+  readonly linkedin_url?: string | null;
+  /** Address of the Facebook profile. */
+  readonly facebook_url?: string | null;
+  /** Instagram name. */
+  readonly instagram_handle?: string | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** What leads can be filtered by. All conditions must hold. */
+export interface LeadFilters {
+  readonly status?: crm.Values<Lead['status']> | {
+    readonly eq?: crm.Values<Lead['status']>;
+    readonly ne?: crm.Values<Lead['status']>;
+    readonly in?: crm.Values<Lead['status']>;
+  };
+  readonly rating?: crm.Values<Lead['rating']> | {
+    readonly eq?: crm.Values<Lead['rating']>;
+    readonly ne?: crm.Values<Lead['rating']>;
+    readonly in?: crm.Values<Lead['rating']>;
+  };
+  readonly source?: crm.Values<Lead['source']> | {
+    readonly eq?: crm.Values<Lead['source']>;
+    readonly ne?: crm.Values<Lead['source']>;
+    readonly in?: crm.Values<Lead['source']>;
+  };
+  readonly email?: crm.Values<string> | {
+    readonly eq?: crm.Values<string>;
+    readonly in?: crm.Values<string>;
+  };
+  readonly phone?: crm.Values<string> | {
+    readonly eq?: crm.Values<string>;
+    readonly in?: crm.Values<string>;
+  };
+  readonly owner_id?: crm.Values<number | bigint> | {
+    readonly eq?: crm.Values<number | bigint>;
+    readonly in?: crm.Values<number | bigint>;
+    readonly is_null?: boolean;
+  };
+  readonly created_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+  readonly updated_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+}
+
+/** The types of leads. */
+export interface LeadTypes {
+  readonly record: Lead;
+  readonly input: LeadInput;
+  readonly patch: LeadPatch;
+  readonly filters: LeadFilters;
+  readonly search: string;
+  readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'first_name' | 'last_name' | 'company' | 'email' | 'phone' | 'status' | 'rating' | 'source' | 'lead_score' | 'timezone' | 'linkedin_url' | 'facebook_url' | 'instagram_handle' | 'description' | 'meta_ad_id' | 'meta_form_id' | 'meta_campaign_id' | 'meta_leadgen_id';
+  readonly expanded: { readonly [reference in never]: never };
+  readonly match: never;
+}
+
+/** Sales in progress, each optionally with the account that may buy. */
+export interface Opportunity {
+  /** Identifies the record within the organization. */
+  readonly id: bigint;
+  /** The organization that the record belongs to. */
+  readonly organization_id: bigint;
+  /** The user who owns the record; null when an API key without a user created it. */
+  readonly owner_id: bigint | null;
+  /** The user who created the record. */
+  readonly created_by_id: bigint | null;
+  /** The user who wrote the record last. */
+  readonly last_modified_by_id: bigint | null;
+  /** When the record was created, in UTC. */
+  readonly created_at: string;
+  /** When the record was last written, in UTC. */
+  readonly updated_at: string;
+  /** The account that may buy. */
+  readonly account_id: bigint | null;
+  /** Name of the opportunity. */
+  readonly name: string;
+  /** Expected value, exact. */
+  readonly amount: string;
+  /** How far the sale has come. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
+  readonly stage: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {});
+  /** When it closes or closed, with the UTC offset as sent. */
+  readonly close_date: string | null;
+  /** Chance of winning, in percent by custom. */
+  readonly probability: bigint;
+  /** Anything else worth knowing. */
+  readonly description: string;
+}
+
+/** The writable fields of an opportunity. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+export interface OpportunityInput {
+  /** The account that may buy. */
+  readonly account_id?: number | bigint | null;
+  /** Name of the opportunity. */
+  readonly name?: string | null;
+  /** Expected value, exact. */
+  readonly amount?: number | string | null;
+  /** How far the sale has come. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. Default: `Prospecting`. */
+  readonly stage?: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {}) | null;
+  /** When it closes or closed, with the UTC offset as sent. */
+  readonly close_date?: string | null;
+  /** Chance of winning, in percent by custom. */
+  readonly probability?: number | bigint | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** The fields of an opportunity to change. Other keys are ignored. Null gives a field its default. */
+export interface OpportunityPatch {
+  /** The account that may buy. */
+  readonly account_id?: number | bigint | null;
+  /** Name of the opportunity. */
+  readonly name?: string | null;
+  /** Expected value, exact. */
+  readonly amount?: number | string | null;
+  /** How far the sale has come. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
+  readonly stage?: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {}) | null;
+  /** When it closes or closed, with the UTC offset as sent. */
+  readonly close_date?: string | null;
+  /** Chance of winning, in percent by custom. */
+  readonly probability?: number | bigint | null;
+  /** Anything else worth knowing. */
+  readonly description?: string | null;
+}
+
+/** What opportunities can be filtered by. All conditions must hold. */
+export interface OpportunityFilters {
+  readonly stage?: crm.Values<Opportunity['stage']> | {
+    readonly eq?: crm.Values<Opportunity['stage']>;
+    readonly ne?: crm.Values<Opportunity['stage']>;
+    readonly in?: crm.Values<Opportunity['stage']>;
+  };
+  readonly account_id?: crm.Values<number | bigint> | {
+    readonly eq?: crm.Values<number | bigint>;
+    readonly in?: crm.Values<number | bigint>;
+    readonly is_null?: boolean;
+  };
+  readonly amount?: {
+    readonly gt?: number | string;
+    readonly gte?: number | string;
+    readonly lt?: number | string;
+    readonly lte?: number | string;
+  };
+  readonly close_date?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+    readonly is_null?: boolean;
+  };
+  readonly created_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+  readonly updated_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+}
+
+/** The types of opportunities. */
+export interface OpportunityTypes {
+  readonly record: Opportunity;
+  readonly input: OpportunityInput;
+  readonly patch: OpportunityPatch;
+  readonly filters: OpportunityFilters;
+  readonly search: never;
+  readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'account_id' | 'name' | 'amount' | 'stage' | 'close_date' | 'probability' | 'description';
+  readonly expanded: {
+    readonly account_id: Account | null;
+  };
+  readonly match: never;
+}
+
+/** The types of each resource. */
+export interface CrmResources {
+  readonly accounts: AccountTypes;
+  readonly cases: CaseTypes;
+  readonly contacts: ContactTypes;
+  readonly leads: LeadTypes;
+  readonly opportunities: OpportunityTypes;
+}
+
+const resources = {
+  accounts: {
+    numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64' },
+    references: {},
+  },
+  cases: {
+    numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', account_id: 'int64', contact_id: 'int64', queue_id: 'int64' },
+    references: { account_id: 'accounts', contact_id: 'contacts' },
+  },
+  contacts: {
+    numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64', account_id: 'int64' },
+    references: { account_id: 'accounts' },
+  },
+  leads: {
+    numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64', lead_score: 'int64' },
+    references: {},
+  },
+  opportunities: {
+    numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64', account_id: 'int64', amount: 'decimal', probability: 'int64' },
+    references: { account_id: 'accounts' },
+  },
+} as const;
+
+/** The client of an instance, with each of its resources. */
+export type CrmClient = crm.ClientOf<CrmResources>;
+
+/** Makes a client; nothing is sent before it is used. */
+export const createClient = (options: http.ClientOptions): CrmClient =>
+  crm.clientOf<CrmResources>(resources, options);
+
+/** The codes of errors that this version of the API knows; others may come. */
+export type ErrorCode =
+  | 'invalid_request'
+  | 'invalid_json'
+  | 'invalid_csv'
+  | 'line_too_long'
+  | 'invalid_input'
+  | 'invalid_header'
+  | 'missing_reference'
+  | 'duplicate'
+  | 'items_refused'
+  | 'organization_required'
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'not_a_member'
+  | 'cross_site'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'request_timeout'
+  | 'in_progress'
+  | 'cursor_expired'
+  | 'precondition_failed'
+  | 'body_too_large'
+  | 'expectation_failed'
+  | 'idempotency_key_reused'
+  | 'too_many_attempts'
+  | 'rate_limited'
+  | 'head_too_large'
+  | 'internal'
+  | 'database_failed'
+  | 'not_configured'
+  | 'send_failed'
+  | 'overloaded'
+  | 'too_slow'
+  | 'shutting_down';

@@ -1,0 +1,94 @@
+import type { Database } from '../../engine/database/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { type Caller, execute, selectChanges } from '../../engine/records/index.ts';
+import { arrayText, prepare } from '../../engine/sql/index.ts';
+import { sourceSql } from './epoch.ts';
+import type { GivenPlace, Place } from './place.ts';
+
+/** What a page of the feed is asked for. */
+export interface Asked {
+  readonly caller: Caller;
+  /** The fields that are shown of each resource that is wanted. */
+  readonly fields: ReadonlyMap<string, readonly string[]>;
+  readonly after: Place;
+}
+
+/** A change and where it is. */
+export interface Entry {
+  /** JSON. */
+  readonly change: string;
+  readonly place: GivenPlace;
+}
+
+/** A part of the feed. */
+export interface Page {
+  readonly entries: readonly Entry[];
+  /** After everything that was read, also where nothing of it is wanted. */
+  readonly end: GivenPlace;
+  /** Whether there is more to read. */
+  readonly isFull: boolean;
+  /** What is older may be gone, milliseconds since 1970. */
+  readonly prunedBefore: number;
+}
+
+/** Changes of one page at most, and the bytes of their records after which it ends. */
+const maxChanges = 500;
+const maxBytes = 2 * 1024 * 1024;
+
+const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
+
+/**
+ * Changes after a place, in the order of their transactions, and below every transaction that is still running: rows
+ * become visible out of order, and a reader must not pass one that it has not seen.
+ */
+const page = prepare<Asked>('ledger_page', 'deep', ($) => {
+  const organization = $(({ caller }) => caller.principal.organization);
+  const resources = `${$(({ fields }) => arrayText([...fields.keys()]))}::text[]`;
+  const shown = `${$(({ fields }) => arrayText([...fields.values()].map(arrayText)))}::text[]`;
+  const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
+  // The empty text keeps the planner from the index by resource, which has another order.
+  const wanted = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
+  const size = 'coalesce(octet_length("record"), 0) + coalesce(octet_length("before"), 0)';
+  const fields = `(select _v."fields"::text[] from unnest(${resources}, ${shown}) _v("object", "fields") where _v."object" = l."object")`;
+  return [
+    `with _now as materialized (select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1),`,
+    `_rows as materialized (select *, sum(${size}) over (order by "transaction", "id" rows unbounded preceding) - (${size}) as "_before" from (select * from "crm_ledger" where ${wanted} order by "transaction", "id" limit ${maxChanges}) _l)`,
+    `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
+    `select * from (${selectChanges(`select * from _rows where "_before" < ${maxBytes}`, fields, 'l."transaction", l."id"', `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`)}) _c`,
+  ].join(' ');
+});
+
+/**
+ * Reads a part of the feed.
+ * @returns undefined if the database is another than that of the current epoch
+ * @throws HttpError as `execute`
+ */
+export async function readPage(database: Database, asked: Asked): Promise<Page | undefined> {
+  const { organization } = asked.caller.principal;
+  const plan = { ...asked, organization };
+  const [head = [], ...rows] = await execute(database, { statement: page.bind }, plan);
+  const [epoch, horizon, now, prunedBefore, same, found] = head.map(String);
+  if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
+  const entries = rows.map((row) => {
+    const [change = '', transaction = '', id = '', at] = row.map(String);
+    return { change, place: { epoch, transaction, id, at: Number(at) } };
+  });
+  const isFull = entries.length === maxChanges || entries.length < Number(found);
+  const last = entries.at(-1)?.place;
+  return {
+    entries,
+    isFull,
+    end: isFull && last !== undefined ? last : { epoch, transaction: horizon, id: '0', at: Number(now) },
+    prunedBefore: Number(prunedBefore),
+  };
+}
+
+/** Transactions that write a row have begun at most so long before, in milliseconds. */
+const longestTransactionMs = 3_600_000;
+
+/** @throws HttpError 410 if changes after a place may be missing in the feed */
+export function assertKept(given: GivenPlace, { end, prunedBefore }: Page): void {
+  const isKept = given.at > prunedBefore + longestTransactionMs;
+  if (given.epoch !== end.epoch || !isKept || BigInt(given.transaction) > BigInt(end.transaction))
+    throw errors.cursorExpired();
+}

@@ -1,0 +1,32 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import { type Module, pruneRegularly } from '../../engine/modules/index.ts';
+import type { RecordResource } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { type InstanceSecrets, signing } from '../secrets/index.ts';
+import { feedFragment } from './description.ts';
+import { feed } from './events.ts';
+import { watchFeed } from './lag.ts';
+import { prune } from './retention.ts';
+
+/** What the ledger needs of a running service. */
+export interface LedgerServices {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly RecordResource[];
+  readonly secrets: InstanceSecrets;
+  readonly settings: { readonly current: { readonly retention: { readonly ledger_days: number } } };
+}
+
+/** The ledger besides its rows, which the statements of changes write. */
+export const ledgerModule: Module<LedgerServices> = {
+  name: 'ledger',
+  openApi: feedFragment,
+  register: (app, { config, database, resources, secrets, settings }) => {
+    pruneRegularly(app, 'old changes', [
+      () => prune(tablesOf(database), settings.current.retention.ledger_days),
+    ]);
+    watchFeed(app, database, config.audit);
+    feed(app, { database, resources, signing: signing(secrets, 'cursors of the change feed') });
+  },
+};

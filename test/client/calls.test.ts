@@ -1,0 +1,418 @@
+// The client's calls on a real instance, through a network that loses requests and responses.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { clientOf, type ResourceTypes } from '../../client/src/client.ts';
+import {
+  ApiError,
+  type ClientOptions,
+  ConnectionError,
+  type CrmClient,
+  CrmError,
+  createClient,
+  DuplicateError,
+  etag,
+  ForbiddenError,
+  InvalidInputError,
+  NotFoundError,
+  PreconditionFailedError,
+  RateLimitedError,
+  UnauthenticatedError,
+} from '../../client/src/index.ts';
+import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
+
+/** The resource of test/support/unique-people.ts, as `crm client` would type it. */
+interface Person extends ResourceTypes {
+  readonly record: { readonly id: bigint; readonly email: string; readonly code: bigint | null };
+  readonly input: { readonly email?: string; readonly code?: bigint | number | null };
+  readonly patch: { readonly email?: string };
+  readonly filters: { readonly email?: never };
+  readonly search: never;
+  readonly sort: 'id';
+  readonly match: readonly ['email'] | readonly ['code'];
+}
+const peopleInfo = { people: { numbers: { id: 'int64', code: 'int64' }, references: {} } } as const;
+
+const sources = await sourcesWith(people);
+onBothDrivers(
+  'The client',
+  (instance) => {
+    let network: Network;
+    let organization: Organization;
+    let crm: CrmClient;
+    const clientWith = (options: Partial<ClientOptions> = {}) =>
+      createClient({ url: network.url, key: organization.key, ...options });
+    before(async () => {
+      network = await badNetwork(instance().url);
+      organization = await instance().organization('alpha');
+      crm = clientWith();
+    });
+    beforeEach(() => {
+      network.decide = () => 'pass';
+      network.arrived.length = 0;
+    });
+    after(() => network.close());
+
+    /** The next requests have these fates, all after them pass. */
+    const next = (...fates: readonly Fate[]) => {
+      const left = [...fates];
+      network.decide = () => left.shift() ?? 'pass';
+    };
+
+    describe('numbers', () => {
+      test('every 64-bit integer and decimal comes back as it was sent', async () => {
+        const integer = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
+        const decimal = fc
+          .tuple(fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), fc.stringMatching(/^\d{0,12}[1-9]$/))
+          .map(([whole, part]) => `${whole}.${part}`);
+        await fc.assert(
+          fc.asyncProperty(integer, decimal, async (probability, amount) => {
+            const made = await crm.opportunities.create({ probability, amount });
+            assert.deepEqual([made.probability, made.amount], [probability, amount]);
+            const read = await crm.opportunities.get(made.id, { fields: ['amount', 'probability'] });
+            assert.deepEqual(read, { id: made.id, probability, amount });
+            const again = await crm.opportunities.replace(made.id, {
+              probability: read.probability,
+              amount: read.amount,
+            });
+            assert.deepEqual([again.probability, again.amount], [probability, amount]);
+          }),
+          { numRuns: 30 },
+        );
+      });
+
+      test('in lists, batches, exports, filters and expanded records too', async () => {
+        const large = 9007199254740993n;
+        const [made] = await crm.opportunities.createMany([
+          { amount: '9007199254740993.07', probability: large, name: 'large' },
+        ]);
+        assert.ok(made);
+        assert.equal(typeof made.id, 'bigint');
+        const where = { amount: { gte: '9007199254740993.07', lte: '9007199254740993.07' } };
+        const { data } = await crm.opportunities.list({ where });
+        assert.deepEqual(
+          data.map(({ id, probability }) => [id, probability]),
+          [[made.id, large]],
+        );
+        const exported = [];
+        for await (const { amount } of crm.opportunities.export({ where })) exported.push(amount);
+        assert.deepEqual(exported, ['9007199254740993.07']);
+        const account = await crm.accounts.create({ name: 'Acme' });
+        const contact = await crm.contacts.create({ account_id: account.id });
+        const shown = await crm.contacts.get(contact.id, { expand: ['account_id'] });
+        assert.deepEqual(shown.expanded.account_id, account);
+      });
+
+      test('what is not exact is not sent', async () => {
+        for (const call of [
+          () => crm.opportunities.create({ probability: 2 ** 53 }),
+          () => crm.opportunities.create({ amount: Number.NaN }),
+          () => crm.opportunities.create({ amount: '1,5' }),
+          () => crm.opportunities.create({ amount: '0x10' }),
+          () => crm.leads.get(2 ** 53),
+          () => crm.leads.list({ where: { owner_id: 2 ** 53 } }),
+          () => crm.leads.list({ where: { email: '' } }),
+          () => crm.leads.list({ where: { email: [] } }),
+          () => crm.leads.list({ where: { email: undefined as unknown as string } }),
+        ])
+          await assert.rejects(async () => call(), TypeError);
+        assert.equal(network.arrived.length, 0);
+      });
+    });
+
+    describe('lists', () => {
+      test('all walks every page, and a cursor goes on where a page ended', async () => {
+        const records = Array.from({ length: 45 }, (_, n) => ({ subject: `walk ${n}`, status: 'Walked' }));
+        await crm.cases.createMany(records);
+        const seen = [];
+        for await (const { subject } of crm.cases.all({ where: { status: 'Walked' }, fields: ['subject'] }))
+          seen.push(subject);
+        assert.deepEqual(seen.sort(), records.map(({ subject }) => subject).sort());
+        assert.equal(network.arrived.filter(({ method }) => method === 'GET').length, 3);
+        const first = await crm.cases.list({ where: { status: 'Walked' }, count: 'exact' });
+        assert.equal(first.total, 45);
+        assert.ok(first.next);
+        const second = await crm.cases.list({ where: { status: 'Walked' }, cursor: first.next });
+        const both = new Set([...first.data, ...second.data].map(({ id }) => id));
+        assert.equal(both.size, 40);
+      });
+
+      test('an unknown filter is refused, unless the client is not strict', async () => {
+        const where = { mail: 'ada@example.com' } as object;
+        await assert.rejects(crm.leads.list({ where }), InvalidInputError);
+        await clientWith({ strict: false }).leads.list({ where });
+      });
+    });
+
+    describe('errors', () => {
+      for (const [name, call, kind, code, status] of [
+        ['a missing record', () => crm.leads.get(4711), NotFoundError, 'not_found', 404],
+        [
+          'a read-only field',
+          () => crm.leads.create({ id: 7n } as object),
+          InvalidInputError,
+          'invalid_input',
+          400,
+        ],
+        [
+          'no key',
+          () => clientWith({ key: 'crm_wrong' }).leads.list(),
+          UnauthenticatedError,
+          'unauthenticated',
+          401,
+        ],
+        [
+          'a batch too large',
+          () => crm.leads.createMany(Array(1001).fill({})),
+          InvalidInputError,
+          'invalid_input',
+          400,
+        ],
+      ] as const) {
+        test(name, async () => {
+          const error = await failureOf(call());
+          assert.ok(error instanceof kind && error instanceof ApiError && error instanceof CrmError);
+          assert.deepEqual([error.code, error.status, error.name], [code, status, kind.name]);
+          assert.match(error.requestId ?? '', /^[\w-]{8,}$/);
+          assert.equal(error.isUncertain, false);
+        });
+      }
+
+      test('a missing grant, and fields that are wrong', async () => {
+        const key = await organization.keyWith([{ object: 'leads', actions: ['list'] }]);
+        const denied = await failureOf(clientWith({ key }).leads.create({}));
+        assert.ok(denied instanceof ForbiddenError);
+        const wrong = await failureOf(crm.leads.create({ company: 7 } as object));
+        assert.ok(wrong instanceof InvalidInputError);
+        assert.deepEqual(
+          wrong.fields.map(({ field }) => field),
+          ['company'],
+        );
+      });
+
+      test('a response that is not of the API', async () => {
+        next(
+          { status: 418, body: '<h1>teapot</h1>' },
+          { status: 302, headers: { location: instance().url } },
+        );
+        for (const status of [418, 302]) {
+          const error = await failureOf(crm.leads.list());
+          assert.ok(error instanceof ApiError);
+          assert.deepEqual([error.status, error.code], [status, 'unknown']);
+        }
+      });
+
+      test('no error shows the key', async () => {
+        const dead = clientWith({ url: 'http://127.0.0.1:1', retries: 0 });
+        const error = await failureOf(dead.leads.list({ q: 'private' }));
+        assert.ok(error instanceof ConnectionError);
+        assert.doesNotMatch(
+          `${error.stack} ${JSON.stringify(error)}`,
+          new RegExp(`${organization.key}|private`),
+        );
+      });
+    });
+
+    describe('retries', () => {
+      const lost: readonly Fate[] = ['lose', 'half', 'drop', { status: 502 }, { status: 500, body: '{}' }];
+
+      test('a create is sent with one key until there is a response, and made once', async () => {
+        next(...lost);
+        const made = await crm.leads.create({ company: 'once' });
+        assert.equal(network.arrived.length, 6);
+        assert.equal(new Set(network.arrived.map(({ headers }) => headers['idempotency-key'])).size, 1);
+        assert.equal(new Set(network.arrived.map(({ body }) => body)).size, 1);
+        const all = [];
+        for await (const lead of crm.leads.all({ q: 'once' })) all.push(lead);
+        assert.deepEqual(all, [made]);
+      });
+
+      test('they end', async () => {
+        network.decide = () => 'drop';
+        await assert.rejects(clientWith({ retries: 2 }).leads.create({}), ConnectionError);
+        assert.equal(network.arrived.length, 3);
+      });
+
+      test('Retry-After is obeyed, and one that is too long is an error at once', async () => {
+        const body = JSON.stringify({ error: 'slowly', code: 'rate_limited', request_id: 'x' });
+        next({ status: 429, headers: { 'retry-after': '1' }, body });
+        await crm.leads.list();
+        const [first, second] = network.arrived;
+        assert.ok(first && second && second.at - first.at >= 990);
+        next({ status: 429, headers: { 'retry-after': '61' }, body });
+        const error = await failureOf(crm.leads.list());
+        assert.ok(error instanceof RateLimitedError);
+        assert.equal(error.retryAfter, 61);
+      });
+
+      test('a signal ends a call that waits', async () => {
+        next({ status: 503, headers: { 'retry-after': '30' } });
+        await assert.rejects(crm.leads.list({ signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
+      });
+
+      test('an attempt has a time limit', async () => {
+        const slow: typeof fetch = (_, init) =>
+          new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('cut'))));
+        const error = await failureOf(clientWith({ fetch: slow, timeout: 20, retries: 1 }).leads.list());
+        assert.ok(error instanceof ConnectionError && /within 20 ms/.test(error.message));
+      });
+
+      test('refusals that stay are not sent again', async () => {
+        await assert.rejects(crm.leads.get(4711));
+        next({ status: 501 });
+        await assert.rejects(crm.leads.list());
+        assert.equal(network.arrived.length, 2);
+      });
+
+      test('imports and deletes of many are not sent again when a response is lost', async () => {
+        next('lose', 'lose');
+        await assert.rejects(crm.contacts.import([{ last_name: 'lost' }]), ConnectionError);
+        const { id } = await crm.contacts.create({});
+        network.arrived.length = 0;
+        next('lose');
+        await assert.rejects(crm.contacts.deleteMany([id]), ConnectionError);
+        next({ status: 503 });
+        await assert.rejects(crm.contacts.deleteMany([id]), ApiError);
+        assert.equal(network.arrived.length, 2);
+        const body = JSON.stringify({ error: 'busy', code: 'overloaded', request_id: 'x' });
+        next({ status: 503, body });
+        const other = await crm.contacts.create({});
+        next({ status: 503, body });
+        assert.equal((await crm.contacts.deleteMany([other.id])).length, 1);
+      });
+
+      test('a delete whose response was lost has been done', async () => {
+        const { id } = await crm.leads.create({});
+        next('lose');
+        await crm.leads.delete(id);
+        await assert.rejects(crm.leads.delete(id), NotFoundError);
+      });
+
+      test('an export that is cut off fails', async () => {
+        await crm.contacts.createMany([{ last_name: 'cut' }, { last_name: 'off' }]);
+        next('half');
+        const read = async () => {
+          for await (const _ of crm.contacts.export());
+        };
+        await assert.rejects(read, ConnectionError);
+      });
+    });
+
+    describe('changes', () => {
+      test('update loses no change of anybody', async () => {
+        const { id } = await crm.leads.create({});
+        const clients = Array.from({ length: 6 }, () => clientWith());
+        await Promise.all(
+          clients.map(async ({ leads }) => {
+            for (let n = 0; n < 5; n++)
+              await leads.update(id, ({ lead_score }) => ({ lead_score: lead_score + 1n }));
+          }),
+        );
+        assert.equal((await crm.leads.get(id)).lead_score, 30n);
+      });
+
+      test('update writes nothing for undefined, and waits for the function', async () => {
+        const made = await crm.leads.create({});
+        assert.deepEqual(await crm.leads.update(made.id, () => undefined), made);
+        const changed = await crm.leads
+          .update(made.id, async () => ({ city: '', company: 'later' }) as object)
+          .catch((e) => e);
+        assert.ok(changed instanceof InvalidInputError);
+      });
+
+      test('update does not apply a change twice that may have been made', async () => {
+        const { id } = await crm.leads.create({});
+        let reads = 0;
+        network.decide = ({ method }) => (method === 'PATCH' && reads++ === 0 ? 'lose' : 'pass');
+        const error = await failureOf(
+          crm.leads.update(id, ({ lead_score }) => ({ lead_score: lead_score + 1n })),
+        );
+        assert.ok(error instanceof PreconditionFailedError && error.isUncertain);
+        assert.equal((await crm.leads.get(id)).lead_score, 1n);
+      });
+
+      test('a tag of an older version is refused', async () => {
+        const made = await crm.leads.create({});
+        await crm.leads.patch(made.id, { company: 'new' });
+        const ifMatch = etag(made) ?? '';
+        assert.ok(ifMatch);
+        for (const call of [
+          () => crm.leads.patch(made.id, {}, { ifMatch }),
+          () => crm.leads.replace(made.id, {}, { ifMatch }),
+          () => crm.leads.delete(made.id, { ifMatch }),
+        ])
+          await assert.rejects(call, PreconditionFailedError);
+      });
+    });
+
+    describe('many records', () => {
+      test('upsert changes what is there and creates the rest; a duplicate names the other', async () => {
+        const { people } = clientOf<{ people: Person }>(peopleInfo, {
+          url: network.url,
+          key: organization.key,
+        });
+        const ada = await people.create({ email: 'ada@example.com', code: 2n ** 62n });
+        next('lose');
+        const results = await people.upsert(
+          [{ email: 'ada@example.com' }, { email: 'grace@example.com' }],
+          ['email'],
+        );
+        assert.deepEqual(
+          results.map(({ status }) => status),
+          [200, 201],
+        );
+        assert.equal(results[0]?.id, ada.id);
+        const error = await failureOf(people.create({ code: 2n ** 62n }));
+        assert.ok(error instanceof DuplicateError);
+        assert.equal(error.existingId, ada.id);
+      });
+
+      test('with continue, each record has its result', async () => {
+        const results = await crm.contacts.createMany([{}, { account_id: 4711 }], { onError: 'continue' });
+        assert.deepEqual(
+          results.map(({ status }) => status),
+          [201, 400],
+        );
+        const failed = results[1];
+        assert.ok(failed && 'error' in failed && failed.fields?.[0]?.field === 'account_id');
+        await assert.rejects(crm.contacts.createMany([{}, { account_id: 4711 }]), InvalidInputError);
+      });
+
+      test('imports take records, texts, files and streams', async () => {
+        const line = '{"last_name":"imported"}\n';
+        for (const source of [
+          [{ last_name: 'imported' }],
+          line,
+          new Blob([line]),
+          new Blob([line]).stream(),
+        ]) {
+          const report = await crm.contacts.import(source, { onError: 'stop' });
+          assert.deepEqual([report.created, report.failed, report.stopped], [1, 0, false]);
+        }
+      });
+    });
+
+    test('a key may be a function, and people name their organization', async () => {
+      let asked = 0;
+      const key = async () => {
+        asked++;
+        return organization.key;
+      };
+      next('drop');
+      await clientWith({ key, organization: 'alpha' }).leads.list({ page: 2 });
+      assert.equal(asked, 2);
+      assert.equal(network.arrived[1]?.path, '/api/v1/leads?page=2&org=alpha');
+    });
+  },
+  { sources },
+);
+
+/** What a call fails with. */
+const failureOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => assert.fail('it did not fail'),
+    (error: unknown) => error,
+  );

@@ -1,0 +1,202 @@
+// Clients as `crm client` writes them: the shipped one is up to date, and others are right for other resources.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { compilers, type Installed, install, runProgram } from '../support/client-package.ts';
+import { everyType } from '../support/every-type.ts';
+import { type Instance, startInstance, temporaryFolder } from '../support/instance.ts';
+import { assertRefused, crm, crmJson, project } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
+
+const shipped = join(project, 'client');
+const nowhere = { DATABASE_URL: 'postgresql://nobody@127.0.0.1:1/nothing' };
+
+/** The files of a client by their paths, without what is made of them. */
+const filesOf = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !/\/(dist|node_modules)\b/.test(`${entry.parentPath}/`))
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .map((path) => [path.slice(folder.length + 1), readFileSync(path, 'utf8')]),
+  );
+
+describe('crm client', () => {
+  const folder = temporaryFolder();
+  after(folder.remove);
+  const output = (name: string) => join(folder.path, name);
+
+  test('writes the client that is shipped: run `npm run -s crm -- client` if this fails', async () => {
+    await crmJson(['client', '--output', output('shipped')], nowhere);
+    const [written, there] = [filesOf(output('shipped')), filesOf(shipped)];
+    const paths = Object.keys({ ...written, ...there });
+    assert.ok(paths.includes('src/resources.ts'));
+    const different = paths.filter((path) => written[path] !== there[path]);
+    assert.deepEqual(different, []);
+  });
+
+  test('replaces the source and keeps what belongs to others', async () => {
+    const mine = output('mine');
+    await crm(['client', '--output', mine], nowhere);
+    writeFileSync(join(mine, 'package.json'), '{ "name": "mine" }');
+    writeFileSync(join(mine, 'src/resources.ts'), 'old');
+    const { stdout, code } = await crm(['client', '--output', mine], nowhere);
+    assert.deepEqual([code, stdout.startsWith('Wrote a client to')], [0, true]);
+    assert.equal(readFileSync(join(mine, 'package.json'), 'utf8'), '{ "name": "mine" }');
+    assert.equal(filesOf(mine)['src/resources.ts'], filesOf(shipped)['src/resources.ts']);
+  });
+
+  test('does not write among other files', async () => {
+    mkdirSync(output('full'));
+    writeFileSync(join(output('full'), 'precious.txt'), '');
+    assertRefused(await crm(['client', '--output', output('full')], nowhere), /has files, but no client/);
+    assert.deepEqual(readdirSync(output('full')), ['precious.txt']);
+    const file = join(output('full'), 'precious.txt');
+    assertRefused(await crm(['client', '--output', file], nowhere), /cannot be read: ENOTDIR/);
+  });
+
+  for (const [url, message] of [
+    ['nowhere', /must be like https:/],
+    ['http://127.0.0.1:1', /does not respond/],
+  ] as const) {
+    test(`--url ${url} is refused`, async () =>
+      assertRefused(await crm(['client', '--output', output('never'), '--url', url], nowhere), message));
+  }
+});
+
+describe('the client of other resources', () => {
+  let instance: Instance;
+  let installed: Installed;
+  const folder = temporaryFolder();
+  // Their types have names that TypeScript, or the client, has too.
+  const odd = ['client', 'record', 'date', 'page', 'id', 'array', 'crm', 'promise'].map((singular) => ({
+    file: `resources/list_of_${singular}.yaml`,
+    text: `singular: ${singular}\ncommon: [id, organization_id]\nfields:\n  name: { type: string, required: true, description: "*/ it's" }\n`,
+  }));
+  const former = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+  const renamed = {
+    file: 'resources/bargains.yaml',
+    text: `singular: bargain
+renamed_from: deals
+${former.replaceAll(', ', '\n')}
+common: [id, organization_id]
+fields:
+  price: { type: number, renamed_from: cost, ${former} }
+`,
+  };
+  before(async () => {
+    instance = await startInstance('postgresql', {
+      sources: await sourcesWith(people, renamed, ...everyType, ...odd),
+    });
+    const client = join(folder.path, 'client');
+    await crmJson(['client', '--output', client, '--url', `${instance.url}/`], nowhere);
+    installed = await install(client);
+  });
+  after(async () => {
+    installed?.remove();
+    folder.remove();
+    await instance?.close();
+  });
+
+  test('is a package of JavaScript and types', () => {
+    const names = ['client', 'errors', 'http', 'index', 'json', 'resources'];
+    assert.deepEqual(installed.files, [
+      'LICENSE',
+      'README.md',
+      ...names.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]),
+      'package.json',
+    ]);
+  });
+
+  test('says what is deprecated', () => {
+    const types = readFileSync(
+      join(installed.folder, 'node_modules/@crm-engine/client/dist/resources.d.ts'),
+      'utf8',
+    );
+    assert.match(types, /@deprecated.*\n +readonly cost: string;/);
+    assert.doesNotMatch(types, /@deprecated.*\n +readonly price/);
+  });
+
+  test('compiles, and refuses what the instance would refuse', async () => {
+    await installed.compile({
+      'round.ts': `
+import { createClient } from '@crm-engine/client';
+export async function round(url: string, key: string) {
+  const crm = createClient({ url, key });
+  const ada = await crm.people.create({ email: 'ada@example.com', code: 2n ** 62n, since: '1843-01-01' });
+  const [changed] = await crm.people.upsert([{ email: 'ada@example.com', age: 27 }], ['email']);
+  await crm.people.upsert([{ account_id: null, since: null }], ['account_id', 'since']).catch(() => {});
+  const shown = await crm.people.get(ada.id, { fields: ['age'], expand: ['account_id'] });
+  const loose = await crm.loose.create({ n_number: '0.10', p_int64: 2n ** 62n, n_boolean: true, n_date: null });
+  const { data } = await crm.loose.list({ where: { n_boolean: true } });
+  await crm.list_of_page.create({ name: 'a page' });
+  const { price, cost } = await crm.bargains.create({ cost: '1.25' });
+  return [changed?.id === ada.id, shown.age, shown.expanded.account_id, loose.n_number, loose.p_int64, data.length, price, cost];
+}
+export async function wrong(crm: ReturnType<typeof createClient>) {
+  // @ts-expect-error: no such field
+  await crm.people.create({ mail: 'ada@example.com' });
+  // @ts-expect-error: a required field
+  await crm.list_of_page.create({});
+  // @ts-expect-error: not unique
+  await crm.people.upsert([], ['age']);
+  // @ts-expect-error: nothing of it is unique
+  await crm.leads.upsert([], ['email']);
+  // @ts-expect-error: no such filter
+  await crm.leads.list({ where: { mail: 'x' } });
+  // @ts-expect-error: no such operator
+  await crm.leads.list({ where: { email: { contains: 'x' } } });
+  // @ts-expect-error: an id is no text
+  await crm.leads.get('7');
+  // @ts-expect-error: cases have a fixed order
+  await crm.cases.list({ sort: 'id' });
+  // @ts-expect-error: cases are not searched
+  await crm.cases.list({ q: 'x' });
+  // @ts-expect-error: a former name
+  await crm.deals.list();
+  // @ts-expect-error: no reference
+  await crm.cases.list({ expand: ['queue_id'] });
+  const { data } = await crm.cases.list({ fields: ['subject'] });
+  // @ts-expect-error: not among the fields
+  return data[0]?.status;
+}`,
+    });
+    const { round } = (await import(join(installed.folder, 'compiled/round.js'))) as {
+      readonly round: (url: string, key: string) => Promise<unknown>;
+    };
+    const { key } = await instance.organization('alpha');
+    assert.deepEqual(await round(instance.url, key), [true, 27n, null, '0.1', 2n ** 62n, 1, '1.25', '1.25']);
+  });
+});
+
+describe('the client runs anywhere', () => {
+  const sources = Object.entries(filesOf(shipped)).filter(([path]) => path.endsWith('.ts'));
+
+  test('it imports nothing but itself', () => {
+    assert.ok(sources.length >= 5);
+    const imported = sources.flatMap(([, text]) =>
+      [...text.matchAll(/(?:\bfrom |\bimport\(|^import )'([^']+)'/gm)].map(([, name = '']) => name),
+    );
+    assert.ok(imported.length >= 10);
+    assert.deepEqual(
+      imported.filter((name) => !name.startsWith('./')),
+      [],
+    );
+    const { dependencies = {} } = JSON.parse(readFileSync(join(shipped, 'package.json'), 'utf8')) as {
+      readonly dependencies?: object;
+    };
+    assert.deepEqual(dependencies, {});
+  });
+
+  // That it compiles with the types of Node.js only is part of the project's own types.
+  for (const [version, path] of compilers) {
+    const skip = !existsSync(path) && 'needs npm ci --prefix test/clients';
+    for (const globals of ['dom', 'webworker']) {
+      test(`TypeScript ${version} finds no globals but those of ${globals}`, { skip }, async () => {
+        const options = ['-p', '.', '--noEmit', '--lib', `es2023,${globals}`];
+        await runProgram(shipped, process.execPath, join(path, 'bin/tsc'), ...options);
+      });
+    }
+  }
+});

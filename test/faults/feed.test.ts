@@ -1,0 +1,79 @@
+// The change feed while processes are killed: nothing is missing in it, nothing comes twice, nothing is in it that did not happen.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Copy } from '../support/copy.ts';
+import { diceOf } from '../support/dice.ts';
+import { type Answer, drivers } from '../support/instance.ts';
+import { migratedStorage, type Service, type Storage, serve } from '../support/process.ts';
+
+const [writers, kills] = [8, 3];
+
+for (const driver of drivers) {
+  describe(`the change feed while processes are killed (${driver})`, () => {
+    let storage: Storage;
+    let key: string;
+    const nodes: Service[] = [];
+    before(async () => {
+      storage = await migratedStorage(driver);
+      const environment = {
+        ...storage.environment,
+        AUTH_SECRETS: 'a secret that all nodes of the test share',
+      };
+      storage = { ...storage, environment };
+      nodes.push(await serve(environment));
+      key = String(nodes[0]?.printed.key);
+      if (driver === 'postgresql') nodes.push(await serve(environment));
+    });
+    after(async () => {
+      for (const node of nodes) await node.kill();
+      await storage.remove();
+    });
+
+    test('a copy that follows it is the state of the database', async () => {
+      const dice = diceOf(7);
+      const choose = <T>(all: readonly T[]): T => all[Math.floor(dice() * all.length)] as T;
+      const call = (request: string, body?: unknown): Promise<Answer | undefined> =>
+        choose(nodes)
+          .call(request, { key, ...(body !== undefined && { body }) })
+          // Of a process that is gone; nobody knows whether it was written.
+          .catch(() => pause(20).then(() => undefined));
+      const get = async (path: string): Promise<Answer> => (await call(`GET ${path}`)) ?? get(path);
+      const copy = new Copy(get);
+      const leads = '/api/v1/leads';
+      const ids: unknown[] = [];
+      let [isWritten, written] = [false, 0];
+      const write = async () => {
+        while (!isWritten) {
+          const body = { last_name: `n${written}` };
+          const id = dice() < 0.5 ? undefined : choose(ids);
+          const answer = await (id === undefined
+            ? call(`POST ${leads}`, body)
+            : call(`${choose(['PUT', 'PATCH', 'DELETE'])} ${leads}/${id}`, body));
+          if (answer === undefined) continue;
+          written++;
+          if (answer.status === 201) ids.push(answer.json.id);
+        }
+      };
+      let isDone = false;
+      const following = copy.follow(() => isDone);
+      const writing = Promise.all(Array.from({ length: writers }, write));
+      for (let count = 0; count < kills; count++) {
+        const before = written;
+        while (written < before + 100) await pause(10);
+        const index = count % nodes.length;
+        await nodes[index]?.kill();
+        nodes[index] = await serve(storage.environment);
+      }
+      isWritten = true;
+      await writing;
+      isDone = true;
+      await following;
+      for (const resource of ['leads', 'accounts', 'contacts']) {
+        const stored = await copy.stored(resource);
+        assert.ok(Object.keys(stored).length > 0);
+        assert.deepEqual(copy.recordsOf(resource), stored, resource);
+      }
+    });
+  });
+}

@@ -1,0 +1,324 @@
+// The ledger: every change of a record is one row, by whatever way it came, and says who, when, and what it was before.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { records } from '../../engine/records/records.ts';
+import { runForId, tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { prune } from '../../plugins/ledger/retention.ts';
+import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { logIn, makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+/** Accounts that refer to each other twice, and a secret. */
+const family = {
+  file: 'family.yaml',
+  text: `
+singular: relative
+description: Somebody of a family.
+common: all
+fields:
+  name: { type: string, description: The name. }
+  big: { type: int64, description: A large number. }
+  pin: { type: string, sensitive: true, description: A secret. }
+  mother_id: { type: reference, to: family, nullable: true, description: The mother. }
+  father_id: { type: reference, to: family, nullable: true, description: The father. }
+  mother_name: { type: joined, through: mother_id, show: [name], description: The mother's name. }
+sort: { by: created_at, direction: desc }
+unique: [name]
+`,
+};
+
+interface Change {
+  readonly position: string;
+  readonly actor: { readonly kind: string; readonly id: number | null; readonly name: string | null };
+  readonly request_id: string;
+  readonly resource: string;
+  readonly id: number;
+  readonly action: string;
+  readonly version: number;
+  readonly changed: readonly string[];
+  readonly before: Record<string, unknown> | null;
+  readonly after: Record<string, unknown> | null;
+}
+
+onBothDrivers(
+  'the ledger',
+  (instance, driver) => {
+    let acme: Organization;
+    let other: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+      other = await instance().organization('other');
+    });
+    const call = async (
+      request: string,
+      body?: unknown,
+      options: Call = { key: acme.key },
+    ): Promise<Answer> => {
+      const answer = await instance().call(`${request.replace(' ', ' /api/v1/')}`, {
+        ...options,
+        ...(body === undefined ? {} : { body }),
+      });
+      assert.ok(answer.status < 300, answer.text);
+      return answer;
+    };
+    const make = async (resource: string, body: unknown) =>
+      Number((await call(`POST ${resource}`, body)).json.id);
+    const changesOf = async (resource: string, id: number): Promise<readonly Change[]> =>
+      (await call(`GET ${resource}/${id}/history`)).json.data as Change[];
+    const told = (changes: readonly Change[]) =>
+      changes.map(({ action, version, before, after }) => [
+        action,
+        version,
+        before?.name ?? null,
+        after?.name ?? null,
+      ]);
+
+    test('who deleted it, and what was in it, is one request', async () => {
+      const ann = await makePerson(instance(), [{ organization: acme }]);
+      const { byToken } = await logIn(instance(), ann);
+      const id = await make('family', { name: 'Ada', big: 1, pin: 'hunter2' });
+      await call(`PUT family/${id}`, { name: 'Ada L.', big: 1, pin: 'hunter3' });
+      const removed = await call(`DELETE family/${id}`, undefined, { headers: byToken });
+      const answer = await call(`GET family/${id}/history`);
+      const [last, changed, first] = answer.json.data as Change[];
+      assert.ok(last && changed && first);
+      assert.equal(last.action, 'delete');
+      assert.deepEqual(last.actor, { kind: 'user', id: Number(ann.id), name: ann.email });
+      assert.equal(last.request_id, removed.headers.get('x-request-id'));
+      assert.equal(last.after, null);
+      assert.equal(last.before?.name, 'Ada L.');
+      assert.deepEqual([last.version, changed.version, first.version], [3, 2, 1]);
+      assert.equal(changed.actor.kind, 'key');
+      assert.deepEqual(changed.changed, ['updated_at', 'name'], 'in the order of the fields');
+      assert.equal(first.before, null);
+      assert.ok(first.changed.includes('big'));
+      for (const text of ['hunter', 'pin', 'mother_name']) assert.ok(!answer.text.includes(text), text);
+    });
+
+    test('values are as they were sent', async () => {
+      const { json, text } = await call('POST family', '{"name":"Big","big":9007199254740993}');
+      assert.match(text, /9007199254740993/);
+      const history = await call(`GET family/${json.id}/history`);
+      assert.match(history.text, /"after":\{"id":\d+,.*"big":9007199254740993/);
+    });
+
+    test('another organization, an id that never was, a caller who may not read: nothing', async () => {
+      const id = await make('family', { name: 'Hidden' });
+      const get = (path: string, key: string) =>
+        instance().call(`GET /api/v1/family/${path}/history`, { key });
+      for (const [path, key] of [
+        [String(id), other.key],
+        ['999999', acme.key],
+        ['x', acme.key],
+      ] as const) {
+        const answer = await get(path, key);
+        assert.equal(answer.status, 404);
+        assert.ok(!answer.text.includes('Hidden'));
+      }
+      const writer = await acme.keyWith([{ object: 'family', actions: ['update'] }]);
+      assert.equal((await get(String(id), writer)).status, 403);
+      assert.equal((await instance().call(`GET /api/v1/family/${id}/history`)).status, 401);
+    });
+
+    test('pages of twenty, newest first, by cursors that fit one record only', async () => {
+      const id = await make('family', { name: 'n1' });
+      for (let number = 2; number <= 45; number++) await call(`PATCH family/${id}`, { name: `n${number}` });
+      const names: unknown[] = [];
+      let pages = 0;
+      let next: string | undefined = `/api/v1/family/${id}/history`;
+      let cursor = '';
+      while (next !== undefined) {
+        const answer: Answer = await instance().call(`GET ${next}`, { key: acme.key });
+        assert.equal(answer.status, 200);
+        pages++;
+        names.push(...(answer.json.data as Change[]).map(({ after }) => after?.name));
+        next = /<(.*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+        cursor = next === undefined ? cursor : (next.split('cursor=')[1] ?? '');
+      }
+      assert.equal(pages, 3);
+      assert.deepEqual(
+        names,
+        Array.from({ length: 45 }, (_, index) => `n${45 - index}`),
+      );
+      const elsewhere = await make('family', { name: 'elsewhere' });
+      for (const path of [
+        `${elsewhere}/history?cursor=${cursor}`,
+        `${id}/history?cursor=${cursor}x`,
+        `${id}/history?cursor=?`,
+      ]) {
+        const answer = await instance().call(`GET /api/v1/family/${path}`, { key: acme.key });
+        assert.equal(answer.status, 400, path);
+      }
+    });
+
+    describe('each way of writing leaves one row a change', () => {
+      test('create once, patch, and many at the same time', async () => {
+        const headers = { authorization: `Bearer ${acme.key}`, 'idempotency-key': 'once-1' };
+        const once = () => call('POST family', { name: 'Once' }, { headers });
+        const id = Number((await once()).json.id);
+        await once();
+        await call(`PATCH family/${id}`, { name: 'Twice' });
+        assert.deepEqual(told(await changesOf('family', id)), [
+          ['update', 2, 'Once', 'Twice'],
+          ['create', 1, null, 'Once'],
+        ]);
+        const ids = await Promise.all(
+          Array.from({ length: 20 }, (_, index) => make('family', { name: `many ${index}` })),
+        );
+        await Promise.all(ids.map((each) => call(`PUT family/${each}`, { name: `done ${each}` })));
+        await Promise.all(ids.map((each) => call(`DELETE family/${each}`)));
+        for (const [index, each] of ids.entries()) {
+          assert.deepEqual(told(await changesOf('family', each)), [
+            ['delete', 3, `done ${each}`, null],
+            ['update', 2, `many ${index}`, `done ${each}`],
+            ['create', 1, null, `many ${index}`],
+          ]);
+        }
+      });
+
+      test('batches', async () => {
+        const results = async (request: string, body: unknown) =>
+          (await call(request, body)).json.results as { id: number; status: number }[];
+        const [first, second] = await results('POST family/batch', {
+          records: [{ name: 'b1' }, { name: 'b2' }],
+        });
+        assert.ok(first && second);
+        await results('POST family/batch', { records: [{ name: 'b1', big: 7 }], match: ['name'] });
+        await results('PATCH family/batch', {
+          records: [{ id: second.id, name: 'b2+', mother_id: first.id }],
+        });
+        await results('DELETE family/batch', { ids: [first.id] });
+        assert.deepEqual(told(await changesOf('family', first.id)), [
+          ['delete', 3, 'b1', null],
+          ['update', 2, 'b1', 'b1'],
+          ['create', 1, null, 'b1'],
+        ]);
+        const [nulled, ...rest] = await changesOf('family', second.id);
+        assert.equal(nulled?.before?.mother_id, first.id);
+        assert.equal(nulled?.after?.mother_id, null);
+        assert.deepEqual(told(rest), [
+          ['update', 2, 'b2', 'b2+'],
+          ['create', 1, null, 'b2'],
+        ]);
+      });
+
+      test('imports', async () => {
+        const answer = await instance().call('POST /api/v1/family/import', {
+          headers: { authorization: `Bearer ${acme.key}`, 'content-type': 'text/csv' },
+          body: 'name\nimported\n',
+        });
+        assert.equal(answer.status, 200, answer.text);
+        const { json } = await call('GET family');
+        const made = (json.data as { id: number; name: string }[]).find(({ name }) => name === 'imported');
+        assert.deepEqual(told(await changesOf('family', Number(made?.id))), [
+          ['create', 1, null, 'imported'],
+        ]);
+      });
+
+      test('references that a delete makes null, by the one who deletes', async () => {
+        const parent = await make('family', { name: 'parent' });
+        const both = await make('family', { name: 'both', mother_id: parent, father_id: parent });
+        const self = await make('family', { name: 'self' });
+        await call(`PATCH family/${self}`, { mother_id: self, father_id: parent });
+        const account = await make('accounts', { name: 'A' });
+        const contact = await make('contacts', { last_name: 'C', account_id: account });
+        await call(`DELETE family/${parent}`);
+        await call(`DELETE accounts/${account}`);
+        for (const [resource, id, fields] of [
+          ['family', both, ['mother_id', 'father_id']],
+          ['family', self, ['father_id']],
+          ['contacts', contact, ['account_id']],
+        ] as const) {
+          const [last] = await changesOf(resource, id);
+          assert.equal(last?.action, 'update');
+          assert.equal(last.actor.kind, 'key');
+          for (const field of fields) {
+            assert.ok(last.changed.includes(field), field);
+            assert.notEqual(last.before?.[field], null);
+            assert.equal(last.after?.[field], null);
+          }
+        }
+        await call(`DELETE family/${self}`);
+        assert.equal((await changesOf('family', self))[0]?.action, 'delete');
+        const relatives = [await make('family', { name: 'r1' })];
+        relatives.push(await make('family', { name: 'r2', mother_id: relatives[0] }));
+        await call('DELETE family/batch', { ids: relatives });
+        for (const id of relatives) assert.equal((await changesOf('family', id))[0]?.action, 'delete');
+      });
+    });
+
+    for (const many of [false, true]) {
+      test(`a reference that is written while its record is deleted${many ? ' with others' : ''} is a change too`, {
+        skip: driver === 'embedded',
+      }, async () => {
+        const account = await make('accounts', { name: 'Meanwhile' });
+        const { database, resources } = instance();
+        const { id: organization } = acme;
+        const principal = {
+          kind: 'partner',
+          actor: null,
+          name: 'test',
+          organization,
+          user: null,
+          grants: {},
+        } as const;
+        let removed: Promise<Answer> | undefined;
+        const contact = await transaction(database, async (tables) => {
+          const write = records(resources, { principal, requestId: 'r' }, (statement) =>
+            runForId(tables, statement),
+          );
+          const id = await write.create('contacts', { last_name: 'C', account_id: account });
+          // It waits for this transaction, and does not see what it writes.
+          removed = many
+            ? call('DELETE accounts/batch', { ids: [account] })
+            : call(`DELETE accounts/${account}`);
+          await pause(300);
+          return id;
+        });
+        await removed;
+        const [nulled] = await changesOf('contacts', Number(contact));
+        assert.equal(nulled?.before?.account_id, account);
+        assert.equal(nulled?.after?.account_id, null);
+        assert.equal(nulled?.actor.kind, 'key');
+      });
+    }
+
+    test('old changes are removed, and what a record was before a change that stays is kept', async () => {
+      const id = await make('family', { name: 'v1' });
+      for (const name of ['v2', 'v3', 'v4']) await call(`PATCH family/${id}`, { name });
+      const { database } = instance();
+      await database.run({
+        name: '',
+        text: `update crm_ledger set at = now() - interval '31 days' where object_id < $1::bigint or version < 3`,
+        values: [String(id)],
+      });
+      assert.ok((await prune(tablesOf(database), 30)) > 2);
+      assert.equal(await prune(tablesOf(database), 30), 0);
+      assert.deepEqual(told(await changesOf('family', id)), [
+        ['update', 4, 'v3', 'v4'],
+        ['update', 3, 'v2', 'v3'],
+      ]);
+    });
+
+    test('a record that is older than the ledger keeps what it was', async () => {
+      const id = await make('family', { name: 'old', pin: 'hunter2' });
+      const { database } = instance();
+      await database.run({
+        name: '',
+        text: `delete from crm_ledger where object = 'family' and object_id = $1::bigint`,
+        values: [String(id)],
+      });
+      assert.deepEqual((await call(`GET family/${id}/history`)).json.data, []);
+      await call(`PATCH family/${id}`, { name: 'new' });
+      await call(`PATCH family/${id}`, { name: 'newer' });
+      const changes = await changesOf('family', id);
+      assert.deepEqual(told(changes), [
+        ['update', 3, 'new', 'newer'],
+        ['update', 2, 'old', 'new'],
+      ]);
+      assert.ok(!JSON.stringify(changes).includes('hunter'));
+    });
+  },
+  { sources: await sourcesWith(family) },
+);

@@ -36,7 +36,8 @@ export async function withDatabase<T>(
   work: (database: Database) => Promise<T>,
 ): Promise<T> {
   const database = await openDatabase(
-    { ...config, statementTimeoutMs: 0, pool: 2, replicaAddresses: [] },
+    // What is concurrent waits for everybody and makes nobody wait; all else limits its waits for locks itself.
+    { ...config, statementTimeoutMs: 0, lockTimeoutMs: 0, pool: 2, replicaAddresses: [] },
     entitiesOf(model),
   );
   try {
@@ -125,7 +126,10 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
     const remaining: string[] = [];
     for (const statement of statements) {
       const way = database.kind === 'postgresql' ? online(statement) : undefined;
-      const isOnline = way !== undefined && (await hasRows(execute, way.table));
+      const isOnline =
+        way !== undefined &&
+        (await hasRows(execute, `select 'one' as name from ${quote(way.table)} limit 1`)) &&
+        !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
       if (isOnline) remaining.push(...way.later);
       const sql = isOnline ? way.now : statement;
       if (sql === undefined) continue;
@@ -142,9 +146,15 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
   return applied;
 }
 
-async function hasRows(execute: (sql: string) => Promise<Row[]>, table: string): Promise<boolean> {
-  return (await execute(`select 'one' as name from ${quote(table)} limit 1`)).length > 0;
-}
+const hasRows = async (execute: (sql: string) => Promise<Row[]>, sql: string): Promise<boolean> =>
+  (await execute(sql)).length > 0;
+
+/** Runs a statement that does not wait long for a lock. */
+const briefly = (em: SqlEntityManager, statement: string): Promise<unknown> =>
+  em.transactional(async (inner) => {
+    await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
+    await executeIn(inner)(statement);
+  });
 
 /** Runs what is left of migrations, outside of transactions. @returns the names of those that had something left */
 async function finish({ orm }: Database, config: DatabaseConfig): Promise<string[]> {
@@ -159,8 +169,10 @@ async function finish({ orm }: Database, config: DatabaseConfig): Promise<string
     );
     for (const { name = '', remaining } of rows) {
       for (const statement of JSON.parse(remaining ?? '[]') as string[]) {
-        await execute(statement).catch((cause: unknown) => {
-          throw failureOf(cause, join(config.migrations, name), statement) ?? cause;
+        const isConcurrent = statement.includes(' concurrently ');
+        const run = isConcurrent ? execute(statement) : briefly(outside, statement);
+        await run.catch((cause: unknown) => {
+          throw failureOf(cause, join(config.migrations, name), statement, partly) ?? cause;
         });
       }
       await execute(`update ${table} set "remaining" = null where "name" = ${literal(name)}`);
@@ -172,18 +184,24 @@ async function finish({ orm }: Database, config: DatabaseConfig): Promise<string
 /** Characters of a statement that a message repeats. */
 const maxStatement = 200;
 const nothing = 'Nothing was migrated.';
+const partly = 'All but this is applied; the next run goes on with it.';
 
 /** Why a migration failed, in words; undefined if the database did not refuse a statement. */
-function failureOf(cause: unknown, file: string, statement: string): UserError | undefined {
+function failureOf(
+  cause: unknown,
+  file: string,
+  statement: string,
+  applied = nothing,
+): UserError | undefined {
   if (typeof cause !== 'object' || cause === null) return undefined;
   const { detail, message, cause: inner } = cause as { detail?: unknown; message?: unknown; cause?: unknown };
   const state = sqlState(cause);
-  if (state === undefined) return failureOf(inner, file, statement);
+  if (state === undefined) return failureOf(inner, file, statement, applied);
   const index = violatedConstraint(cause);
   if (index !== undefined && typeof detail === 'string') {
     const values = detail.slice(detail.indexOf(')=(') + 2).replace(/\s+/g, ' ');
     return new UserError(
-      `the unique index "${index}" cannot be made, because records have the same values: (organization, …)=${values} ${nothing} Change or delete these records, then migrate again (${file})`,
+      `the unique index "${index}" cannot be made, because records have the same values: (organization, …)=${values} ${applied} Change or delete these records, then migrate again (${file})`,
       { cause },
     );
   }
@@ -192,14 +210,14 @@ function failureOf(cause: unknown, file: string, statement: string): UserError |
   if (state === refusedState) {
     const name = why.split(' ')[0];
     return new UserError(
-      `${why}. ${nothing} Change these records, or write ${file} again with --using ${name}=…, SQL of a text for them`,
+      `${why}. ${applied} Change these records, or write ${file} again with --using ${name}=…, SQL of a text for them`,
       { cause },
     );
   }
   const shown = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
   const more = typeof detail === 'string' ? ` ${detail}` : '';
   return new UserError(
-    `${file} failed: ${why}.${more} In: ${shown}. ${nothing} Mend what stands in its way, then migrate again`,
+    `${file} failed: ${why}.${more} In: ${shown}. ${applied} Mend what stands in its way, then migrate again`,
     { cause },
   );
 }

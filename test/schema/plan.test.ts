@@ -93,7 +93,9 @@ for (const driver of drivers) {
       const unique = find(statements, /create unique index/);
       assert.deepEqual(
         [unique.lock, unique.rows?.count, unique.risks],
-        ['SHARE', 20, ['blocking', 'data-dependent']],
+        driver === 'postgresql'
+          ? ['SHARE UPDATE EXCLUSIVE', 20, ['data-dependent']]
+          : ['SHARE', 20, ['blocking', 'data-dependent']],
       );
       assert.deepEqual(find(statements, /drop column "instagram_handle"/).risks, [
         'destructive',

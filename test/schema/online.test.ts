@@ -116,6 +116,27 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual(left, []);
   });
 
+  test('an index waits for writers, and no writer for it', async () => {
+    const link = '  account_id: { type: reference, to: accounts, nullable: true }\n';
+    model.write(
+      things(`${link}  fax: { type: string, unique: true }\n`, 'filters: [name, account_id, fax]\n'),
+    );
+    await model.create();
+    const insert = `insert into things (organization_id, name, created_at, updated_at) values (1, 'w', now(), now())`;
+    await connected(url(), async (client) => {
+      await client.query('begin');
+      await client.query(insert);
+      const migrated = migrate();
+      await delay(1000);
+      const left = await model.sql('select remaining from crm_migrations where remaining is not null');
+      assert.match(String(left), /create index concurrently/, 'all else is applied, and this waits');
+      await connected(url(), (other) => other.query(insert));
+      await client.query('commit');
+      await migrated;
+    });
+    assert.deepEqual(await model.drift(), []);
+  });
+
   test('one that was interrupted is pending, and goes on', async () => {
     await model.sql('drop index things_name_index');
     const [name] = (await readLedger(model.database, model.config)).applied.slice(-1);

@@ -138,6 +138,24 @@ export interface ImportReport {
   }[];
 }
 
+/** A change of a record. */
+export interface Change<R extends ResourceTypes> {
+  /** Identifies the change. */
+  readonly position: string;
+  readonly at: string;
+  readonly actor: { readonly kind: string; readonly id: bigint | null; readonly name: string | null };
+  readonly request_id: string | null;
+  readonly resource: string;
+  readonly id: bigint;
+  readonly action: 'create' | 'update' | 'delete';
+  /** How many changes of the record there had been with this one. */
+  readonly version: bigint;
+  readonly changed: readonly string[];
+  /** Without fields that show other records, and those that are sensitive. */
+  readonly before: Partial<R['record']> | null;
+  readonly after: Partial<R['record']> | null;
+}
+
 /** How often `update` reads and writes again when others change the record in between. */
 const maxConflicts = 20;
 const json = 'application/json';
@@ -267,6 +285,34 @@ export class Records<R extends ResourceTypes> {
       // It is gone, by an attempt whose response was lost.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
     }
+  }
+
+  /** The changes of a record, newest first, also of one that is gone. @throws NotFoundError */
+  async *history(id: Id, { signal }: CallOptions = {}): AsyncGenerator<Change<R>, void, undefined> {
+    const change: Kinds = {
+      actor: { id: 'int64' },
+      id: 'int64',
+      version: 'int64',
+      before: this.#kinds,
+      after: this.#kinds,
+    };
+    let cursor: string | undefined;
+    do {
+      const page: { readonly data: readonly Change<R>[]; readonly next: string | undefined } =
+        await this.#send({
+          method: 'GET',
+          path: `${this.#at(id)}/history`,
+          query: new URLSearchParams(cursor === undefined ? {} : { cursor }),
+          ...(signal && { signal }),
+          resend: 'always',
+          read: async (response) => ({
+            ...(parse(await response.text(), { data: change }) as { data: Change<R>[] }),
+            next: nextCursor(response.headers),
+          }),
+        });
+      yield* page.data;
+      cursor = page.next;
+    } while (cursor !== undefined);
   }
 
   /** Creates up to 1,000 records by one request. */

@@ -5,6 +5,7 @@ export {
   type BatchOptions,
   type BatchResults,
   type BatchSuccess,
+  type Change,
   type CreateOptions,
   etag,
   type Id,

@@ -7,6 +7,7 @@ import { identityModule } from '../plugins/identity/index.ts';
 import { ledgerModule } from '../plugins/ledger/index.ts';
 import { loginModule } from '../plugins/login/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
+import { nameUses } from '../plugins/name-uses/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
@@ -24,6 +25,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   identityModule,
   usersModule,
   apiKeysModule,
+  nameUses,
   throttlingModule,
   loginModule,
   membersModule,

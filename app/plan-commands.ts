@@ -12,6 +12,8 @@ import {
   planOf,
   withDatabase,
 } from '../engine/schema/index.ts';
+import { tablesOf } from '../engine/tables/index.ts';
+import { type NameUse, usesOf } from '../plugins/name-uses/index.ts';
 import { loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
 import { modelOf } from './instance.ts';
@@ -88,16 +90,21 @@ async function plan(options: PlanOptions): Promise<Result> {
   };
 }
 
+/** A plan, and which API keys named what callers lose. */
+interface PlanWithKeys extends Plan {
+  readonly keys: readonly NameUse[];
+}
+
 /** The plan, and why no rows are counted if they are not. */
 async function planned(
   config: Config,
   options: PlanOptions,
-): Promise<{ readonly made: Plan; readonly without: string | undefined }> {
+): Promise<{ readonly made: PlanWithKeys; readonly without: string | undefined }> {
   const model = modelOf(await loadResources(config));
   const needs = modules.flatMap((module) => module.needs ?? []);
   const intent = intentOf(options);
   const offline = async (without: string) => ({
-    made: await planOf(config, model, needs, intent, undefined),
+    made: { ...(await planOf(config, model, needs, intent, undefined)), keys: [] },
     without,
   });
   if (options.offline) return offline('--offline');
@@ -108,7 +115,10 @@ async function planned(
   try {
     return await withDatabase(config, model, async (database) => {
       isOpen = true;
-      return { made: await planOf(config, model, needs, intent, database), without: undefined };
+      const found = await planOf(config, model, needs, intent, database);
+      const lost = found.api.flatMap(({ loses }) => loses ?? []);
+      const keys = await usesOf(tablesOf(database), lost);
+      return { made: { ...found, keys }, without: undefined };
     });
   } catch (cause) {
     if (isOpen || !(cause instanceof UserError)) throw cause;
@@ -137,11 +147,13 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
   says,
   breaks ? 'breaks clients' : '',
 ];
+const keyLine = ({ organization, key, resource, field, lastUsed }: NameUse): string =>
+  `${organization}: ${key} named ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
 const nothing = 'The migrations carry the definitions: there is nothing to do.';
 
 /** A plan for people at a terminal. */
 function text(
-  { statements, checks, api, partners, undecided, database }: Plan,
+  { statements, checks, api, partners, undecided, database, keys }: PlanWithKeys,
   without: string | undefined,
 ): string {
   const sections: (string | undefined)[] = [
@@ -167,6 +179,8 @@ function text(
     ...(api.length === 0
       ? []
       : ['\nCallers of the API:', indented(table(['change', 'of', '', ''], api.map(apiLine)))]),
+    ...(keys.length === 0 ? [] : ['\nAPI keys that named what goes away in the last 30 days:']),
+    ...keys.map((use) => `  ${keyLine(use)}`),
     ...(partners.length === 0
       ? []
       : ['\nParts of the service need what goes away, so no migration can be written:']),
@@ -204,7 +218,7 @@ function stateLines(state: DatabaseState | undefined): string[] {
 }
 
 /** A plan to paste into a pull request. */
-function markdown({ statements, checks, api, partners, undecided, database }: Plan): string {
+function markdown({ statements, checks, api, partners, undecided, database, keys }: PlanWithKeys): string {
   const cell = (given: string) => given.replaceAll('|', '\\|');
   const rows = (titles: readonly string[], lines: readonly (readonly string[])[]) =>
     [titles, titles.map(() => '---'), ...lines].map((line) => `| ${line.map(cell).join(' | ')} |`);
@@ -233,6 +247,9 @@ function markdown({ statements, checks, api, partners, undecided, database }: Pl
     ...(partners.length === 0
       ? []
       : ['', '**Needed by**', '', ...list(partners.map(({ file, name }) => `\`${file}\` needs ${name}`))]),
+    ...(keys.length === 0
+      ? []
+      : ['', '**API keys that named what goes away in the last 30 days**', '', ...list(keys.map(keyLine))]),
     ...undecidedLines(undecided),
     ...stateLines(database),
   ].join('\n');

@@ -7,6 +7,7 @@ import type { Query } from '../query/index.ts';
 import {
   type Action,
   allows,
+  type Body,
   execute,
   type OperationRequest,
   type Principal,
@@ -18,6 +19,7 @@ import { decodeBody } from './compression.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
 import { refuseOtherMethods } from './methods.ts';
+import { namesSent } from './names-sent.ts';
 import { json } from './reply.ts';
 
 declare module 'fastify' {
@@ -28,6 +30,8 @@ declare module 'fastify' {
      *   database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
+    /** Told which names a request has: of a resource, as its path has it, and of its fields. A module may provide it. */
+    namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
   interface FastifyRequest {
     /** The authenticated caller; set before a route's handler runs. */
@@ -56,6 +60,8 @@ export async function crud(
   { resource, database, path, publicUrl, signing }: CrudOptions,
 ): Promise<void> {
   const links = { url: () => `${publicUrl()}${path}`, signing };
+  const known = new Set(resource.definition.fields.map(({ name }) => name));
+  const pathName = path.slice(path.lastIndexOf('/') + 1);
   const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   sendDeprecations(app, resource, path);
   for (const { operation, compiled } of routed(resource.operations)) {
@@ -69,14 +75,28 @@ export async function crud(
       preValidation: decodeBody,
       ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
       handler: async (request, reply) => {
-        const asked = { ...operationRequest(request, reply), links };
+        const received = operationRequest(request, reply);
+        let sent: Body | undefined;
+        const asked: OperationRequest = {
+          ...received,
+          links,
+          body: (types, maxValues) => {
+            sent = received.body(types, maxValues);
+            return sent;
+          },
+        };
+        const { principal } = received.caller;
+        const tell = () => app.namesSent?.(principal, pathName, namesSent(received.query, sent, known));
         if (compiled.export !== undefined) {
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
-          if (format !== undefined)
+          if (format !== undefined) {
+            tell();
             return sendExport(request, reply, database, compiled.export, asked, format);
+          }
         }
         const planned = compiled.plan(asked);
         const plan = planned instanceof Promise ? await planned : planned;
+        tell();
         const rows = await execute(database, compiled, plan);
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);

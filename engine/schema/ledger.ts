@@ -18,6 +18,9 @@ export interface Ledger {
 
 type MigrationClass = new (...args: ConstructorParameters<typeof Migration>) => Migration;
 
+/** The name of a migration by that in the table, which may have the ending of a file. */
+export const migrationName = (stored: string | undefined): string => (stored ?? '').replace(/\.[jt]s$/, '');
+
 /** The migrations of a folder in their order, as their files name them. */
 export const migrationNames = ({ migrations }: DatabaseConfig): string[] =>
   existsSync(migrations) ? Object.keys(filesOf(migrations)).sort() : [];
@@ -61,10 +64,12 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
       ? []
       : await database.run({
           name: '',
-          text: `select "name"::text, to_jsonb(m) ->> 'checksum' from ${table} m order by "id"`,
+          text: `select "name"::text, to_jsonb(m) ->> 'checksum', to_jsonb(m) ->> 'remaining' from ${table} m order by "id"`,
           values: [],
         });
-  const applied = rows.map(([name]) => String(name));
+  const applied = rows
+    .filter(([, , remaining]) => remaining === null)
+    .map(([name]) => migrationName(String(name)));
   const files = migrationNames(config);
   const pending = files.filter((name) => !applied.includes(name));
   const last = files.at(-1) ?? '';

@@ -6,7 +6,8 @@ import { changeOf, type Intent } from './changes.ts';
 import { driftOf } from './drift.ts';
 import { readLedger } from './ledger.ts';
 import type { Model } from './model.ts';
-import { type Analyzed, analyzed } from './statements.ts';
+import { online } from './online.ts';
+import { type Analyzed, analyzed, whileOthersWrite } from './statements.ts';
 import { storedModel } from './stored.ts';
 import type { Check } from './survival.ts';
 
@@ -76,7 +77,9 @@ export async function planOf(
   const planned: PlannedStatement[] = [];
   for (const statement of statements.map(analyzed)) {
     const touched = statement.touches === 'nothing' ? undefined : statement.table;
-    planned.push({ ...statement, rows: touched === undefined ? undefined : await count?.(touched) });
+    const rows = touched === undefined ? undefined : await count?.(touched);
+    const isOnline = config.databaseAddress !== undefined && rows?.count !== 0 && online(statement.sql);
+    planned.push({ ...(isOnline ? whileOthersWrite(statement) : statement), rows });
   }
   const checked: PlannedCheck[] = [];
   for (const check of checks) checked.push(await examined(check, database));

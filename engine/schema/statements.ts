@@ -150,3 +150,11 @@ export function analyzed(sql: string): Analyzed {
     refusal === undefined ? sql.replace(/\s+/g, ' ') : `check that no ${refusal.replaceAll("''", "'")}`;
   return { sql, title, table: table ?? guarded, ...kind };
 }
+
+/** The same for a statement that PostgreSQL carries out after the rest of the migration, while others read and write. */
+export const whileOthersWrite = (statement: Analyzed): Analyzed => ({
+  ...statement,
+  lock: 'SHARE UPDATE EXCLUSIVE',
+  risks: statement.risks.filter((risk) => risk !== 'blocking'),
+  says: 'reads every row after the rest of the migration, while others read and write the table',
+});

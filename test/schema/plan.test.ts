@@ -76,6 +76,7 @@ for (const driver of drivers) {
       own.edit('leads', /^ {2}instagram_handle:.*\n/m, '');
       own.edit('leads', 'field: rating, operators: [eq, ne, in]', 'field: rating, operators: [eq]');
       own.edit('leads', '  linkedin_url:', '  fax: { type: string, nullable: true }\n  linkedin_url:');
+      own.edit('leads', 'filters:\n', 'filters:\n  - fax\n');
       const files = readdirSync(join(own.path, 'migrations'));
       const { statements, checks, api, undecided, partners, clean, code } = await plan('--check');
       assert.deepEqual([clean, code], [false, 1]);
@@ -92,13 +93,21 @@ for (const driver of drivers) {
       const unique = find(statements, /create unique index/);
       assert.deepEqual(
         [unique.lock, unique.rows?.count, unique.risks],
-        ['SHARE', 20, ['blocking', 'data-dependent']],
+        driver === 'postgresql'
+          ? ['SHARE UPDATE EXCLUSIVE', 20, ['data-dependent']]
+          : ['SHARE', 20, ['blocking', 'data-dependent']],
       );
       assert.deepEqual(find(statements, /drop column "instagram_handle"/).risks, [
         'destructive',
         'needs a restart',
       ]);
       assert.deepEqual(find(statements, /add "fax"/).risks, []);
+      const index = find(statements, /create index "leads_fax_index"/);
+      const isOnline = driver === 'postgresql';
+      assert.deepEqual(
+        [index.lock, index.risks],
+        isOnline ? ['SHARE UPDATE EXCLUSIVE', []] : ['SHARE', ['blocking']],
+      );
       assert.ok(find(statements, /^check that no leads\.lead_score is no integer of 32 bits$/));
 
       const [score, company] = checks;

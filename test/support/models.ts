@@ -28,13 +28,14 @@ export async function modelWith(driver: Driver) {
   const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations });
   const shipped = await sourcesWith();
   let resources = compile(checkSources(shipped), apiPrefix, []);
-  const database: Database = await openDatabase(config, []);
+  const database: Database = await openDatabase({ ...config, statementTimeoutMs: 0, lockTimeoutMs: 0 }, []);
   const sql = (text: string): Promise<Rows> => database.run({ name: '', text, values: [] });
   await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
   await applyPending(database, config);
   let made = 0;
   let last: string | undefined;
   return {
+    environment: storage.environment,
     config,
     database,
     sql,

@@ -1,0 +1,64 @@
+// Which API keys named which resources and fields: known to `crm plan` when one is taken away.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { type Named, prune, usesOf } from '../../plugins/name-uses/uses.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
+
+for (const driver of drivers) {
+  describe(`uses of names (${driver})`, { concurrency: 1 }, () => {
+    let instance: Instance;
+    let acme: Organization;
+    before(async () => {
+      instance = await startInstance(driver, { sources: await sourcesWith(people) });
+      acme = await instance.organization('acme');
+    });
+    after(() => instance.close());
+
+    const uses = async (named: readonly Named[]) =>
+      (await usesOf(tablesOf(instance.database), named)).map(({ organization, resource, field }) =>
+        [organization, resource, field].filter((part) => part !== undefined).join(' '),
+      );
+    const fields = (resource: string, ...names: string[]) => names.map((field) => ({ resource, field }));
+
+    test('those of bodies, filters, order, fields, expand and match; each organization its own', async () => {
+      const beta = await instance.organization('beta');
+      const call = async (key: string, request: string, body?: unknown) => {
+        const { status, text } = await instance.call(request.replace(' ', ' /api/v1/'), { key, body });
+        assert.ok(status < 300, text);
+      };
+      await call(acme.key, 'POST leads', { company: 'x', unknown: 1 });
+      await call(acme.key, 'GET leads?rating[in]=Hot&sort=source&fields=id,phone');
+      await call(acme.key, 'GET opportunities?expand=account_id');
+      await call(acme.key, 'POST people/batch', { records: [{ email: 'a@example.com' }], match: ['email'] });
+      await call(beta.key, 'GET leads?status=New');
+      await instance.app.close();
+
+      assert.deepEqual(await uses([{ resource: 'leads' }, { resource: 'cases' }]), [
+        'acme leads',
+        'beta leads',
+      ]);
+      const named = fields('leads', 'company', 'rating', 'source', 'phone', 'status', 'timezone', 'unknown');
+      assert.deepEqual(await uses(named), [
+        'acme leads company',
+        'acme leads phone',
+        'acme leads rating',
+        'acme leads source',
+        'beta leads status',
+      ]);
+      assert.deepEqual(
+        await uses([...fields('opportunities', 'account_id', 'amount'), ...fields('people', 'email')]),
+        ['acme opportunities account_id', 'acme people email'],
+      );
+    });
+
+    test('a use counts for thirty days', async () => {
+      const sql = (text: string) => instance.database.run({ name: '', text, values: [] });
+      await sql(`update crm_name_uses set last_used_at = now() - interval '31 days' where name = 'company'`);
+      assert.deepEqual(await uses(fields('leads', 'company')), []);
+      assert.equal(await prune(tablesOf(instance.database)), 1);
+    });
+  });
+}

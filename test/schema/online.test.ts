@@ -1,0 +1,153 @@
+// Migrations of tables with rows, while others read and write them (PostgreSQL).
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { applyPending } from '../../engine/schema/apply.ts';
+import { readLedger } from '../../engine/schema/ledger.ts';
+import { drivers } from '../support/instance.ts';
+import { type Model, modelWith } from '../support/models.ts';
+import { connected } from '../support/postgres.ts';
+
+const suite = drivers.includes('postgresql') ? describe : describe.skip;
+/** `ONLINE_ROWS=1000000` measures what docs/maintainers.md says. */
+const rows = Number(process.env.ONLINE_ROWS ?? 60_000);
+
+suite('migrations while others write', { concurrency: 1 }, () => {
+  let model: Model;
+  const things = (more = '', filters = '') => ({
+    things: `common: all\nfields:\n  name: { type: string }\n${more}${filters}`,
+  });
+  const url = () => String(model.environment.DATABASE_URL);
+  const migrate = () => applyPending(model.database, model.config);
+
+  before(async () => {
+    model = await modelWith('postgresql');
+    model.write(things());
+    await model.create();
+    await migrate();
+    await model.sql(
+      `insert into things (organization_id, name, created_at, updated_at) select 1, 'n' || n, now(), now() from generate_series(1, ${rows}) n`,
+    );
+  });
+  after(() => model.close());
+
+  const report = (what: string, longest: number, count: number) => {
+    if (rows > 100_000) console.log(`${what}: ${count} writes, the longest ${Math.round(longest)} ms`);
+  };
+
+  /** Writes until some work is done. @returns the longest that one waited, in milliseconds */
+  const writing = async (work: () => Promise<unknown>) => {
+    let isDone = false;
+    let longest = 0;
+    let count = 0;
+    const writer = connected(url(), async (client) => {
+      while (!isDone) {
+        const start = performance.now();
+        await client.query(
+          `insert into things (organization_id, name, created_at, updated_at) values (1, 'w', now(), now())`,
+        );
+        longest = Math.max(longest, performance.now() - start);
+        count++;
+      }
+    });
+    await work().finally(() => {
+      isDone = true;
+    });
+    await writer;
+    return { longest, count };
+  };
+
+  test('an index and a foreign key: they are valid afterwards, and no write waited for long', async () => {
+    model.write(
+      things(
+        '  account_id: { type: reference, to: accounts, nullable: true }\n',
+        'filters: [name, account_id]\n',
+      ),
+    );
+    await model.create();
+    const { longest, count } = await writing(migrate);
+    report('an index and a reference', longest, count);
+    assert.ok(count > 10, `${count} writes`);
+    assert.ok(longest < 500, `a write waited ${Math.round(longest)} ms`);
+    assert.deepEqual(await model.drift(), []);
+    const [left] = await model.sql('select count(*)::text from crm_migrations where remaining is not null');
+    assert.deepEqual(left, ['0']);
+  });
+
+  test('a lock that somebody holds is not waited for: others go on, and it is tried again', async () => {
+    model.write(
+      things(
+        '  account_id: { type: reference, to: accounts, nullable: true }\n  fax: { type: string }\n',
+        'filters: [name, account_id]\n',
+      ),
+    );
+    await model.create();
+    const { longest, count } = await writing(() =>
+      connected(url(), async (client) => {
+        await client.query('begin');
+        await client.query('select from things limit 1');
+        const migrated = migrate();
+        await delay(1500);
+        await client.query('commit');
+        await migrated;
+      }),
+    );
+    report('a column, while a lock is held', longest, count);
+    assert.ok(longest < 1000, `a write waited ${Math.round(longest)} ms`);
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('a unique field, and one that is not nullable any more', async () => {
+    const link = '  account_id: { type: reference, to: accounts, nullable: true }\n';
+    const filters = 'filters: [name, account_id]\n';
+    model.write(things(`${link}  fax: { type: string, nullable: true }\n`, filters));
+    await model.create();
+    await migrate();
+    await model.sql(`update things set fax = 'f' || id where id % 20000 = 0`);
+    model.write(things(`${link}  fax: { type: string, unique: true }\n`, filters));
+    const statements = await model.create();
+    assert.ok(
+      statements.some((each) => /set not null/.test(each)) &&
+        statements.some((each) => /unique index/.test(each)),
+    );
+    await migrate();
+    assert.deepEqual(await model.drift(), []);
+    const left = await model.sql(`select conname::text from pg_constraint where conname like '%filled'`);
+    assert.deepEqual(left, []);
+  });
+
+  test('an index waits for writers, and no writer for it', async () => {
+    const link = '  account_id: { type: reference, to: accounts, nullable: true }\n';
+    model.write(
+      things(`${link}  fax: { type: string, unique: true }\n`, 'filters: [name, account_id, fax]\n'),
+    );
+    await model.create();
+    const insert = `insert into things (organization_id, name, created_at, updated_at) values (1, 'w', now(), now())`;
+    await connected(url(), async (client) => {
+      await client.query('begin');
+      await client.query(insert);
+      const migrated = migrate();
+      await delay(1000);
+      const left = await model.sql('select remaining from crm_migrations where remaining is not null');
+      assert.match(String(left), /create index concurrently/, 'all else is applied, and this waits');
+      await connected(url(), (other) => other.query(insert));
+      await client.query('commit');
+      await migrated;
+    });
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('one that was interrupted is pending, and goes on', async () => {
+    await model.sql('drop index things_name_index');
+    const [name] = (await readLedger(model.database, model.config)).applied.slice(-1);
+    const left = JSON.stringify([
+      'drop index concurrently if exists "things_name_index"',
+      'create index concurrently "things_name_index" on "things" ("organization_id", left("name", 100), "id")',
+    ]);
+    await model.sql(`update crm_migrations set remaining = '${left}' where name = '${name}'`);
+    assert.deepEqual((await readLedger(model.database, model.config)).pending, [name]);
+    assert.deepEqual(await migrate(), [name]);
+    assert.deepEqual(await model.drift(), []);
+    assert.deepEqual(await migrate(), []);
+  });
+});

@@ -301,7 +301,10 @@ describe('ids in a path', () => {
         assert.deepEqual(refusal(plan), {
           status: 404,
           fields: [],
-          message: 'lead not found in your organization',
+          message:
+            id === ''
+              ? 'no such path. Did you mean it without the last slash?'
+              : 'lead not found in your organization',
         });
       }
     });

@@ -70,7 +70,7 @@ const againstBare = (operation: string, goal: number): Goal => ({
   },
 });
 
-const lists = ['list', 'list filtered', 'filtered, other order'];
+const lists = ['list', 'list filtered', 'filtered in other order'];
 const writes = ['POST', 'PUT', 'DELETE'];
 const goals: readonly Goal[] = [
   cpuAgainst('GET by id', 'hand-written', 2),

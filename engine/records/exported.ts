@@ -50,10 +50,10 @@ async function* batches<P extends Plan>(
   let plan = next(first, rows);
   yield Buffer.from(head(first, format));
   while (plan !== undefined) {
+    // Here and not when this part was read: it may have waited for its reader for any time.
+    await assertAllowed();
     const following = read(plan);
     const [text] = rows[0] ?? [];
-    // Here and not before it is read: a part may wait for its reader for any time.
-    await assertAllowed();
     if (Buffer.isBuffer(text)) yield text;
     yield after;
     rows = await following;

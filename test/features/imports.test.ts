@@ -6,8 +6,10 @@ import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { transaction } from '../../engine/tables/handle.ts';
+import type { Actor } from '../../engine/effects/index.ts';
+import { type Tables, transaction } from '../../engine/tables/handle.ts';
 import { revokeKey } from '../../plugins/api-keys/keys.ts';
+import { changeProfile, createProfile, type Grant } from '../../plugins/profiles/profiles.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { command } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -344,30 +346,49 @@ onBothDrivers(
       assert.equal((await load('', ndjson, '\n'.repeat(2 * 1024 * 1024 + 1))).status, 413);
     });
 
-    test('a key that is revoked in the middle ends it, with a report of what is written', async () => {
-      const { id, key } = await acme.makeKey();
-      const before = await count();
-      const sent = request(`${instance().url}/api/v1/leads/import`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
-        agent: false,
+    for (const [what, status, end] of [
+      ['a key that is revoked', 401, (tables, by, { id }) => revokeKey(tables, by, acme.id, id)],
+      [
+        'a grant that is taken away',
+        403,
+        (tables, by, { profile }) =>
+          changeProfile(tables, by, acme.id, profile, [{ object: 'leads', actions: ['list'] }]),
+      ],
+    ] satisfies [
+      string,
+      number,
+      (tables: Tables, by: Actor, key: { id: string; profile: string }) => Promise<void>,
+    ][]) {
+      test(`${what} in the middle ends it, with a report of what is written`, async () => {
+        const [{ database }, by] = [instance(), command(instance())];
+        const grants: Grant[] = [{ object: 'leads', actions: ['create'] }];
+        const profile = await transaction(database, (tables) =>
+          createProfile(tables, by, acme.id, what, grants),
+        );
+        const { id, key } = await acme.makeKey({ profile: what });
+        const before = await count();
+        const sent = request(`${instance().url}/api/v1/leads/import`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
+          agent: false,
+        });
+        const responded = once(sent, 'response');
+        sent.write(lines(...numbered(1000)));
+        await until(async () => (await count()) === before + 1000, 'the first part');
+        await transaction(database, (tables) => end(tables, by, { id, profile }));
+        // No node knows a key for longer than that.
+        await pause(1000);
+        sent.end(lines(...numbered(1000)));
+        const [response] = await responded;
+        const { code, report } = JSON.parse(await text(response));
+        assert.deepEqual(
+          [response.statusCode, response.headers['www-authenticate'], code],
+          status === 401 ? [401, 'Bearer', 'unauthenticated'] : [403, undefined, 'forbidden'],
+        );
+        assert.deepEqual(report, { ...none, created: 1000 });
+        assert.equal(await count(), before + 1000);
       });
-      const responded = once(sent, 'response');
-      sent.write(lines(...numbered(1000)));
-      await until(async () => (await count()) === before + 1000, 'the first part');
-      await transaction(instance().database, (tables) => revokeKey(tables, command(instance()), acme.id, id));
-      // No node knows a key for longer than that.
-      await pause(1000);
-      sent.end(lines(...numbered(1000)));
-      const [response] = await responded;
-      const { code, report } = JSON.parse(await text(response));
-      assert.deepEqual(
-        [response.statusCode, response.headers['www-authenticate'], code],
-        [401, 'Bearer', 'unauthenticated'],
-      );
-      assert.deepEqual(report, { ...none, created: 1000 });
-      assert.equal(await count(), before + 1000);
-    });
+    }
 
     test('two imports of an organization at a time; a sender who goes away frees a turn, and complete batches are kept', async () => {
       const before = await count();

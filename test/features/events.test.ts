@@ -223,7 +223,7 @@ onBothDrivers('the change feed', (instance, driver) => {
       await instance().organization(fresh('from')),
       await instance().organization(fresh('to')),
     ];
-    const person = await makePerson(instance(), [{ organization: from }]);
+    const person = await makePerson(instance(), [{ organization: from }], { verified: true });
     const { byToken } = await logIn(instance(), person);
     const stream = events(await streamOf('after=now', stop.signal, byToken));
     await next(stream);

@@ -47,10 +47,24 @@ interface Described {
   readonly parameters: readonly Parameter[];
 }
 
-const nameOf = ({ $ref }: Reference): string => $ref.slice($ref.lastIndexOf('/') + 1);
-const quoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+/** A name of the document, as code. @throws UserError where it is none: the code of a stranger would run in the client */
+function identifier(name: string): string {
+  if (/^[A-Za-z_]\w*$/.test(name)) return name;
+  throw new UserError(
+    `the description has the name ${JSON.stringify(name)}, which no resource or field can have`,
+  );
+}
+const lastOf = ({ $ref }: Reference): string => $ref.slice($ref.lastIndexOf('/') + 1);
+const nameOf = (reference: Reference): string => identifier(lastOf(reference));
+const quoted = (text: string) =>
+  `'${JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
 const union = (parts: readonly string[]) => (parts.length === 0 ? 'never' : parts.join(' | '));
-const typesOf = ({ type = [] }: Schema): readonly string[] => [type].flat();
+const jsonTypes = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
+function typesOf({ type = [] }: Schema): readonly string[] {
+  const unknown = [type].flat().find((each) => !jsonTypes.includes(each));
+  if (unknown === undefined) return [type].flat();
+  throw new UserError(`the description has the type ${JSON.stringify(unknown)}, which JSON does not have`);
+}
 
 /**
  * The TypeScript of the resources that a document describes: `src/resources.ts` of a client.
@@ -85,10 +99,10 @@ function resourcesOf({ paths, components: { schemas, parameters } }: Document): 
     if (name === undefined || get === undefined || post === undefined || one === undefined) return [];
     if (get.deprecated) return [];
     const own = (get.parameters ?? []).flatMap((reference) => {
-      const parameter = parameters[nameOf(reference)];
+      const parameter = parameters[lastOf(reference)];
       return parameter !== undefined && reference.$ref.includes(`/${name}.`) ? [parameter] : [];
     });
-    return [{ name, record: nameOf(one.schema), schemas, parameters: own }];
+    return [{ name: identifier(name), record: nameOf(one.schema), schemas, parameters: own }];
   });
 }
 
@@ -123,7 +137,7 @@ function typesOfResource({ name, record, schemas, parameters }: Described): stri
       `  readonly sort: ${names('sort')};`,
       references.length === 0
         ? '  readonly expanded: { readonly [reference in never]: never };'
-        : `  readonly expanded: {\n${references.map(([reference, { anyOf }]) => `    readonly ${reference}: ${targetOf(anyOf)} | null;`).join('\n')}\n  };`,
+        : `  readonly expanded: {\n${references.map(([reference, { anyOf }]) => `    readonly ${identifier(reference)}: ${targetOf(anyOf)} | null;`).join('\n')}\n  };`,
       `  readonly match: ${union(matches.map((each) => `readonly [${[each].flat().map(quoted).join(', ')}]`))};`,
     ]),
   ].join('\n\n');
@@ -141,7 +155,7 @@ const interfaceOf = (name: string, description: string | undefined, members: rea
   `${comment(description)}export interface ${name} {\n${members.join('\n')}\n}`;
 
 const memberOf = (name: string, { description = '', deprecated }: Schema, type: string, mark = ''): string =>
-  `${comment(deprecated ? `@deprecated ${description}` : description, '  ')}  readonly ${name}${mark}: ${type};`;
+  `${comment(deprecated ? `@deprecated ${description}` : description, '  ')}  readonly ${identifier(name)}${mark}: ${type};`;
 
 function inputInterface(name: string, schemas: Described['schemas']): string {
   const { description, properties = {}, required = [] } = schemas[name] ?? {};
@@ -231,6 +245,6 @@ function infoOf({ name, record, schemas }: Described, resources: readonly Descri
   const object = (entries: readonly (readonly string[])[]) =>
     entries.length === 0
       ? '{}'
-      : `{ ${entries.map(([key, value = '']) => `${key}: ${quoted(value)}`).join(', ')} }`;
+      : `{ ${entries.map(([key = '', value = '']) => `${identifier(key)}: ${quoted(value)}`).join(', ')} }`;
   return `  ${name}: {\n    numbers: ${object(numbers)},\n    references: ${object(references)},\n  },`;
 }

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
 import { Option } from '@commander-js/extra-typings';
+import type { Database } from '../engine/database/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, type Result, table } from '../engine/modules/index.ts';
 import {
   type ApiChange,
+  countMs,
   type DatabaseState,
   type Intent,
   type Plan,
@@ -113,13 +115,14 @@ async function planned(
   }
   let isOpen = false;
   try {
-    return await withDatabase(config, model, async (database) => {
+    const counted = async (database: Database) => {
       isOpen = true;
       const found = await planOf(config, model, needs, intent, database);
       const lost = found.api.flatMap(({ loses }) => loses ?? []);
       const keys = await usesOf(tablesOf(database), lost);
       return { made: { ...found, keys }, without: undefined };
-    });
+    };
+    return await withDatabase(config, model, counted, countMs);
   } catch (cause) {
     if (isOpen || !(cause instanceof UserError)) throw cause;
     return offline(cause.message);
@@ -133,14 +136,16 @@ const rowsOf = ({ rows, touches }: PlannedStatement): string => {
 const rewriteOf = ({ touches }: PlannedStatement): string => (touches === 'nothing' ? '' : touches);
 const riskOf = ({ risks }: PlannedStatement): string => risks.join(', ');
 
-const countOf = ({ count }: PlannedCheck): string =>
-  count === undefined ? 'an unknown number of' : String(count);
+const countOf = ({ count, tookTooLong }: PlannedCheck): string => {
+  if (tookTooLong) return `more records than can be counted in ${countMs / 1000} s`;
+  return `${count ?? 'an unknown number of'} records`;
+};
 const outcome = ({ refuses, count }: PlannedCheck): string => {
   if (count === 0) return '';
   return refuses ? ': the migration will refuse them' : '';
 };
 const checkLine = (check: PlannedCheck): string =>
-  `${check.name} ${check.says}: ${countOf(check)} records${outcome(check)}`;
+  `${check.name} ${check.says}: ${countOf(check)}${outcome(check)}`;
 const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string[] => [
   kind,
   name,

@@ -155,7 +155,7 @@ const importRecords = async (
       const query = { ...(match && { match }), on_error: onError, dry_run: String(dryRun === true) };
       const plan = upload.plan({ caller, query, strict: false, headers: {}, format });
       const source = file === '-' ? process.stdin : createReadStream(file);
-      return upload.run(instance.database, plan, source, progress('lines'));
+      return upload.run(instance.database, plan, source, { onProgress: progress('lines') });
     });
     if (report.failed > 0) process.exitCode = 1;
     return { json: { ...report }, text: textOf(report) };

@@ -9,8 +9,11 @@ import { Pipeline, type PipelineOptions } from './pipeline.ts';
 const count = 2;
 /** How long after a failed attempt to connect the next one may begin, in milliseconds. */
 const pauseMs = 500;
-/** How long a statement that was late, or an organization that others waited for, is left to the pool, in milliseconds. */
-const avoidMs = 1000;
+/**
+ * How long a statement that was late, or an organization that others waited for, is left to the pool, in milliseconds:
+ * twice as long each time, if it begins again soon.
+ */
+const [avoidMs, longestAvoidMs] = [1000, 30_000];
 
 const turns: Readonly<Partial<Record<Lane, Turn>>> = { read: 'short read', list: 'short list' };
 
@@ -23,10 +26,16 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
   const opening = new Set<number>();
   /** Names of statements, and ids of organizations. */
   const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
-  const options: PipelineOptions = {
-    limitMs,
-    onBlocked: (organization) => avoided.set(organization, true),
+  /** How long organizations were avoided the last time. */
+  const lastTime = new LRUCache<string, number>({ max: 10_000, ttl: 2 * longestAvoidMs });
+  const avoid = (organization: string): void => {
+    // What was on its way before shows it again and again.
+    if (avoided.has(organization)) return;
+    const ttl = Math.min(2 * (lastTime.get(organization) ?? avoidMs / 2), longestAvoidMs);
+    lastTime.set(organization, ttl);
+    avoided.set(organization, true, { ttl });
   };
+  const options: PipelineOptions = { limitMs, onBlocked: avoid };
   let openAfter = 0;
   let isClosed = false;
 

@@ -1,12 +1,10 @@
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import type { Query } from '../query/index.ts';
 import {
-  type Action,
-  allows,
   type Body,
   execute,
   type OperationRequest,
@@ -15,6 +13,7 @@ import {
   routed,
   type Signing,
 } from '../records/index.ts';
+import { authorize, authorizeAgain } from './authorize.ts';
 import { decodeBody } from './compression.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
@@ -91,7 +90,13 @@ export async function crud(
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
           if (format !== undefined) {
             tell();
-            return sendExport(request, reply, database, compiled.export, asked, format);
+            const assertAllowed = authorizeAgain(app, request, resource.name, [operation.action]);
+            return sendExport(request, reply, database, {
+              operation: compiled.export,
+              asked,
+              format,
+              assertAllowed,
+            });
           }
         }
         const planned = compiled.plan(asked);
@@ -118,24 +123,6 @@ export async function crud(
     const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
     refuseOtherMethods(app, url, methods, elsewhere);
   }
-}
-
-/** 401, then 403, before the body is read and before any record is looked up. */
-export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
-  function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
-    request.principal = principal;
-    done(allows(principal.grants, object, action) ? undefined : errors.forbidden(object, action));
-  }
-  return (request, _reply, done) => {
-    try {
-      const caller = app.authenticate(request);
-      // Mostly known already: then the request continues without waiting.
-      if (caller instanceof Promise) caller.then((principal) => accept(request, principal, done), done);
-      else accept(request, caller, done);
-    } catch (error) {
-      done(error as Error);
-    }
-  };
 }
 
 /** A preference by its name; the first one counts (RFC 7240, section 2). */

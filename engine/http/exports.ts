@@ -39,18 +39,27 @@ export function acceptedFormat(
   return best;
 }
 
+/** What is exported. */
+interface Export {
+  readonly operation: Exporting;
+  readonly asked: OperationRequest;
+  readonly format: FormatName;
+  /** Rejects once the caller may not have any more. */
+  readonly assertAllowed: () => Promise<void>;
+}
+
 /** Responds with the whole result of an operation in another format than JSON. */
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   database: Database,
-  operation: Exporting,
-  asked: OperationRequest,
-  format: FormatName,
+  { operation, asked, format, assertAllowed }: Export,
 ): Promise<FastifyReply> {
   const plan: Plan = operation.plan(asked);
   const sent =
-    request.method === 'HEAD' ? Readable.from([]) : await exported(database, operation, plan, format);
+    request.method === 'HEAD'
+      ? Readable.from([])
+      : await exported(database, operation, plan, format, assertAllowed);
   reply.header('content-type', contentTypes[format]);
   varyBy(reply, 'accept');
   return reply.send(request.server.compressedStream(request, reply, sent));

@@ -6,7 +6,8 @@ import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { type FormatName, formatNames, formatOf, formatOfType, uploads } from '../records/index.ts';
-import { authorize, operationRequest } from './crud.ts';
+import { authorize, authorizeAgain } from './authorize.ts';
+import { operationRequest } from './crud.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { refuseOtherMethods } from './methods.ts';
 
@@ -46,7 +47,10 @@ export async function importRoutes(
         const { caller, query, strict, headers } = operationRequest(request, reply);
         try {
           const plan = upload.plan({ caller, query, strict, headers, format: formatOfBody(request) });
-          return await upload.run(database, plan, decoded(request, maxBytes));
+          const actions =
+            plan.match === undefined ? [operation.action] : [operation.action, 'update' as const];
+          const assertAllowed = authorizeAgain(app, request, resource.name, actions);
+          return await upload.run(database, plan, decoded(request, maxBytes), { assertAllowed });
         } finally {
           // What nobody reads would keep the connection from the next request.
           request.raw.resume();

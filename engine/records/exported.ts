@@ -8,6 +8,7 @@ import type { Exporting, Plan } from './operation.ts';
 /**
  * The whole result of a plan as a stream of bytes. No connection is held between two batches, and no more than two
  * batches are in memory, however slowly the stream is read. It takes a turn until it is read to its end or destroyed.
+ * @param assertAllowed called before each part is sent; the stream fails if it rejects
  * @throws HttpError as {@link execute}, for the first batch; the stream fails with it for all others
  */
 export function exported<P extends Plan>(
@@ -15,10 +16,11 @@ export function exported<P extends Plan>(
   operation: Exporting<P>,
   plan: P,
   format: FormatName,
+  assertAllowed: () => Promise<void> = async () => {},
 ): Promise<Readable> {
   return new Promise((resolve, reject) => {
     const turn = database.admission.run('stream', plan.organization, async () => {
-      const text = batches(database, operation, plan, format);
+      const text = batches(database, operation, plan, format, assertAllowed);
       const first = await text.next();
       const stream = Readable.from(continued(first, text), { objectMode: false });
       const closed = new Promise<void>((done) => stream.once('close', done));
@@ -35,6 +37,7 @@ async function* batches<P extends Plan>(
   { head, statement, next }: Exporting<P>,
   first: P,
   format: FormatName,
+  assertAllowed: () => Promise<void>,
 ): AsyncGenerator<Buffer, undefined> {
   const read = (plan: P): Promise<Rows> => {
     const rows = execute(database, { statement: () => statement(plan, format) }, plan);
@@ -49,6 +52,8 @@ async function* batches<P extends Plan>(
   while (plan !== undefined) {
     const following = read(plan);
     const [text] = rows[0] ?? [];
+    // Here and not before it is read: a part may wait for its reader for any time.
+    await assertAllowed();
     if (Buffer.isBuffer(text)) yield text;
     yield after;
     rows = await following;

@@ -39,7 +39,7 @@ const requests = table(
   },
   {
     indexes: [{ name: 'crm_idempotency_created_at', properties: ['created_at'] }],
-    resourceColumns: ['path'],
+    resourcePaths: ['path'],
   },
 );
 

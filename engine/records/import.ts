@@ -38,20 +38,27 @@ export interface ImportPlan extends ImportWrites {
 
 const parameters = ['match', 'on_error', 'dry_run'];
 
+/** Who follows an import. */
+interface ImportWatching {
+  /** Called after each statement with the lines done so far. */
+  readonly onProgress?: (lines: number) => void;
+  /** Called before each statement; the import ends if it rejects. */
+  readonly assertAllowed?: () => Promise<void>;
+}
+
 /** Imports into one resource. */
 export interface Import {
   /** @throws HttpError 400 with everything that is wrong with the parameters; 403 if it may not update what matches */
   readonly plan: (request: ImportRequest) => ImportPlan;
   /**
    * Writes the records of a body, up to 1,000 with each statement, in their order.
-   * @param onProgress called after each statement with the lines done so far
-   * @throws HttpError if the body cannot be read or the database fails; its `extra.report` says what is written
+   * @throws HttpError if the body cannot be read, the caller may not go on or the database fails; its `extra.report` says what is written
    */
   readonly run: (
     database: Database,
     plan: ImportPlan,
     source: AsyncIterable<Buffer>,
-    onProgress?: (lines: number) => void,
+    watching?: ImportWatching,
   ) => Promise<ImportReport>;
 }
 
@@ -69,7 +76,7 @@ export const imports = {
   ): Import => ({
     plan: (request) =>
       planOf(context, aliases ? { ...request, query: aliases.query(request.query) } : request),
-    run: async (database, plan, source, onProgress = () => {}) => {
+    run: async (database, plan, source, { onProgress = () => {}, assertAllowed = async () => {} } = {}) => {
       const { format, strict, caller } = plan;
       const { fields } = context.definition;
       const lines =
@@ -79,7 +86,11 @@ export const imports = {
       const write = writeMany(database, operations, plan);
       return database.admission.run('stream', caller.principal.organization, () =>
         importLines(lines, plan, {
-          write: (bodies) => insistently(() => write(bodies)),
+          write: (bodies) =>
+            insistently(async () => {
+              await assertAllowed();
+              return write(bodies);
+            }),
           keysOf: (record) => keysOf(context.definition, record),
           onProgress,
         }),

@@ -29,15 +29,19 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
   return withDatabase(config, model, (database) => applyPending(database, config));
 }
 
-/** Opens the database for work on its tables, which may take any time. */
+/**
+ * Opens the database for work on its tables.
+ * @param statementTimeoutMs how long a statement may take; 0: any time
+ */
 export async function withDatabase<T>(
   config: DatabaseConfig,
   model: Model,
   work: (database: Database) => Promise<T>,
+  statementTimeoutMs = 0,
 ): Promise<T> {
   const database = await openDatabase(
     // What is concurrent waits for everybody and makes nobody wait; all else limits its waits for locks itself.
-    { ...config, statementTimeoutMs: 0, lockTimeoutMs: 0, pool: 2, replicaAddresses: [] },
+    { ...config, statementTimeoutMs, lockTimeoutMs: 0, pool: 2, replicaAddresses: [] },
     entitiesOf(model),
   );
   try {

@@ -8,6 +8,7 @@ export { type CitusKind, citusModel } from './citus.ts';
 export { assertMigrationsComplete, createMigration } from './create.ts';
 export { entitiesOf, type Model } from './model.ts';
 export {
+  countMs,
   type DatabaseState,
   type Plan,
   type PlannedCheck,

@@ -1,4 +1,4 @@
-import type { Database, DatabaseConfig } from '../database/index.ts';
+import { type Database, type DatabaseConfig, type Rows, ranTooLong } from '../database/index.ts';
 import type { Needs } from '../definition/index.ts';
 import { quote } from '../sql/index.ts';
 import type { ApiChange } from './api.ts';
@@ -25,9 +25,11 @@ export interface PlannedStatement extends Analyzed {
 
 /** A check of a plan. */
 export interface PlannedCheck extends Pick<Check, 'name' | 'says' | 'refuses'> {
-  /** Undefined without a database, and where it could not be counted within the time. */
+  /** Undefined without a database, and where it could not be counted within {@link countMs}. */
   readonly count: number | undefined;
-  /** Up to ten of them. */
+  /** Whether counting was given up. */
+  readonly tookTooLong: boolean;
+  /** Up to ten of them; without values where these are sensitive. */
   readonly examples: readonly {
     readonly organization: string;
     readonly id: string;
@@ -55,6 +57,8 @@ export interface DatabaseState {
   readonly drift: readonly string[];
 }
 
+/** How long each statement of a plan may take, in milliseconds: it runs where others work. */
+export const countMs = 5000;
 /** Rows up to which a table is counted; the statistics say roughly how many a larger one has. */
 const countedRows = 100_000;
 /** Examples of a check, and characters of each value. */
@@ -62,7 +66,7 @@ const [maxExamples, maxValue] = [10, 60];
 
 /**
  * What the definitions change since the last migration. Writes nothing, neither files nor rows.
- * @param database where rows are counted; undefined: nothing is
+ * @param database where rows are counted, with statements of up to {@link countMs}; undefined: nothing is
  * @throws UserError as {@link changeOf}
  */
 export async function planOf(
@@ -95,6 +99,16 @@ export async function planOf(
 
 const run = (database: Database, text: string) => database.run({ name: '', text, values: [] });
 
+/** As {@link run}; undefined if it took too long. */
+async function runInTime(database: Database, text: string): Promise<Rows | undefined> {
+  try {
+    return await run(database, text);
+  } catch (cause) {
+    if (ranTooLong(cause)) return undefined;
+    throw cause;
+  }
+}
+
 /** How a database stands to the migrations of a folder. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
   const { applied, pending, problems } = await readLedger(database, config);
@@ -119,34 +133,38 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
   if (found === undefined) return undefined;
   const estimate = Number(found[0]);
   if (estimate > countedRows) return { count: estimate, isEstimate: true };
-  const [row] = await run(
+  const counted = await runInTime(
     database,
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
+  // -1: there are no statistics.
+  if (counted === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
+  const [row] = counted;
   const count = Number(row?.[0]);
   return { count, isEstimate: count > countedRows };
 }
 
 /** Counts the records that a check is about, and shows some. */
 async function examined(check: Check, database: Database | undefined): Promise<PlannedCheck> {
-  const { name, says, refuses, table, column, where } = check;
-  const planned = { name, says, refuses, count: undefined, examples: [] };
+  const { name, says, refuses, table, shown, where } = check;
+  const planned = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
   if (database === undefined) return planned;
   const [exists] = await run(database, `select to_regclass('${quote(table)}')::text`);
   if (exists?.[0] === null) return planned;
-  const [counted] = await run(database, `select count(*)::text from ${quote(table)} where ${where}`);
-  const value = column === undefined ? 'null' : `left(${quote(column)}::text, ${maxValue})`;
-  const examples = await run(
+  const counted = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
+  if (counted === undefined) return { ...planned, tookTooLong: true };
+  const value = shown === undefined ? 'null' : `left(${quote(shown)}::text, ${maxValue})`;
+  const examples = await runInTime(
     database,
     `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by "organization_id", "id" limit ${maxExamples}`,
   );
   return {
     ...planned,
-    count: Number(counted?.[0]),
-    examples: examples.map(([organization, id, shown]) => ({
+    count: Number(counted[0]?.[0]),
+    examples: (examples ?? []).map(([organization, id, text]) => ({
       organization: String(organization),
       id: String(id),
-      value: shown === null || shown === undefined ? null : String(shown),
+      value: text === null || text === undefined ? null : String(text),
     })),
   };
 }

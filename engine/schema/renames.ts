@@ -3,7 +3,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { columnsOf } from '../fields/index.ts';
 import { literal, quote } from '../sql/index.ts';
-import { resourceColumns } from '../tables/index.ts';
+import { resourceColumns, resourcePaths } from '../tables/index.ts';
 import type { Model } from './model.ts';
 import { type Renames, withRenames } from './stored.ts';
 
@@ -90,12 +90,20 @@ function tableStatements(
     (trigger) =>
       `alter function ${quote(`${from}_${trigger}_fn`)}() rename to ${quote(`${to}_${trigger}_fn`)};`,
   );
-  const named = tables.flatMap((table) =>
-    resourceColumns(table).map((column) => {
-      const set = `${quote(column)} = ${literal(to)} where ${quote(column)} = ${literal(from)}`;
-      return `update ${quote(table.meta.tableName)} set ${set};`;
-    }),
-  );
+  const named = tables.flatMap((table) => {
+    const update = (column: string, value: string, name: string) =>
+      `update ${quote(table.meta.tableName)} set ${quote(column)} = ${value} where ${name} = ${literal(from)};`;
+    return [
+      ...resourceColumns(table).map((column) => update(column, literal(to), quote(column))),
+      ...resourcePaths(table).map((path) =>
+        update(
+          path,
+          `${literal(to)} || substr(${quote(path)}, ${from.length + 1})`,
+          `split_part(${quote(path)}, '/', 1)`,
+        ),
+      ),
+    ];
+  });
   return [`alter table ${quote(from)} rename to ${quote(to)};`, ...triggers, ...named];
 }
 

@@ -15,9 +15,10 @@ export interface Check {
   readonly says: string;
   /** The condition of these records, in the tables as they are before the change. */
   readonly where: string;
-  /** The table and the column as they are named before the change; without a column the field is new. */
+  /** The table as it is named before the change. */
   readonly table: string;
-  readonly column: string | undefined;
+  /** The column whose values may be shown, named as before the change; undefined for new and sensitive fields. */
+  readonly shown: string | undefined;
   /** Whether the migration refuses them. */
   readonly refuses: boolean;
 }
@@ -194,7 +195,8 @@ function checkOf(
   const columns = suffixes.map(
     (suffix) => formerly(before, definition.name, `${field.name}${suffix}`).column,
   );
-  return { name, says, where: where({ table, columns }), table, column: columns[0], refuses };
+  const shown = field.sensitive ? undefined : columns[0];
+  return { name, says, where: where({ table, columns }), table, shown, refuses };
 }
 
 /** A new field that every record needs a value of. */
@@ -204,7 +206,7 @@ function newRequired(adding: Adding, next: Part): FieldChange {
     const says = 'is required, and records that are there have no value';
     return {
       statements: [guard(definition.name, name, says, 'true')],
-      checks: [{ ...checkOf(adding, says, () => 'true', true), column: undefined }],
+      checks: [{ ...checkOf(adding, says, () => 'true', true), shown: undefined }],
     };
   }
   const [column] = columnsOf(field);
@@ -367,7 +369,7 @@ function duplicates(before: Before, { name, fields, uniques }: ResourceDefinitio
         says: 'is the same in several records',
         where: `${filled} and (${keys}) in (select ${keys} from ${quote(table)} where ${filled} group by ${keys} having count(*) > 1)`,
         table,
-        column: columns[0],
+        shown: unique[0]?.sensitive ? undefined : columns[0],
         refuses: true,
       },
     ];

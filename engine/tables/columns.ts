@@ -70,10 +70,16 @@ const placements = new WeakMap<EntitySchema, Placement>();
 /** The {@link Placement} that a table was declared with, if any. */
 export const placementOf = (entity: EntitySchema): Placement | undefined => placements.get(entity);
 
-const ofResources = new WeakMap<EntitySchema, readonly string[]>();
+const [ofResources, ofPaths] = [
+  new WeakMap<EntitySchema, readonly string[]>(),
+  new WeakMap<EntitySchema, readonly string[]>(),
+];
 
 /** The columns of a table that hold names of resources, which change when a resource gets another name. */
 export const resourceColumns = (entity: EntitySchema): readonly string[] => ofResources.get(entity) ?? [];
+
+/** The columns of a table that hold paths below names of resources, such as `leads/batch`, or the names alone. */
+export const resourcePaths = (entity: EntitySchema): readonly string[] => ofPaths.get(entity) ?? [];
 
 /** Keys and indexes of a table in addition to its primary key. */
 interface Keys {
@@ -86,17 +92,20 @@ interface Keys {
   readonly placement?: Placement;
   /** Columns that hold names of resources. */
   readonly resourceColumns?: readonly string[];
+  /** Columns that hold such names, or paths that begin with one. */
+  readonly resourcePaths?: readonly string[];
 }
 
 /** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
 export function table(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: named, ...keys }: Keys = {},
+  { placement, resourceColumns: named, resourcePaths: paths, ...keys }: Keys = {},
 ): EntitySchema {
   const options = { name, tableName: name, properties, ...keys };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
   if (named !== undefined) ofResources.set(entity, named);
+  if (paths !== undefined) ofPaths.set(entity, paths);
   return entity;
 }

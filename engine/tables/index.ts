@@ -10,6 +10,7 @@ export {
   now,
   placementOf,
   resourceColumns,
+  resourcePaths,
   table,
   tenant,
   tenantLink,

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { parseSync } from 'oxc-parser';
+import { clientSource, type Document } from '../../app/client-source.ts';
 import { compilers, type Installed, install, runProgram } from '../support/client-package.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Instance, startInstance, temporaryFolder } from '../support/instance.ts';
@@ -63,6 +65,41 @@ describe('crm client', () => {
     test(`--url ${url} is refused`, async () =>
       assertRefused(await crm(['client', '--output', output('never'), '--url', url], nowhere), message));
   }
+});
+
+describe('a description of strangers', () => {
+  const property = (name: string, schema: object): Record<string, object> => ({ [name]: schema });
+  const documentOf = (properties: Record<string, object>): Document => {
+    const list = { responses: {}, parameters: [] };
+    const one = { responses: { 200: { content: { 'application/json': { schema: { $ref: '#/x/Lead' } } } } } };
+    const codes = { type: 'string', 'x-extensible-enum': ['not_found'] };
+    return {
+      paths: { '/api/v1/leads': { get: list, post: list }, '/api/v1/leads/{id}': { get: one } },
+      components: {
+        schemas: { Lead: { properties }, Error: { properties: { code: codes } } },
+        parameters: {},
+      },
+    };
+  };
+
+  test('has no code that would run in the client', () => {
+    for (const [properties, message] of [
+      [property("a: 'int64', [(globalThis.pwned = 1, 'b')]", { type: 'integer' }), /has the name "a: /],
+      [property('a', { type: 'string; export const pwned = 1' }), /has the type "string; /],
+    ] as const)
+      assert.throws(() => clientSource(documentOf(properties)), message);
+    const text = "x' | never;\n'; globalThis.pwned = 1; */";
+    const source = clientSource(
+      documentOf(property('a', { type: 'string', description: text, 'x-extensible-enum': [text] })),
+    );
+    const { program } = parseSync('resources.ts', source);
+    const kinds = new Set(program.body.map(({ type }) => type));
+    assert.deepEqual([...kinds].sort(), [
+      'ExportNamedDeclaration',
+      'ImportDeclaration',
+      'VariableDeclaration',
+    ]);
+  });
 });
 
 describe('the client of other resources', () => {

@@ -157,6 +157,37 @@ describe('statements that share a connection', () => {
     }, 'a smaller result to change nothing');
   });
 
+  test('a large record among the reads of others: only its organization goes to the pool, longer each time', async () => {
+    await ready();
+    const sized = (size: number) => ({
+      ...short('sized', `select repeat('x', $1::int)`, String(size)),
+      many: {
+        name: 'sized_many',
+        text: `select repeat('x', _i.size::int), _i.number::text from unnest($1::text[]) with ordinality _i(size, number)`,
+        differ: 0,
+      },
+    });
+    const large = 'large among others';
+    const ask = async () => {
+      const sizes = Array.from({ length: 30 }, (_, index) => (index === 7 ? 400_000 : index));
+      const asked = sizes.map((size, index) =>
+        pipelines.run(sized(size), index === 7 ? large : `small ${index}`),
+      );
+      return (await Promise.all(asked)).map((rows) => rows?.[0]?.[0]?.length);
+    };
+    const isAvoided = (organization: string) => pipelines.turn(echo(''), organization) === undefined;
+    const avoidedFor = async () => {
+      await until(async () => (await ask())[7] === 400_000 && isAvoided(large), 'it to be avoided');
+      const start = performance.now();
+      for (let index = 0; index < 30; index++)
+        if (index !== 7) assert.equal(isAvoided(`small ${index}`), false, String(index));
+      await until(() => !isAvoided(large), 'it to be back');
+      return performance.now() - start;
+    };
+    const [first, second] = [await avoidedFor(), await avoidedFor()];
+    assert.ok(second > 1.5 * first, `${first} ms, then ${second} ms`);
+  });
+
   test('large lists of one organization: four are on their way before the first shows it, the rest goes to the pool', async () => {
     await ready();
     const { id, key } = await instance.organization('large');

@@ -1,10 +1,14 @@
 // Lists as CSV and NDJSON: the whole result, exact, at the pace of its reader.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
+import { transaction } from '../../engine/tables/handle.ts';
+import { revokeKey } from '../../plugins/api-keys/keys.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { command } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
 
@@ -200,9 +204,9 @@ onBothDrivers(
 
     describe('readers', () => {
       /** A reader that has the head of the response and reads no further. */
-      async function open() {
+      async function open(key = alpha.key): Promise<IncomingMessage> {
         const headers = {
-          authorization: `Bearer ${alpha.key}`,
+          authorization: `Bearer ${key}`,
           accept: ndjson,
           'accept-encoding': 'identity',
         };
@@ -214,6 +218,16 @@ onBothDrivers(
         const [response] = await once(sent, 'response');
         return response;
       }
+      /** Reads to the end, however that comes. */
+      const endOf = (reader: IncomingMessage) =>
+        new Promise((resolve) => {
+          let size = 0;
+          reader.on('data', (chunk: Buffer) => {
+            size += chunk.length;
+          });
+          reader.once('error', ({ code }: NodeJS.ErrnoException) => resolve({ code, some: size > 0 }));
+          reader.once('end', () => resolve({ complete: size }));
+        });
       before(async () => {
         // More than the buffers of a connection take.
         const text = `update leads set description = repeat('y', 20000) where organization_id = $1::bigint`;
@@ -238,16 +252,20 @@ onBothDrivers(
         const reader = await open();
         const { database } = instance();
         await database.run({ name: '', text: 'alter table leads rename to leads_gone', values: [] });
-        const ended = await new Promise((resolve) => {
-          let size = 0;
-          reader.on('data', (chunk: Buffer) => {
-            size += chunk.length;
-          });
-          reader.once('error', ({ code }: NodeJS.ErrnoException) => resolve({ code, some: size > 0 }));
-          reader.once('end', () => resolve({ complete: size }));
-        });
+        const ended = await endOf(reader);
         await database.run({ name: '', text: 'alter table leads_gone rename to leads', values: [] });
         assert.deepEqual(ended, { code: 'ECONNRESET', some: true });
+      });
+
+      test('a key that is revoked in the middle ends the connection too', async () => {
+        const { id, key } = await alpha.makeKey();
+        const reader = await open(key);
+        await transaction(instance().database, (tables) =>
+          revokeKey(tables, command(instance()), alpha.id, id),
+        );
+        // No node knows a key for longer than that.
+        await pause(1000);
+        assert.deepEqual(await endOf(reader), { code: 'ECONNRESET', some: true });
       });
     });
 

@@ -8,6 +8,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { prune } from '../../plugins/idempotency/prune.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { describeLike } from '../support/described.ts';
 import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
 import { activityOf } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -156,8 +157,10 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
         database: own ?? database,
         secrets: instanceSecrets(config),
       });
+      const url = await app.listen({ host: '127.0.0.1', port: 0 });
+      describeLike(url, instance().url);
       second = {
-        url: await app.listen({ host: '127.0.0.1', port: 0 }),
+        url,
         close: async () => {
           await app.close();
           await own?.close();

@@ -2,9 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { transaction } from '../../engine/tables/handle.ts';
+import { revokeKey } from '../../plugins/api-keys/keys.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { command } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
 
@@ -337,6 +342,31 @@ onBothDrivers(
       const tooLarge = await load('', ndjson, body, { 'content-encoding': 'gzip' });
       assert.deepEqual([tooLarge.status, tooLarge.json.code], [413, 'body_too_large']);
       assert.equal((await load('', ndjson, '\n'.repeat(2 * 1024 * 1024 + 1))).status, 413);
+    });
+
+    test('a key that is revoked in the middle ends it, with a report of what is written', async () => {
+      const { id, key } = await acme.makeKey();
+      const before = await count();
+      const sent = request(`${instance().url}/api/v1/leads/import`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
+        agent: false,
+      });
+      const responded = once(sent, 'response');
+      sent.write(lines(...numbered(1000)));
+      await until(async () => (await count()) === before + 1000, 'the first part');
+      await transaction(instance().database, (tables) => revokeKey(tables, command(instance()), acme.id, id));
+      // No node knows a key for longer than that.
+      await pause(1000);
+      sent.end(lines(...numbered(1000)));
+      const [response] = await responded;
+      const { code, report } = JSON.parse(await text(response));
+      assert.deepEqual(
+        [response.statusCode, response.headers['www-authenticate'], code],
+        [401, 'Bearer', 'unauthenticated'],
+      );
+      assert.deepEqual(report, { ...none, created: 1000 });
+      assert.equal(await count(), before + 1000);
     });
 
     test('two imports of an organization at a time; a sender who goes away frees a turn, and complete batches are kept', async () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
-import { crm, migratedStorage, onDatabase, type Storage } from '../support/process.ts';
+import { connected, crm, migratedStorage, onDatabase, type Storage } from '../support/process.ts';
 
 interface Statement {
   readonly sql: string;
@@ -22,7 +22,7 @@ interface Plan {
     name: string;
     says: string;
     count: number;
-    examples: { id: string; value: string }[];
+    examples: { id: string; value: string | null }[];
   }[];
   readonly api: readonly { kind: string; name: string; breaks: boolean }[];
   readonly partners: readonly { file: string; name: string }[];
@@ -140,6 +140,40 @@ for (const driver of drivers) {
       assert.match(pasted, /^### Plan\n\n\| statement \| lock \| rows \|/);
       assert.doesNotMatch(pasted, /3000000000/, 'values of records do not belong into a pull request');
     });
+
+    test('values of sensitive fields are in no form of it', async () => {
+      const text = own.text('leads');
+      own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: integer, sensitive: true,');
+      own.edit('leads', 'unique: true,', 'unique: true, sensitive: true,');
+      for (const form of [[], ['--json'], ['--markdown']]) {
+        const { stdout } = await crm(['plan', ...form], environment);
+        assert.match(stdout, /leads\.lead_score/);
+        assert.doesNotMatch(stdout, /3000000000|Same/);
+      }
+      const { checks } = await plan();
+      assert.deepEqual(
+        checks.map(({ name, count, examples }) => [name, count, examples.length, examples[0]?.value]),
+        [
+          ['leads.lead_score', 12, 10, null],
+          ['leads.company', 20, 10, null],
+        ],
+      );
+      own.add('leads', text);
+    });
+
+    if (driver === 'postgresql') {
+      test('what cannot be counted in 5 s is told, and not waited for', async () => {
+        await connected(String(environment.DATABASE_URL), async (client) => {
+          await client.query('begin');
+          await client.query('lock table leads');
+          const { code, stdout, stderr } = await crm(['plan'], environment);
+          assert.deepEqual([code, stderr], [0, '']);
+          assert.match(stdout, /32 bits: more records than can be counted in 5 s: the migration will refuse/);
+          assert.match(stdout, /rewrites (\?|~\d+) rows/);
+          await client.query('rollback');
+        });
+      });
+    }
 
     test('nothing in it differs from what the database then shows', async () => {
       await sql('update leads set lead_score = 1, company = id::text');

@@ -34,6 +34,16 @@ for (const driver of drivers) {
         assert.equal((await service.ended).code, 0);
       }
     };
+    /** Sends the same batch with the same key, under the first name. @returns whether it had been carried out before */
+    const isRepeated = async (call: Service['call']) => {
+      const { status, headers, text } = await call('POST /api/v1/cases/batch', {
+        key,
+        headers: { 'idempotency-key': 'once' },
+        body: { records: [{ subject: 'Batched' }] },
+      });
+      assert.equal(status, 200, text);
+      return headers.get('idempotency-replayed') === 'true';
+    };
     const migrate = async (name: string, ...more: string[]) =>
       (await crmJson(['migrate', '--create', name, ...more], environment)).statements as string[];
 
@@ -53,6 +63,7 @@ for (const driver of drivers) {
           return made.json.id;
         };
         const account = await post('accounts', { name: 'Acme' });
+        assert.equal(await isRepeated(call), false);
         return {
           account,
           lead: await post('leads', { company: 'Kept', phone: '+49 30 1', timezone: 'Europe/Berlin' }),
@@ -113,6 +124,7 @@ for (const driver of drivers) {
             ['Broken', ids.account, 'Acme'],
           );
         }
+        assert.equal(await isRepeated(call), true, 'a batch under the old name is not written again');
         assert.equal((await call(`DELETE /api/v1/accounts/${ids.account}`, { key })).status, 200);
         const unlinked = await read(`tickets/${ids.case}`);
         assert.equal(unlinked.customer_id, null, 'the trigger and the foreign key know the new name');

@@ -42,6 +42,7 @@ export const errorCodes = {
   internal: 'The server failed.',
   database_failed: 'The database failed or cannot be reached.',
   not_configured: 'The endpoint has no secret on this instance.',
+  not_recorded: 'The instance records no changes.',
   send_failed: 'The message was not sent.',
   overloaded: 'Too much waits already.',
   too_slow: 'The statement took or waited too long and was ended.',
@@ -258,6 +259,8 @@ export const errors = {
   /** 501: a partner endpoint whose secret is not set on this instance. */
   notConfigured: () =>
     new HttpError(501, 'not_configured', 'this endpoint is not configured on this instance'),
+  /** 501: what is read from the ledger, on an instance that keeps none. */
+  notRecorded: () => new HttpError(501, 'not_recorded', 'this instance records no changes'),
   /** 503: too many events of the organization wait in the inbox; providers retry. */
   inboxFull: () =>
     new HttpError(503, 'overloaded', 'too many events wait to be processed; try again later', {

@@ -730,6 +730,7 @@ export type ErrorCode =
   | 'internal'
   | 'database_failed'
   | 'not_configured'
+  | 'not_recorded'
   | 'send_failed'
   | 'overloaded'
   | 'too_slow'

@@ -141,6 +141,7 @@ export const responses = {
     { ...preferenceApplied, ...retryAfter(false) },
   ),
   NotConfigured: failure('The endpoint has no secret on this instance.', [errors.notConfigured()]),
+  NotRecorded: failure('The instance records no changes.', [errors.notRecorded()]),
   SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.', [
     other(502, 'send_failed', 'the message was not sent'),
   ]),

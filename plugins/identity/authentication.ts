@@ -74,30 +74,38 @@ export const sessionAuthentication = fastifyPlugin(
     const byJti = ttlCache((jti) => findSession(tablesOf(database), { jti }));
     const used = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
 
-    const accept = (session: Session | undefined, credential: Person['credential']): Person => {
+    /** A request that lasts, and is asked again who sent it, is one use. */
+    const counted = new WeakSet<FastifyRequest>();
+
+    const accept = (
+      request: FastifyRequest,
+      session: Session | undefined,
+      credential: Person['credential'],
+    ): Person => {
       const now = Date.now();
       if (session === undefined || session.expires <= now) throw errors.unauthenticated();
       const lastSeen = Math.max(session.lastSeen, used.get(session.id)?.getTime() ?? 0);
       // A token has its own expiry; the idle limit is for browsers.
       if (credential === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
-      used.record(session.id, new Date(now));
+      if (!counted.has(request)) used.record(session.id, new Date(now));
+      counted.add(request);
       return { session, credential };
     };
 
-    const byBearer = async (token: string): Promise<Person> => {
+    const byBearer = async (request: FastifyRequest, token: string): Promise<Person> => {
       const claims = await verify(token);
       if (claims === undefined) throw errors.unauthenticated();
       const session = await byJti.get(claims.jti);
       if (session?.user.id !== claims.user || session.tokenVersion !== claims.version) {
         throw errors.unauthenticated();
       }
-      return accept(session, 'token');
+      return accept(request, session, 'token');
     };
 
     const byCookie = async (request: FastifyRequest): Promise<Person> => {
       const token = request.cookies[cookieName(site, request)];
       if (token === undefined || token.length > 100) throw errors.unauthenticated();
-      const person = accept(await byToken.get(token), 'cookie');
+      const person = accept(request, await byToken.get(token), 'cookie');
       if (!isSafe(request.method) && !site.isSameOrigin(request)) throw errors.crossSite();
       return person;
     };
@@ -107,7 +115,7 @@ export const sessionAuthentication = fastifyPlugin(
       if (authorization === undefined) return byCookie(request);
       const token = bearerOf(authorization);
       if (token === undefined) throw errors.unauthenticated();
-      return byBearer(token);
+      return byBearer(request, token);
     });
     app.decorate('actor', (request, user) => ({
       kind: 'user',

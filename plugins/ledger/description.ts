@@ -40,6 +40,7 @@ export const feedFragment: Fragment = {
           403: ref('responses', 'Forbidden'),
           410: ref('responses', 'CursorExpired'),
           500: ref('responses', 'Failure'),
+          501: ref('responses', 'NotRecorded'),
           503: ref('responses', 'Unavailable'),
         },
       },

@@ -11,6 +11,8 @@ export interface Asked {
   /** The fields that are shown of each resource that is wanted. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly after: Place;
+  /** The bytes of their records after which the page ends. */
+  readonly maxBytes: number;
 }
 
 /** A change and where it is. */
@@ -31,9 +33,8 @@ export interface Page {
   readonly prunedBefore: number;
 }
 
-/** Changes of one page at most, and the bytes of their records after which it ends. */
+/** Changes of one page at most. */
 const maxChanges = 500;
-const maxBytes = 2 * 1024 * 1024;
 
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
@@ -48,13 +49,16 @@ const page = prepare<Asked>('ledger_page', 'deep', ($) => {
   const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
   // The empty text keeps the planner from the index by resource, which has another order.
   const wanted = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
-  const size = 'coalesce(octet_length("record"), 0) + coalesce(octet_length("before"), 0)';
+  // What the row itself does not have of the record before is in the row before, as selectChanges has it.
+  const before = `(select octet_length(_p."record") from "crm_ledger" _p where _p."organization_id" = _r."organization_id" and _p."object" = _r."object" and _p."object_id" = _r."object_id" and _p."version" = _r."version" - 1 and _r."before" is null and _r."action" = 'update')`;
+  const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
   const fields = `(select _v."fields"::text[] from unnest(${resources}, ${shown}) _v("object", "fields") where _v."object" = l."object")`;
   return [
     `with _now as materialized (select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1),`,
-    `_rows as materialized (select *, sum(${size}) over (order by "transaction", "id" rows unbounded preceding) - (${size}) as "_before" from (select * from "crm_ledger" where ${wanted} order by "transaction", "id" limit ${maxChanges}) _l)`,
+    `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${wanted} order by "transaction", "id" limit ${maxChanges}) _r),`,
+    `_rows as materialized (select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before" from _sized)`,
     `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
-    `select * from (${selectChanges(`select * from _rows where "_before" < ${maxBytes}`, fields, 'l."transaction", l."id"', `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`)}) _c`,
+    `select * from (${selectChanges(`select * from _rows where "_before" < ${$(({ maxBytes }) => String(maxBytes))}::bigint`, fields, 'l."transaction", l."id"', `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`)}) _c`,
   ].join(' ');
 });
 

@@ -27,6 +27,6 @@ export const ledgerModule: Module<LedgerServices> = {
       () => prune(tablesOf(database), settings.current.retention.ledger_days),
     ]);
     watchFeed(app, database, config.audit);
-    feed(app, { database, resources, signing: signing(secrets, 'cursors of the change feed') });
+    feed(app, { config, database, resources, signing: signing(secrets, 'cursors of the change feed') });
   },
 };

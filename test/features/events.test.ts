@@ -1,5 +1,7 @@
 // The change feed: every change once, in an order that a reader may rely on, to those who may see it.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
@@ -7,8 +9,10 @@ import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { keepEpoch } from '../../plugins/ledger/epoch.ts';
 import { obstacle } from '../../plugins/ledger/lag.ts';
 import { prune } from '../../plugins/ledger/retention.ts';
+import { type Streaming, stream } from '../../plugins/ledger/stream.ts';
+import { profileId } from '../../plugins/profiles/profiles.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
-import { fresh } from '../support/people.ts';
+import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
 interface Change {
@@ -20,6 +24,23 @@ interface Change {
   readonly before: Record<string, unknown> | null;
   readonly after: Record<string, unknown> | null;
 }
+
+/** The events of a stream, by the names of their lines. */
+async function* events(response: Response): AsyncGenerator<Record<string, string>, undefined> {
+  let text = '';
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString();
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n');
+      text = text.slice(end + 2);
+      yield Object.fromEntries(lines.map((line) => line.split(/: ?(.*)/s)));
+    }
+  }
+  return undefined;
+}
+
+const next = async (stream: AsyncGenerator<Record<string, string>, undefined>) =>
+  (await stream.next()).value ?? assert.fail('the stream has ended');
 
 onBothDrivers('the change feed', (instance, driver) => {
   let acme: Organization;
@@ -33,6 +54,11 @@ onBothDrivers('the change feed', (instance, driver) => {
     assert.equal(answer.status, 200, answer.text);
     return { changes: answer.json.data as Change[], next: String(answer.json.next) };
   };
+  const streamOf = (query: string, signal: AbortSignal, headers: Readonly<Record<string, string>>) =>
+    fetch(`${instance().url}/events?${query}`, {
+      headers: { accept: 'text/event-stream', ...headers },
+      signal,
+    });
   const now = async (key?: string) => (await read('after=now', key)).next;
   const make = async (resource: string, body: unknown, key = acme.key) => {
     const answer = await instance().call(`POST /api/v1/${resource}`, { key, body });
@@ -80,6 +106,12 @@ onBothDrivers('the change feed', (instance, driver) => {
     const cut = await read(`after=${second.next}`, other.key);
     assert.equal(cut.changes.length, 3);
     assert.equal((await read(`after=${cut.next}`, other.key)).changes.length, 1);
+    // The record before counts too, although it is in another row.
+    const id = await make('leads', large, other.key);
+    const { next } = await read('after=now', other.key);
+    for (const last_name of ['a', 'b', 'c', 'd'])
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: other.key, body: { last_name } });
+    assert.equal((await read(`after=${next}`, other.key)).changes.length, 2);
   });
 
   test('only what the caller may list, of its own organization', async () => {
@@ -142,36 +174,121 @@ onBothDrivers('the change feed', (instance, driver) => {
     const start = await now();
     const stop = new AbortController();
     const open = (headers: Record<string, string>) =>
-      fetch(`${instance().url}/events?after=${start}`, {
-        headers: { authorization: `Bearer ${acme.key}`, accept: 'text/event-stream', ...headers },
-        signal: stop.signal,
-      });
-    const events = async function* (response: Response) {
-      let text = '';
-      for await (const chunk of response.body ?? []) {
-        text += Buffer.from(chunk).toString();
-        for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-          const lines = text.slice(0, end).split('\n');
-          text = text.slice(end + 2);
-          yield Object.fromEntries(lines.map((line) => line.split(/: ?(.*)/s)));
-        }
-      }
-    };
+      streamOf(`after=${start}`, stop.signal, { authorization: `Bearer ${acme.key}`, ...headers });
     const first = await make('leads', { last_name: 'One' });
     const response = await open({});
     assert.equal(response.headers.get('content-type'), 'text/event-stream');
     const stream = events(response);
-    const one = (await stream.next()).value;
-    assert.deepEqual(told([JSON.parse(one.data)]), [`create leads ${first} v1`]);
+    const one = await next(stream);
+    assert.deepEqual(told([JSON.parse(one.data ?? '')]), [`create leads ${first} v1`]);
     const second = await make('leads', { last_name: 'Two' });
-    const two = (await stream.next()).value;
-    assert.deepEqual(told([JSON.parse(two.data)]), [`create leads ${second} v1`]);
-    const again = events(await open({ 'last-event-id': one.id }));
-    assert.deepEqual(JSON.parse((await again.next()).value.data), JSON.parse(two.data));
-    const silent = (await stream.next()).value;
+    const two = await next(stream);
+    assert.deepEqual(told([JSON.parse(two.data ?? '')]), [`create leads ${second} v1`]);
+    const again = events(await open({ 'last-event-id': one.id ?? '' }));
+    assert.deepEqual(JSON.parse((await next(again)).data ?? ''), JSON.parse(two.data ?? ''));
+    const silent = await next(stream);
     assert.equal(silent[''], 'heartbeat');
     assert.deepEqual((await read(`after=${silent.id}`)).changes, []);
     stop.abort();
+  });
+
+  test('a stream begins at once, also where it has nothing to show', async () => {
+    const stop = new AbortController();
+    const headers = { authorization: `Bearer ${acme.key}` };
+    const began = performance.now();
+    const stream = events(await streamOf('after=now&resources=accounts', stop.signal, headers));
+    const { id, ...comment } = await next(stream);
+    assert.deepEqual(comment, { '': 'heartbeat' });
+    assert.deepEqual((await read(`after=${id}`)).changes, []);
+    assert.ok(performance.now() - began < 5000);
+    stop.abort();
+  });
+
+  test('a stream and a wait end where cursors of before are worth nothing', async () => {
+    const stop = new AbortController();
+    const start = await now();
+    const stream = events(await streamOf('after=now', stop.signal, { authorization: `Bearer ${acme.key}` }));
+    await next(stream);
+    const waiting = get(`after=${start}&wait=20`);
+    await pause(300);
+    await tablesOf(instance().database).updateTable('crm_ledger_epochs').set({ source: 'moved' }).execute();
+    await make('leads', { last_name: 'Of the new epoch' });
+    assert.deepEqual(await stream.next(), { done: true, value: undefined });
+    assert.equal((await waiting).json.code, 'cursor_expired');
+  });
+
+  test('a stream and a wait stay in the organization with which they began', async () => {
+    const stop = new AbortController();
+    const [from, to] = [
+      await instance().organization(fresh('from')),
+      await instance().organization(fresh('to')),
+    ];
+    const person = await makePerson(instance(), [{ organization: from }], { verified: true });
+    const { byToken } = await logIn(instance(), person);
+    const stream = events(await streamOf('after=now', stop.signal, byToken));
+    await next(stream);
+    const { next: start } = (await get('after=now', { headers: byToken })).json;
+    const waiting = get(`after=${start}&wait=20`, { headers: byToken });
+    await pause(300);
+    await tablesOf(instance().database)
+      .updateTable('crm_memberships')
+      .set({
+        organization_id: to.id,
+        profile_id: await profileId(tablesOf(instance().database), to.id, 'administrator'),
+      })
+      .where('user_id', '=', person.id)
+      .execute();
+    // A session is known for less than a second.
+    await pause(800);
+    await make('leads', { last_name: 'Theirs' }, to.key);
+    await make('leads', { last_name: 'Ours' }, from.key);
+    assert.deepEqual(await stream.next(), { done: true, value: undefined });
+    assert.equal((await waiting).json.code, 'not_a_member');
+  });
+
+  test('a stream is one use of a session, however long it lasts', async () => {
+    const stop = new AbortController();
+    const person = await makePerson(instance(), [{ organization: acme }]);
+    const { byCookie, session } = await logIn(instance(), person);
+    const stream = events(await streamOf('after=now', stop.signal, byCookie));
+    await next(stream);
+    const used = instance().app.sessionLastUsed(session);
+    await make('leads', { last_name: 'Shown' });
+    await next(stream);
+    // Nothing where it was stored meanwhile.
+    assert.ok([used, undefined].includes(instance().app.sessionLastUsed(session)));
+    stop.abort();
+  });
+
+  test('a reader that takes nothing does not keep the service from stopping', async () => {
+    const other = await instance().organization(fresh('slow'));
+    for (let count = 0; count < 12; count++)
+      await make('leads', { last_name: 'Large', description: 'x'.repeat(900_000) }, other.key);
+    const node = await secondNode(instance());
+    const { hostname, port } = new URL(node.url);
+    const socket = connect(Number(port), hostname);
+    // It is cut.
+    socket.on('error', () => {});
+    socket.write(
+      `GET /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${other.key}\r\nAccept: text/event-stream\r\n\r\n`,
+    );
+    await once(socket, 'data');
+    socket.pause();
+    // Until the kernel takes no more of it.
+    await pause(1000);
+    const late = setTimeout(() => socket.destroy(), 10_000);
+    const began = performance.now();
+    await node.close();
+    assert.ok(performance.now() - began < 5000);
+    clearTimeout(late);
+    socket.destroy();
+  });
+
+  test('an instance that records nothing says so', async () => {
+    const node = await secondNode(instance(), { audit: false });
+    const answer = await node.call('GET /events', { key: acme.key });
+    assert.deepEqual([answer.status, answer.json.code], [501, 'not_recorded']);
+    await node.close();
   });
 
   test('a transaction that is still running holds back what came after it', {
@@ -236,5 +353,45 @@ onBothDrivers('the change feed', (instance, driver) => {
       await keepEpoch(instance().database, true);
       await refused(start);
     });
+  });
+});
+
+describe('a stream', () => {
+  const place = { epoch: 'e', transaction: '1', id: '1', at: 0 };
+  const empty = { entries: [], isFull: false, end: place, prunedBefore: 0 };
+  const { signal } = new AbortController();
+  const parts: Streaming = {
+    organization: '1',
+    signal,
+    read: async () => empty,
+    // Something is written all the time that the reader did not ask for.
+    wait: async () => pause(1),
+    cursorOf: () => 'c',
+    hold: () => () => {},
+    heartbeatMs: 30,
+  };
+
+  test('says that it is alive where only others have changes', async () => {
+    const began = performance.now();
+    const texts = stream(empty, parts);
+    for (let count = 0; count < 3; count++)
+      assert.equal(String((await texts.next()).value), ': heartbeat\nid: c\n\n');
+    assert.ok(performance.now() - began >= 58);
+  });
+
+  test('counts what its reader has not taken', async () => {
+    let held = 0;
+    const hold = (_organization: string, bytes: number) => {
+      held += bytes;
+      return () => {
+        held -= bytes;
+      };
+    };
+    const page = { ...empty, entries: [{ change: 'x'.repeat(40_000), place }] };
+    const texts = stream(page, { ...parts, hold });
+    await texts.next();
+    assert.ok(held > 40_000);
+    await texts.return(undefined);
+    assert.equal(held, 0);
   });
 });

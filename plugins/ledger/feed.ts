@@ -75,7 +75,9 @@ export async function readPage(database: Database, asked: Asked): Promise<Page |
   if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
   const entries = rows.map((row) => {
     const [change = '', transaction = '', id = '', at] = row.map(String);
-    return { change, place: { epoch, transaction, id, at: Number(at) } };
+    // As good as the youngest that is refused until more is pruned: a reader from the beginning can go on.
+    const place = { epoch, transaction, id, at: Math.max(Number(at), oldestKept(Number(prunedBefore))) };
+    return { change, place };
   });
   const isFull = entries.length === maxChanges || entries.length < Number(found);
   const last = entries.at(-1)?.place;
@@ -90,9 +92,12 @@ export async function readPage(database: Database, asked: Asked): Promise<Page |
 /** Transactions that write a row have begun at most so long before, in milliseconds. */
 const longestTransactionMs = 3_600_000;
 
+/** The oldest place, by its time, after which nothing is missing. */
+const oldestKept = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
+
 /** @throws HttpError 410 if changes after a place may be missing in the feed */
 export function assertKept(given: GivenPlace, { end, prunedBefore }: Page): void {
-  const isKept = given.at > prunedBefore + longestTransactionMs;
+  const isKept = given.at >= oldestKept(prunedBefore);
   if (given.epoch !== end.epoch || !isKept || BigInt(given.transaction) > BigInt(end.transaction))
     throw errors.cursorExpired();
 }

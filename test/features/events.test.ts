@@ -288,6 +288,7 @@ onBothDrivers('the change feed', (instance, driver) => {
     const node = await secondNode(instance(), { audit: false });
     const answer = await node.call('GET /events', { key: acme.key });
     assert.deepEqual([answer.status, answer.json.code], [501, 'not_recorded']);
+    assert.equal((await node.call('HEAD /events', { key: acme.key })).status, 501);
     await node.close();
   });
 

@@ -106,10 +106,10 @@ export function sender(options: ClientOptions): Send {
       } catch (error) {
         if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
         if (error instanceof ApiError) error.isUncertain = isUncertain;
-        const wait = waitFor(error, sent);
-        if (sent > retries || !mayResend(error, request.resend) || wait > maxWait) throw error;
+        const told = toldToWait(error);
+        if (sent > retries || !mayResend(error, request.resend) || told > maxWait) throw error;
         isUncertain ||= !wasRefused(error);
-        await pause(wait, request.signal);
+        await pause(told + backoff(sent, maxWait), request.signal);
       }
     }
   };
@@ -138,11 +138,13 @@ function mayResend(error: CrmError, resend: Resend): boolean {
 /** Statuses that another attempt may not meet. */
 const passing: readonly number[] = [408, 429, 500, 502, 503, 504];
 
-/** Milliseconds to wait; at random, so that clients that failed together do not come back together. */
-function waitFor(error: CrmError, sent: number): number {
-  const backoff = Math.random() * Math.min(firstWaitMs * 2 ** (sent - 1), maxBackoffMs);
-  return backoff + ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
-}
+/** Milliseconds that the response says to wait. */
+const toldToWait = (error: CrmError): number =>
+  ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
+
+/** Milliseconds to wait besides; at random, so that clients that failed together do not come back together. */
+const backoff = (sent: number, maxWait: number): number =>
+  Math.random() * Math.min(firstWaitMs * 2 ** (sent - 1), maxBackoffMs, maxWait);
 
 /** Waits. @throws the reason of the signal once it is aborted */
 export async function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {

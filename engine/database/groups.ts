@@ -1,15 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
-import { valuesOfMany } from '../sql/index.ts';
 import type { Groups, Rows, Runnable } from './database.ts';
-import { Pipeline } from './pipeline.ts';
+import type { Pipeline } from './pipeline.ts';
+import { slots } from './slots.ts';
 
 /** Connections: while one waits for its commit, the other one works. */
 const count = 2;
 /** Statements of a group, and characters of their values. */
 const [most, longest] = [32, 64 * 1024];
-/** How long after a failed attempt to connect the next one may begin, in milliseconds. */
-const pauseMs = 500;
 /** What holds others up or fails is left to the pool for a while, in milliseconds: after a statement that took this long. */
 const [avoidMs, slowMs] = [1000, 50];
 
@@ -30,37 +28,22 @@ interface Waiting {
  * @param limitMs how long the server may take for a statement before its connection is given up
  */
 export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups {
-  const connections: (Pipeline | undefined)[] = new Array(count).fill(undefined);
-  const opening = new Set<number>();
+  const connections = slots(count, open, { limitMs, onBlocked: () => {} });
   /** Ids of organizations. */
   const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
   let waiting: Waiting[] = [];
   /** Records that are being changed. Their next changes wait here and not for a lock, so they also keep their order. */
   const changing = new Set<string>();
   let isScheduled = false;
-  let openAfter = 0;
-  let isClosed = false;
 
-  async function connect(slot: number): Promise<void> {
-    opening.add(slot);
-    try {
-      const connection = new Pipeline(await open(), { limitMs, onBlocked: () => {} });
-      if (isClosed) connection.close();
-      else connections[slot] = connection;
-    } catch {
-      openAfter = performance.now() + pauseMs;
-    } finally {
-      opening.delete(slot);
-    }
-  }
-
-  /** The open connections. Opens those that are missing, without waiting for them. */
+  /** The open connections. */
   function opened(): Pipeline[] {
-    return connections.flatMap((connection, slot) => {
-      if (connection?.isOpen === true) return [connection];
-      if (!isClosed && !opening.has(slot) && performance.now() >= openAfter) void connect(slot);
-      return [];
-    });
+    const all: Pipeline[] = [];
+    for (let slot = 0; slot < count; slot++) {
+      const connection = connections.at(slot);
+      if (connection !== undefined) all.push(connection);
+    }
+    return all;
   }
 
   function schedule(): void {
@@ -109,21 +92,14 @@ export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups 
   }
 
   async function runGroup(connection: Pipeline, group: readonly Waiting[]): Promise<void> {
-    const outcome = await connection.run(together(group.map(({ statement }) => statement)), '');
+    // They leave in one turn of the event loop, so they are one statement.
+    const outcomes = await Promise.all(group.map(({ statement }) => connection.run(statement, '')));
     for (const { record } of group) changing.delete(record);
     if (waiting.length > 0) schedule();
-    if (outcome === 'lost') {
-      for (const { reject } of group) reject(new Error('Connection terminated unexpectedly'));
-    } else if (typeof outcome === 'string') {
-      for (const { resolve } of group) resolve(undefined);
-    } else if (group.length === 1) {
-      group[0]?.resolve(outcome);
-    } else {
-      const rows = new Map(outcome.map((row) => [Number(row.at(-1)), row]));
-      for (const [index, { resolve }] of group.entries()) {
-        const row = rows.get(index + 1);
-        resolve(row === undefined ? [] : [row]);
-      }
+    for (const [index, { resolve, reject }] of group.entries()) {
+      const outcome = outcomes[index];
+      if (outcome === 'lost') reject(new Error('Connection terminated unexpectedly'));
+      else resolve(typeof outcome === 'string' ? undefined : outcome);
     }
   }
 
@@ -153,22 +129,9 @@ export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups 
         if (!isFast) avoided.set(organization, true);
       }
     },
-    renew: () => {
-      for (const connection of connections) connection?.close();
-    },
-    close: () => {
-      isClosed = true;
-      for (const connection of connections) connection?.close();
-    },
+    renew: connections.renew,
+    close: connections.close,
   };
-}
-
-/** One statement for all of a group. */
-function together(statements: readonly Runnable[]): Runnable {
-  const [first] = statements;
-  if (first?.many === undefined) throw new Error('a statement that runs alone is in a group');
-  if (statements.length === 1) return first;
-  return { name: first.many.name, text: first.many.text, values: valuesOfMany(statements) };
 }
 
 /** Characters of a statement's values. */

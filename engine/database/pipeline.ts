@@ -243,14 +243,14 @@ export class Pipeline {
   }
 }
 
-/** Reads that are the same but for their values, together; everything else alone. In the order in which they came. */
+/** Statements that are the same but for their values, together; everything else alone. In the order in which they came. */
 function grouped(waiting: readonly Waiting[]): Iterable<readonly Waiting[]> {
   if (waiting.length === 1) return [waiting];
   const groups: Waiting[][] = [];
   const open = new Map<string, Waiting[]>();
   for (const each of waiting) {
-    const { many, lane } = each.statement;
-    const group = lane === 'read' && many !== undefined ? open.get(many.name) : undefined;
+    const { many } = each.statement;
+    const group = many && open.get(many.name);
     if (group !== undefined && group.length < most) {
       group.push(each);
       continue;

@@ -1,0 +1,52 @@
+import type pg from 'pg';
+import { Pipeline, type PipelineOptions } from './pipeline.ts';
+
+/** How long after a failed attempt to connect the next one may begin, in milliseconds. */
+const pauseMs = 500;
+
+/** A fixed number of connections; those that are missing are opened, and nobody waits for that. */
+export interface Slots {
+  /** The connection of a slot; undefined if it is not open yet. */
+  readonly at: (slot: number) => Pipeline | undefined;
+  /** Gives all connections up; others take their places. */
+  readonly renew: () => void;
+  readonly close: () => void;
+}
+
+/** @param open connects; rejects when there is no connection */
+export function slots(count: number, open: () => Promise<pg.Client>, options: PipelineOptions): Slots {
+  const all: (Pipeline | undefined)[] = new Array(count).fill(undefined);
+  const opening = new Set<number>();
+  let openAfter = 0;
+  let isClosed = false;
+
+  async function connect(slot: number): Promise<void> {
+    opening.add(slot);
+    try {
+      const connection = new Pipeline(await open(), options);
+      if (isClosed) connection.close();
+      else all[slot] = connection;
+    } catch {
+      openAfter = performance.now() + pauseMs;
+    } finally {
+      opening.delete(slot);
+    }
+  }
+
+  const renew = () => {
+    for (const connection of all) connection?.close();
+  };
+  return {
+    at: (slot) => {
+      const connection = all[slot];
+      if (connection?.isOpen === true) return connection;
+      if (!isClosed && !opening.has(slot) && performance.now() >= openAfter) void connect(slot);
+      return undefined;
+    },
+    renew,
+    close: () => {
+      isClosed = true;
+      renew();
+    },
+  };
+}

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
 import type { Groups, Rows, Runnable } from './database.ts';
+import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline } from './pipeline.ts';
-import { slots } from './slots.ts';
 
 /** Connections: while one waits for its commit, the other one works. */
 const count = 2;
@@ -28,7 +28,7 @@ interface Waiting {
  * @param limitMs how long the server may take for a statement before its connection is given up
  */
 export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups {
-  const connections = slots(count, open, { limitMs, onBlocked: () => {} });
+  const connections = fixedConnections(count, open, { limitMs, onBlocked: () => {} });
   /** Ids of organizations. */
   const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
   let waiting: Waiting[] = [];
@@ -39,8 +39,8 @@ export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups 
   /** The open connections. */
   function opened(): Pipeline[] {
     const all: Pipeline[] = [];
-    for (let slot = 0; slot < count; slot++) {
-      const connection = connections.at(slot);
+    for (let number = 0; number < count; number++) {
+      const connection = connections.at(number);
       if (connection !== undefined) all.push(connection);
     }
     return all;

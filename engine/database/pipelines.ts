@@ -3,8 +3,8 @@ import type pg from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Turn } from './admission.ts';
 import type { Pipelines } from './database.ts';
+import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
-import { slots } from './slots.ts';
 
 /** Connections. More add nothing: this process has one thread, and two server processes do more than it asks for. */
 const count = 2;
@@ -32,13 +32,13 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
     lastTime.set(organization, ttl);
     avoided.set(organization, true, { ttl });
   };
-  const connections = slots(count, open, { limitMs, onBlocked: avoid });
+  const connections = fixedConnections(count, open, { limitMs, onBlocked: avoid });
 
   /** The connection with the fewest statements, of those that are open and not blocked. Opens those that are missing, without waiting for them. */
   function choose(): Pipeline | undefined {
     let best: Pipeline | undefined;
-    for (let slot = 0; slot < count; slot++) {
-      const pipeline = connections.at(slot);
+    for (let number = 0; number < count; number++) {
+      const pipeline = connections.at(number);
       if (pipeline?.isBlocked === false && (best === undefined || pipeline.pending < best.pending))
         best = pipeline;
     }

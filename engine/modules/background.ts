@@ -10,11 +10,15 @@ declare module 'fastify' {
 /** Work besides requests that one process of an instance does for all of them. */
 export interface Background {
   /**
-   * Does work at an interval while the app runs and this process is the one that does it, first when it becomes it.
+   * Does work at an interval while the app runs and this process is the one that does it, first when it becomes it. What
+   * it returns is awaited: before the work is done again, and before the app closes.
    * @param name unique within the app
    */
-  readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: () => void) => Repeated;
+  readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => Repeated;
 }
+
+/** Does not reject. */
+type Work = () => void | Promise<void>;
 
 /** Work that is repeated. */
 export interface Repeated {
@@ -34,6 +38,7 @@ interface Task {
   readonly intervalMs: number;
   readonly work: () => void;
   timer?: NodeJS.Timeout;
+  running?: Promise<void> | undefined;
 }
 
 /**
@@ -50,7 +55,15 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
   };
   return {
     every: (app, name, intervalMs, work) => {
-      const task: Task = { intervalMs, work };
+      const task: Task = {
+        intervalMs,
+        work: () => {
+          if (task.running !== undefined) return;
+          task.running = work()?.finally(() => {
+            task.running = undefined;
+          });
+        },
+      };
       app.addHook('onReady', async () => {
         tasks.set(name, task);
         if (isOurs) start(task);
@@ -58,8 +71,9 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       app.addHook('preClose', async () => {
         tasks.delete(name);
         clearInterval(task.timer);
+        await task.running;
       });
-      return { now: () => (isOurs || ask === undefined ? work() : ask(name)) };
+      return { now: () => (isOurs || ask === undefined ? task.work() : ask(name)) };
     },
     begin: () => {
       if (isOurs) return;

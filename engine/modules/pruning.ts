@@ -28,21 +28,13 @@ export function pruneRegularly(
       }
     }
   };
-  let running: Promise<void> | undefined;
-  const begin = () => {
-    running ??= sweep()
-      .catch((cause: { code?: string }) =>
-        app.log.warn({ code: cause.code }, `${what} could not be removed; trying again later`),
-      )
-      .finally(() => {
-        running = undefined;
-      });
-  };
-  app.background.every(app, what, everyMs, begin);
-  app.addHook('preClose', async () => {
-    stopping.abort();
-    await running;
-  });
+  // Before the one that awaits the work.
+  app.addHook('preClose', async () => stopping.abort());
+  app.background.every(app, what, everyMs, () =>
+    sweep().catch((cause: { code?: string }) =>
+      app.log.warn({ code: cause.code }, `${what} could not be removed; trying again later`),
+    ),
+  );
 }
 
 /**

@@ -46,7 +46,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     );
   };
   let isFailing = false;
-  const attempt = async (): Promise<void> => {
+  app.background.every(app, 'the change feed', everyMs, async () => {
     try {
       await look();
       isFailing = false;
@@ -56,14 +56,5 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
       if (!isFailing) app.log.warn({ code }, 'the change feed cannot be looked at');
       isFailing = true;
     }
-  };
-  let running: Promise<void> | undefined;
-  app.background.every(app, 'the change feed', everyMs, () => {
-    running ??= attempt().finally(() => {
-      running = undefined;
-    });
-  });
-  app.addHook('preClose', async () => {
-    await running;
   });
 }

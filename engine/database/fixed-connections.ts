@@ -5,31 +5,35 @@ import { Pipeline, type PipelineOptions } from './pipeline.ts';
 const pauseMs = 500;
 
 /** A fixed number of connections; those that are missing are opened, and nobody waits for that. */
-export interface Slots {
-  /** The connection of a slot; undefined if it is not open yet. */
-  readonly at: (slot: number) => Pipeline | undefined;
+export interface FixedConnections {
+  /** One of them, by its number; undefined if it is not open yet. */
+  readonly at: (number: number) => Pipeline | undefined;
   /** Gives all connections up; others take their places. */
   readonly renew: () => void;
   readonly close: () => void;
 }
 
 /** @param open connects; rejects when there is no connection */
-export function slots(count: number, open: () => Promise<pg.Client>, options: PipelineOptions): Slots {
+export function fixedConnections(
+  count: number,
+  open: () => Promise<pg.Client>,
+  options: PipelineOptions,
+): FixedConnections {
   const all: (Pipeline | undefined)[] = new Array(count).fill(undefined);
   const opening = new Set<number>();
   let openAfter = 0;
   let isClosed = false;
 
-  async function connect(slot: number): Promise<void> {
-    opening.add(slot);
+  async function connect(number: number): Promise<void> {
+    opening.add(number);
     try {
       const connection = new Pipeline(await open(), options);
       if (isClosed) connection.close();
-      else all[slot] = connection;
+      else all[number] = connection;
     } catch {
       openAfter = performance.now() + pauseMs;
     } finally {
-      opening.delete(slot);
+      opening.delete(number);
     }
   }
 
@@ -37,10 +41,10 @@ export function slots(count: number, open: () => Promise<pg.Client>, options: Pi
     for (const connection of all) connection?.close();
   };
   return {
-    at: (slot) => {
-      const connection = all[slot];
+    at: (number) => {
+      const connection = all[number];
       if (connection?.isOpen === true) return connection;
-      if (!isClosed && !opening.has(slot) && performance.now() >= openAfter) void connect(slot);
+      if (!isClosed && !opening.has(number) && performance.now() >= openAfter) void connect(number);
       return undefined;
     },
     renew,

@@ -1,12 +1,13 @@
 import { type DatabaseConfig, openModel, type TableShape, type TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
-import { columnsOf, type FieldType, fieldTypes } from '../fields/index.ts';
+import { columnsOf } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import { type ApiChange, apiChanges, apiOf } from './api.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { renaming } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
+import { linkOf, storedType } from './stored-types.ts';
 import { type Check, survival } from './survival.ts';
 
 /** What the definitions change since the last migration. */
@@ -86,7 +87,6 @@ export function assertReferencesStay(config: DatabaseConfig, model: Model): void
 }
 
 const definitionsOf = ({ resources }: Model) => resources.map(({ definition }) => definition);
-const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
 
 function assertReferencesKept(stored: TableShapes, definitions: readonly ResourceDefinition[]): void {
   const problems = definitions.flatMap(({ name, fields, retired }) => {
@@ -95,12 +95,9 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
     return [...fields, ...retired]
       .filter((field) => field.to !== undefined && Object.hasOwn(table.columns, field.name))
       .flatMap((field) => {
-        const key = Object.values(table.foreignKeys).find(({ columnNames }) =>
-          (columnNames as readonly string[]).includes(field.name),
-        );
-        const target = withoutSchema(String(key?.referencedTableName ?? ''));
+        const target = linkOf(table, field.name)?.to;
         // Any other value becomes a reference where there is such a record.
-        if (target === field.to || target === '') return [];
+        if (target === field.to || target === undefined) return [];
         return [
           `${field.place}  "${field.name}" refers to ${target} so far and cannot refer to ${field.to}: the stored ids of ${target} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
         ];
@@ -163,7 +160,7 @@ function removedColumns(
   return gone.map((column) => {
     const name = `${table}.${column}`;
     const file = definition?.file ?? '';
-    const type = typeOf(before, column, table);
+    const type = typeOf(before, column);
     const names = (added ?? []).map((field) => `"${field.name}"`).join(' or ');
     const rename =
       names === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${names}: if that is its new name`;
@@ -176,20 +173,10 @@ function removedColumns(
   });
 }
 
-/** The YAML of a type that is stored in a column. */
-function typeOf({ columns, foreignKeys }: TableShape, column: string, table: string): string {
-  const key = Object.values(foreignKeys).find(
-    ({ columnNames, localTableName }) =>
-      withoutSchema(String(localTableName)) === table && (columnNames as readonly string[]).at(-1) === column,
-  );
-  if (key !== undefined) {
-    return `type: reference, to: ${withoutSchema(String(key.referencedTableName))}, nullable: true`;
-  }
-  const { type, nullable } = columns[column] ?? {};
-  const [name = 'string'] =
-    Object.entries<FieldType>(fieldTypes).find(([, each]) => {
-      const stored = each.columns?.({ readOnly: true })[0]?.type;
-      return stored !== undefined && String(type).startsWith(stored);
-    }) ?? [];
-  return `type: ${name}${nullable === true ? ', nullable: true' : ''}`;
+/** The YAML of the type that is stored in a column. */
+function typeOf(shape: TableShape, column: string): string {
+  const link = linkOf(shape, column);
+  if (link !== undefined) return `type: reference, to: ${link.to}, nullable: true`;
+  const isNullable = shape.columns[column]?.nullable === true;
+  return `type: ${storedType(shape, column)}${isNullable ? ', nullable: true' : ''}`;
 }

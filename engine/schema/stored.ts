@@ -8,6 +8,7 @@ import {
   type TableShape,
   type TableShapes,
 } from '../database/index.ts';
+import { quote } from '../sql/index.ts';
 import type { Api, ApiField, ApiResource } from './api.ts';
 
 /** New names, of resources and of columns. */
@@ -171,17 +172,13 @@ export function withRenames(before: TableShapes, { tables = {}, columns = {} }: 
   return renamed;
 }
 
-const quoted = (name: string): string => `"${name}"`;
-
 /** @param change gets every text of a part */
 const mapTexts = <T>(value: T, change: (text: string) => string): T =>
   JSON.parse(JSON.stringify(value), (_, each) => (typeof each === 'string' ? change(each) : each)) as T;
 
 function withNewTable(shape: TableShape, from: string, to: string): TableShape {
   const rename = (text: string) =>
-    text === `public.${from}`
-      ? `public.${to}`
-      : text.replaceAll(` on ${quoted(from)} `, ` on ${quoted(to)} `);
+    text === `public.${from}` ? `public.${to}` : text.replaceAll(` on ${quote(from)} `, ` on ${quote(to)} `);
   const { indexes, foreignKeys } = shape;
   return { ...shape, indexes: mapTexts(indexes, rename), foreignKeys: mapTexts(foreignKeys, rename) };
 }
@@ -189,7 +186,7 @@ function withNewTable(shape: TableShape, from: string, to: string): TableShape {
 function withNewColumns(shape: TableShape, names: Readonly<Record<string, string>>): TableShape {
   const nameOf = (name: string) => (Object.hasOwn(names, name) ? (names[name] as string) : name);
   const inSql = /"(\w+)"/g;
-  const rename = (text: string) => nameOf(text).replace(inSql, (_, name: string) => quoted(nameOf(name)));
+  const rename = (text: string) => nameOf(text).replace(inSql, (_, name: string) => quote(nameOf(name)));
   const columns = Object.entries(shape.columns).map(([name, column]) => [
     nameOf(name),
     { ...column, name: nameOf(name) },

@@ -6,6 +6,7 @@ import { literal, quote } from '../sql/index.ts';
 import { type Api, type ApiField, removedValues } from './api.ts';
 import { converted, defaultOf } from './conversions.ts';
 import type { Renames } from './stored.ts';
+import { linkOf, storedType } from './stored-types.ts';
 
 /** Values that a change does not leave as they are. */
 export interface Check {
@@ -118,7 +119,7 @@ function changeOfField(
     return next.nullable || next.default !== null ? undefined : newRequired(add, next);
   const former = formerly(before, definition.name, field.name);
   const known: ApiField | undefined = before.api[former.table]?.fields[former.column];
-  const from = known?.type ?? typeOfColumn(column, stored, field.name);
+  const from = known?.type ?? storedType(stored, field.name);
   const isLink = (shape: TableShape) => linkOf(shape, field.name) !== undefined;
   if (column.type !== next.type || isLink(stored) !== isLink(wanted)) {
     return conversion(add, { stored, wanted, from });
@@ -279,7 +280,7 @@ function conversion(
     foreignKeys: { ...stored.foreignKeys },
   };
   for (const column of names.columns) {
-    const link = linkOf(stored, column);
+    const link = linkOf(stored, column)?.name;
     if (link !== undefined) {
       statements.push(`alter table ${table} drop constraint ${quote(link)};`);
       delete shape.foreignKeys[link];
@@ -322,20 +323,6 @@ function conversion(
 
 const collate = (collation: string | undefined): string =>
   collation === undefined ? '' : ` collate ${quote(collation)}`;
-
-/** The foreign key of a reference. */
-const linkOf = ({ foreignKeys }: TableShape, column: string): string | undefined =>
-  Object.entries(foreignKeys).find(
-    ([, { columnNames }]) => (columnNames as readonly string[])[1] === column,
-  )?.[0];
-
-/** The name of a type that is stored in a column, for migrations that do not say more. */
-function typeOfColumn({ type }: Part, shape: TableShape, column: string): string {
-  const text = String(type);
-  if (text === 'bigint') return linkOf(shape, column) === undefined ? 'int64' : 'reference';
-  if (text.startsWith('timestamp')) return 'timestamp';
-  return { text: 'string', int: 'integer' }[text] ?? (text.startsWith('numeric') ? 'number' : text);
-}
 
 /** A statement that refuses the migration when records would not survive it. */
 function guard(table: string, name: string, says: string, where: string): string {

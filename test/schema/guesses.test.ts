@@ -10,6 +10,7 @@ import { modules } from '../../app/modules.ts';
 import { UserError } from '../../engine/errors.ts';
 import { createMigration } from '../../engine/schema/create.ts';
 import { drivers } from '../support/instance.ts';
+import { type Model, modelWith } from '../support/models.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { crm, crmJson, migratedStorage, project, type Storage, serve } from '../support/process.ts';
 
@@ -107,6 +108,34 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
       own.remove();
     });
   }
+});
+
+describe('a field of each type removed', () => {
+  let model: Model;
+  const types = ['string', 'integer', 'int64', 'number', 'boolean', 'timestamp', 'date'];
+  const file = (fields: readonly string[]) => ({ things: `common: all\nfields:\n${fields.join('\n')}` });
+  before(async () => {
+    model = await modelWith(drivers.at(-1) ?? 'postgresql');
+    model.write(
+      file([
+        '  name: { type: string }',
+        ...types.map((type) => `  f_${type}: { type: ${type}, nullable: true }`),
+      ]),
+    );
+    await model.create();
+  });
+  after(() => model.close());
+
+  test('what keeps its values has the type that they have', async () => {
+    model.write(file(['  name: { type: string }']));
+    const refused = await model.create().catch((cause: UserError) => cause.message);
+    for (const type of types) {
+      assert.ok(
+        String(refused).includes(`  f_${type}: { type: ${type}, nullable: true, retired: true }`),
+        `${type}: ${refused}`,
+      );
+    }
+  });
 });
 
 describe('statements of a migration', () => {

@@ -21,6 +21,17 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
 }
 
 /**
+ * The caller of a request that takes long, as of now.
+ * @throws HttpError 401 once the credentials have ended; 403 once they are of another organization
+ */
+export async function authenticateAgain(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
+  const principal = await app.authenticate(request);
+  // The only membership of a person, who names none, may have become another one.
+  if (principal.organization !== request.principal?.organization) throw errors.noSuchMembership();
+  return principal;
+}
+
+/**
  * For requests that take long: credentials and grants may end meanwhile.
  * @returns a check before each further part, which rejects with what a new request would be refused with
  */
@@ -31,9 +42,7 @@ export function authorizeAgain(
   actions: readonly Action[],
 ): () => Promise<void> {
   return async () => {
-    const { organization, grants } = await app.authenticate(request);
-    // A person may be in another organization by now, and name none.
-    if (organization !== request.principal?.organization) throw errors.noSuchMembership();
+    const { grants } = await authenticateAgain(app, request);
     for (const action of actions) {
       if (!allows(grants, object, action)) throw errors.forbidden(object, action);
     }

@@ -10,6 +10,10 @@ export const changesSchema = 'Changes';
 export const shownInChanges = ({ fields }: Pick<ResourceDefinition, 'fields'>): string[] =>
   fields.filter(isKept).map(({ name }) => name);
 
+/** The condition that a row `p` of the ledger has the record as it was before the change of a row `l`, which has it not itself. */
+export const hasBefore = (p: string, l: string): string =>
+  `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
+
 /**
  * The statement that shows rows of the ledger as JSON, each with what the record was before.
  * @param rows selects rows of the ledger
@@ -38,7 +42,7 @@ export const selectChanges = (rows: string, fields: string, order: string, furth
   const columns = Object.entries(values).map(([name, value]) => `${value} as "${name}"`);
   return [
     `select row_to_json(_e)::text${further} from (${rows}) l`,
-    `left join "crm_ledger" p on p."organization_id" = l."organization_id" and p."object" = l."object" and p."object_id" = l."object_id" and p."version" = l."version" - 1 and l."before" is null and l."action" = 'update'`,
+    `left join "crm_ledger" p on ${hasBefore('p', 'l')}`,
     `cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before") _s`,
     `cross join lateral (select ${columns.join(', ')}) _e order by ${order}`,
   ].join(' ');

@@ -13,7 +13,14 @@ export {
 } from './access.ts';
 export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
-export { changeSchema, changeSchemas, changesSchema, selectChanges, shownInChanges } from './changes.ts';
+export {
+  changeSchema,
+  changeSchemas,
+  changesSchema,
+  hasBefore,
+  selectChanges,
+  shownInChanges,
+} from './changes.ts';
 export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import { authenticateAgain, json, refuseOtherMethods } from '../../engine/http/index.ts';
 import type { Query } from '../../engine/query/index.ts';
 import type { Principal, RecordResource, Signing } from '../../engine/records/index.ts';
 import { keepEpoch } from './epoch.ts';
@@ -37,11 +37,9 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
 
   /** Reads for a request. The caller is asked again each time: what is revoked meanwhile ends it. */
   const reader =
-    (request: FastifyRequest, { organization }: Principal, asked: FeedRequest, maxBytes: number) =>
+    (request: FastifyRequest, asked: FeedRequest, maxBytes: number) =>
     async (after: Place | GivenPlace): Promise<Page> => {
-      const principal = await app.authenticate(request);
-      // The only membership of a person may have become another one.
-      if (principal.organization !== organization) throw errors.noSuchMembership();
+      const principal = await authenticateAgain(app, request);
       const caller = { principal, requestId: request.id };
       const reading = { caller, fields: shownTo(principal, resources, asked.resources), after, maxBytes };
       let page = await readPage(database, reading);
@@ -78,7 +76,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       }
       const isHead = request.method === 'HEAD';
       const isStream = !isHead && request.headers.accept?.includes(eventStream) === true;
-      const read = reader(request, principal, asked, isStream ? streamBytes : pageBytes);
+      const read = reader(request, asked, isStream ? streamBytes : pageBytes);
       const first = await read(given ?? (asked.after === 'now' ? end : beginning));
       if (given !== undefined) assertKept(given, first);
       reply.header('cache-control', 'no-store');

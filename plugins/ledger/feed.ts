@@ -1,6 +1,6 @@
 import type { Database } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { type Caller, execute, selectChanges } from '../../engine/records/index.ts';
+import { type Caller, execute, hasBefore, selectChanges } from '../../engine/records/index.ts';
 import { arrayText, prepare } from '../../engine/sql/index.ts';
 import { sourceSql } from './epoch.ts';
 import type { GivenPlace, Place } from './place.ts';
@@ -49,8 +49,7 @@ const page = prepare<Asked>('ledger_page', 'deep', ($) => {
   const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
   // The empty text keeps the planner from the index by resource, which has another order.
   const wanted = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
-  // What the row itself does not have of the record before is in the row before, as selectChanges has it.
-  const before = `(select octet_length(_p."record") from "crm_ledger" _p where _p."organization_id" = _r."organization_id" and _p."object" = _r."object" and _p."object_id" = _r."object_id" and _p."version" = _r."version" - 1 and _r."before" is null and _r."action" = 'update')`;
+  const before = `(select octet_length(_p."record") from "crm_ledger" _p where ${hasBefore('_p', '_r')})`;
   const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
   const fields = `(select _v."fields"::text[] from unnest(${resources}, ${shown}) _v("object", "fields") where _v."object" = l."object")`;
   return [

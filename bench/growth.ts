@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, type Server } from '../test/support/postgres.ts';
-import { byKey, type Load, median, round } from './load.ts';
+import { byKey, inTurn, type Load, median, round } from './load.ts';
 import { seed } from './seed.ts';
 import { startTarget } from './target.ts';
 
@@ -36,14 +36,11 @@ export async function measureGrowth(
     }
     const growth: Growth[] = [];
     for (const operation of ['GET by id', 'list']) {
-      const costs = services.map((): number[] => []);
-      for (let number = 0; number <= rounds; number++) {
-        for (const [index, { process: child, load }] of services.entries()) {
-          const measured = { server: () => [child.pid ?? 0], database: server.processes };
-          const result = await round(operation, load, measured);
-          if (number > 0) costs[index]?.push(result.server + result.database);
-        }
-      }
+      const costs = await inTurn(rounds, services, async ({ process: child, load }) => {
+        const measured = { server: () => [child.pid ?? 0], database: server.processes };
+        const result = await round(operation, load, measured);
+        return result.server + result.database;
+      });
       const [ofFew = 0, ofMany = 0] = costs.map(median);
       growth.push({ operation, few: ofFew, many: ofMany });
     }

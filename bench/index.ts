@@ -8,7 +8,7 @@ import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { type Figure, goalsReport } from './goals.ts';
 import { growthReport, measureGrowth } from './growth.ts';
-import { bareCost, byKey, type Dialect, median, operations, type Round, round } from './load.ts';
+import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, round } from './load.ts';
 import { organizationOf, organizations, rows, seed } from './seed.ts';
 import { measureStarts, startReport } from './start.ts';
 import { profiling, type Started, startTarget } from './target.ts';
@@ -112,22 +112,15 @@ async function measure(all: readonly Running[], databaseUrl: string): Promise<Fi
   const figures: Figure[] = [];
   for (const operation of chosen) {
     const taking = all.filter((target) => target.operations.includes(operation));
-    const results = new Map<string, Round[]>(taking.map((target) => [target.name, []]));
-    // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
-    for (let number = 0; number <= rounds; number++) {
-      for (const target of taking) {
-        const load = { url: target.url, databaseUrl, dialect: target.spoken, seconds, connections, rows };
-        const result = await round(operation, load, {
-          server: () => [target.process.pid ?? 0],
-          database: server.processes,
-        });
-        if (number > 0) results.get(target.name)?.push(result);
-      }
-    }
-    for (const [target, done] of results) {
-      const of = (key: keyof Round) => median(done.map((each) => each[key]));
+    const results = await inTurn(rounds, taking, (target) => {
+      const load = { url: target.url, databaseUrl, dialect: target.spoken, seconds, connections, rows };
+      const measured = { server: () => [target.process.pid ?? 0], database: server.processes };
+      return round(operation, load, measured);
+    });
+    for (const [index, { name }] of taking.entries()) {
+      const of = (key: keyof Round) => median((results[index] ?? []).map((each) => each[key]));
       figures.push({
-        target,
+        target: name,
         operation,
         rate: of('rate'),
         p50: of('p50'),

@@ -218,6 +218,25 @@ export async function round(name: string, load: Load, measured: Measured): Promi
   };
 }
 
+/**
+ * Runs rounds of several targets in turn, so that what else the machine does falls on all alike. The first warms up.
+ * @returns the results of each target
+ */
+export async function inTurn<Target, Result>(
+  rounds: number,
+  targets: readonly Target[],
+  run: (target: Target) => Promise<Result>,
+): Promise<Result[][]> {
+  const results = targets.map((): Result[] => []);
+  for (let number = 0; number <= rounds; number++) {
+    for (const [index, target] of targets.entries()) {
+      const result = await run(target);
+      if (number > 0) results[index]?.push(result);
+    }
+  }
+  return results;
+}
+
 /** CPU time of PostgreSQL, in microseconds, for one run of a bare statement on one connection. */
 export async function bareCost(
   text: string,

@@ -102,7 +102,7 @@ const figuresOf = ({ latencies, reports }: Window) => ({
   ),
   max: Math.max(...reports.map(({ delay }) => delay)),
 });
-const judged = ['p50 ms', 'p99 ms', 'RSS MB', 'heap MB', 'loop delay ms, median'] as const;
+const compared = ['p50 ms', 'p99 ms', 'RSS MB', 'heap MB', 'loop delay ms, median'] as const;
 
 function report(): string {
   const lines = windows.filter(({ latencies, reports }) => latencies.length > 0 && reports.length > 0);
@@ -115,7 +115,7 @@ function report(): string {
   ]);
   // The first tenth warms up: code is compiled, and connections and caches fill.
   const steady = figures.slice(Math.ceil(figures.length / 10));
-  const verdicts = judged.map((name) => {
+  const verdicts = compared.map((name) => {
     const part = change(steady.map((each) => each[name]));
     const verdict = Math.abs(part) <= tolerance ? 'flat' : part < 0 ? 'falls' : 'rises';
     return `${name}: ${verdict} (${(part * 100).toFixed(1)} % over the run)`;

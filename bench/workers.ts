@@ -9,7 +9,7 @@ import autocannon from 'autocannon';
 import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { cpuOf } from './cpu.ts';
-import { median } from './load.ts';
+import { inTurn, median } from './load.ts';
 import { type Service, startService } from './service.ts';
 
 const { values: options } = parseArgs({
@@ -80,17 +80,12 @@ try {
     const environment = { DATABASE_URL: url, DATA_DIR: folder, MIGRATE_ON_START: 'true', WORKERS: workers };
     services.push(await startService(environment));
   }
-  const free = services.map((): Round[] => []);
-  const held = services.map((): Round[] => []);
-  // Round 0 warms up. In turn, so that what else the machine does falls on all alike.
-  for (let number = 0; number <= rounds; number++) {
-    for (const [index, service] of services.entries()) {
-      const results = [await round(service), await holding(servingOf(service), () => round(service))];
-      if (number === 0) continue;
-      if (results[0] !== undefined) free[index]?.push(results[0]);
-      if (results[1] !== undefined) held[index]?.push(results[1]);
-    }
-  }
+  const results = await inTurn(rounds, services, async (service) => ({
+    free: await round(service),
+    held: await holding(servingOf(service), () => round(service)),
+  }));
+  const free = results.map((all) => all.map((each) => each.free));
+  const held = results.map((all) => all.map((each) => each.held));
   const of = (all: readonly Round[] | undefined, key: keyof Round) =>
     median((all ?? []).map((each) => each[key]));
   const rows = ['1', '2'].map((workers, index) => [

@@ -207,12 +207,7 @@ export class Records<R extends ResourceTypes> {
   async *all<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     query: ListFilters<R> & Selection<F, E> = {},
   ): AsyncGenerator<Selected<R, F, E>, void, undefined> {
-    let cursor: string | undefined;
-    do {
-      const { data, next } = await this.list<F, E>({ ...query, ...(cursor !== undefined && { cursor }) });
-      yield* data;
-      cursor = next;
-    } while (cursor !== undefined);
+    yield* walk((cursor) => this.list<F, E>({ ...query, ...(cursor !== undefined && { cursor }) }));
   }
 
   /** A record. @throws NotFoundError */
@@ -296,23 +291,19 @@ export class Records<R extends ResourceTypes> {
       before: this.#kinds,
       after: this.#kinds,
     };
-    let cursor: string | undefined;
-    do {
-      const page: { readonly data: readonly Change<R>[]; readonly next: string | undefined } =
-        await this.#send({
-          method: 'GET',
-          path: `${this.#at(id)}/history`,
-          query: new URLSearchParams(cursor === undefined ? {} : { cursor }),
-          ...(signal && { signal }),
-          resend: 'always',
-          read: async (response) => ({
-            ...(parse(await response.text(), { data: change }) as { data: Change<R>[] }),
-            next: nextCursor(response.headers),
-          }),
-        });
-      yield* page.data;
-      cursor = page.next;
-    } while (cursor !== undefined);
+    yield* walk((cursor) =>
+      this.#send({
+        method: 'GET',
+        path: `${this.#at(id)}/history`,
+        query: new URLSearchParams(cursor === undefined ? {} : { cursor }),
+        ...(signal && { signal }),
+        resend: 'always',
+        read: async (response) => ({
+          ...(parse(await response.text(), { data: change }) as { data: Change<R>[] }),
+          next: nextCursor(response.headers),
+        }),
+      }),
+    );
   }
 
   /** Creates up to 1,000 records by one request. */
@@ -492,6 +483,18 @@ function filterParameters(where: object): URLSearchParams {
     else for (const [operator, value] of Object.entries(condition)) add(`${field}[${operator}]`, value);
   }
   return parameters;
+}
+
+/** Everything on the pages of a list. @param read gets the cursor of a page, undefined for the first */
+async function* walk<T>(
+  read: (cursor: string | undefined) => Promise<Pick<ListPage<T>, 'data' | 'next'>>,
+): AsyncGenerator<T, void, undefined> {
+  let cursor: string | undefined;
+  do {
+    const { data, next } = await read(cursor);
+    yield* data;
+    cursor = next;
+  } while (cursor !== undefined);
 }
 
 /** The cursor in `Link`. Only the cursor: the address might lead elsewhere. */

@@ -31,7 +31,7 @@ export interface Replica {
 }
 
 /** How long a read waits for its replica before it goes to the primary, and how long between two looks, in milliseconds. */
-const [patienceMs, lookMs] = [20, 1];
+const [waitMs, lookMs] = [20, 1];
 /** How long a server may take to say where it is, in milliseconds. */
 export const answerMs = 500;
 /** Positions of the primary that are remembered until the replica has them. */
@@ -103,7 +103,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     reaches: async (wanted) => {
       if (bytes >= wanted) return true;
       if (isLate) return false;
-      const end = performance.now() + patienceMs;
+      const end = performance.now() + waitMs;
       while (performance.now() < end) {
         const failed = await lookAgain();
         if (failed !== undefined) break;

@@ -15,7 +15,7 @@ import { refuseOtherMethods } from './methods.ts';
 const heldBytes = 4 * 1024 * 1024;
 /** A client that sends less than this over the time that it was waited for is cut; bytes per second. */
 const minimumRate = 1024;
-const patienceMs = 30_000;
+const gracePeriodMs = 30_000;
 
 /** What the routes of imports need. */
 export interface ImportOptions {
@@ -89,13 +89,13 @@ async function* received(raw: Readable): AsyncGenerator<Buffer> {
   let waited = 0;
   let taken = 0;
   let began = performance.now();
-  const wait = () => setTimeout(() => raw.destroy(errors.tooSlowlySent()), patienceMs);
+  const wait = () => setTimeout(() => raw.destroy(errors.tooSlowlySent()), gracePeriodMs);
   let late = wait();
   try {
     for await (const chunk of raw.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       waited += performance.now() - began;
       taken += chunk.length;
-      if (waited > patienceMs && (taken / waited) * 1000 < minimumRate) throw errors.tooSlowlySent();
+      if (waited > gracePeriodMs && (taken / waited) * 1000 < minimumRate) throw errors.tooSlowlySent();
       clearTimeout(late);
       yield chunk;
       // What the database takes is not the client's time.

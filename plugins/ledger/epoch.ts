@@ -5,7 +5,7 @@ import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts
 
 /**
  * SQL of what is another in a database that was restored or moved, and after a replica has taken over: there
- * transactions are numbered anew, or some are missing.
+ * transactions are numbered from the beginning, or some are missing.
  */
 export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`;
 

@@ -11,19 +11,10 @@ import { obstacle } from '../../plugins/ledger/lag.ts';
 import { prune } from '../../plugins/ledger/retention.ts';
 import { type Streaming, stream } from '../../plugins/ledger/stream.ts';
 import { profileId } from '../../plugins/profiles/profiles.ts';
+import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
-
-interface Change {
-  readonly resource: string;
-  readonly id: number;
-  readonly action: string;
-  readonly version: number;
-  readonly changed: readonly string[];
-  readonly before: Record<string, unknown> | null;
-  readonly after: Record<string, unknown> | null;
-}
 
 /** The events of a stream, by the names of their lines. */
 async function* events(response: Response): AsyncGenerator<Record<string, string>, undefined> {

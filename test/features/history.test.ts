@@ -4,6 +4,7 @@ import { before, describe, test } from 'node:test';
 import { records } from '../../engine/records/records.ts';
 import { runForId, tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { prune } from '../../plugins/ledger/retention.ts';
+import type { Change } from '../support/changes.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -28,19 +29,6 @@ sort: { by: created_at, direction: desc }
 unique: [name]
 `,
 };
-
-interface Change {
-  readonly position: string;
-  readonly actor: { readonly kind: string; readonly id: number | null; readonly name: string | null };
-  readonly request_id: string;
-  readonly resource: string;
-  readonly id: number;
-  readonly action: string;
-  readonly version: number;
-  readonly changed: readonly string[];
-  readonly before: Record<string, unknown> | null;
-  readonly after: Record<string, unknown> | null;
-}
 
 onBothDrivers(
   'the ledger',

@@ -313,7 +313,7 @@ onBothDrivers('activity', (instance) => {
 onBothDrivers(
   'activity with AUDIT=false',
   (instance) => {
-    test('nothing is noted, and everything else works', async () => {
+    test('nothing is recorded, and everything else works', async () => {
       const acme = await instance().organization('acme');
       const admin = await signIn(instance(), administratorOf(acme));
       const lead = await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } });

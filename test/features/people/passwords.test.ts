@@ -45,7 +45,7 @@ onBothDrivers('passwords', (instance) => {
     argon2i: { memoryCost: 19_456, timeCost: 2, parallelism: 1, type: argon2i },
   } as const;
   for (const [name, parameters] of Object.entries(weaker)) {
-    test(`made with ${name} are stored anew at the next login, not before`, async () => {
+    test(`made with ${name} are stored again at the next login, not before`, async () => {
       const ann = await person();
       const old = await hash(ann.password, parameters);
       await store(ann, old);
@@ -53,11 +53,11 @@ onBothDrivers('passwords', (instance) => {
       assert.equal(await stored(ann), old);
 
       assert.equal(await status(ann, ann.password), 200);
-      const anew = await stored(ann);
-      assert.match(anew, stated);
+      const renewed = await stored(ann);
+      assert.match(renewed, stated);
       assert.equal(await status(ann, 'another password'), 401);
       assert.equal(await status(ann, ann.password), 200);
-      assert.equal(await stored(ann), anew, 'once is enough');
+      assert.equal(await stored(ann), renewed, 'once is enough');
     });
   }
 

@@ -18,6 +18,14 @@ declare module 'fastify' {
   }
 }
 
+/** Adds what members may list to the navigation. */
+export function addRecords(
+  app: FastifyInstance,
+  entries: (membership: Membership) => readonly Entry[],
+): void {
+  app.recordsOf.push(entries);
+}
+
 /** What a member may list of the organization's records. */
 export const recordEntries = (app: FastifyInstance, membership: Membership): Entry[] =>
   app.recordsOf.flatMap((entries) => entries(membership));

@@ -188,7 +188,7 @@ export interface FormPage extends Page {
   readonly hidden?: readonly Hidden[];
   readonly inputs: readonly Input[];
   readonly submit: string;
-  /** Further ways to send it, by the value of `then`. */
+  /** Further ways to send it, by the value of `step`. */
   readonly also?: readonly { readonly label: string; readonly value: string }[];
   readonly cancel: string;
   readonly hasFile?: boolean;

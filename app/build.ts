@@ -33,7 +33,10 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
 /** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compile(
-    checkSources(await readSources(config.resources)),
+    checkSources([
+      ...(config.shippedResources === null ? [] : await readSources(config.shippedResources, true)),
+      ...(await readSources(config.resources)),
+    ]),
     apiPrefix,
     chosenEffects(config),
     config.rateLimit !== undefined,

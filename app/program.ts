@@ -8,6 +8,7 @@ import { readConfig } from './config.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
+import { newCommand } from './new-command.ts';
 import { planCommands } from './plan-commands.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
@@ -37,7 +38,8 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands, planCommands, clientCommand, recordCommands]) add(line);
+  for (const add of [serveCommand, newCommand, modelCommands, planCommands, clientCommand, recordCommands])
+    add(line);
   for (const { commands } of modules) commands?.(line);
   return program;
 }

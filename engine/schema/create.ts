@@ -4,7 +4,7 @@ import { type DatabaseConfig, makeFolder } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { assertReferencesStay, changeOf, type Intent } from './changes.ts';
 import type { Model } from './model.ts';
-import { patchFile } from './stored.ts';
+import { patchFile } from './sequences.ts';
 
 /**
  * Whether every change of the definitions is in a migration, and can be. Needs no database.

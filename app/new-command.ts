@@ -54,6 +54,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     type: 'module',
     scripts: { start: 'crm serve', crm: 'crm' },
     dependencies: { [packageName]: engine },
+    allowScripts: { argon2: true },
   };
   return {
     'config.yaml': config.replace('$schema=./', `$schema=${inPackage}`),

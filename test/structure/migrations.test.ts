@@ -27,7 +27,7 @@ test('no migration changes tables of the platform and of resources', () => {
 test('an instance has those of the platform, then its own', () => {
   const own = join(import.meta.dirname, 'none');
   const [platform, mine] = sequencesOf({ migrations: own, platformMigrations: folder });
-  assert.ok(platform !== undefined && platform.files.has('Migration20261121091450_initial'));
-  assert.ok(platform.patches.includes('Migration20261122201630_name_uses'));
+  assert.ok(platform?.files.has('Migration20261121091450_initial'));
+  assert.ok(platform?.patches.includes('Migration20261122201630_name_uses'));
   assert.deepEqual([mine?.folder, mine?.files.size, mine?.patches], [own, 0, []]);
 });

@@ -2,6 +2,7 @@ import { debuglog } from 'node:util';
 import { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';
 import type { CommandLine } from '../engine/modules/index.ts';
+import { addCommands } from './add-commands.ts';
 import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
@@ -38,7 +39,15 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, newCommand, modelCommands, planCommands, clientCommand, recordCommands])
+  for (const add of [
+    serveCommand,
+    newCommand,
+    addCommands,
+    modelCommands,
+    planCommands,
+    clientCommand,
+    recordCommands,
+  ])
     add(line);
   for (const { commands } of modules) commands?.(line);
   return program;

@@ -1,6 +1,7 @@
 // Yaml: YAML that people edit: parsed with the place of every part, so that mistakes can be shown where they are.
 // May import errors.
 
+export { withEntry, withItem } from './edit.ts';
 export {
   inOrder,
   type Parsed,

@@ -52,7 +52,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
         .replace(/^-+|-+$/g, '') || 'my-crm',
     private: true,
     type: 'module',
-    scripts: { start: 'crm serve', crm: 'crm' },
+    scripts: { start: 'crm serve', dev: 'crm dev', crm: 'crm' },
     dependencies: { [packageName]: engine },
     allowScripts: { argon2: true },
   };
@@ -74,6 +74,7 @@ An instance of [${packageName}](node_modules/${packageName}/README.md).
 \`\`\`sh
 npm install
 npm start          # serves http://127.0.0.1:3000; prints a login and an API key, once
+npm run dev        # the same, and what you save in resources/ is served within a second
 npm run -s crm -- --help
 \`\`\`
 

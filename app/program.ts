@@ -6,6 +6,7 @@ import { addCommands } from './add-commands.ts';
 import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
+import { devCommand } from './dev-command.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
@@ -41,6 +42,7 @@ export function makeProgram(): Command {
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
   for (const add of [
     serveCommand,
+    devCommand,
     newCommand,
     addCommands,
     modelCommands,

@@ -51,11 +51,14 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
           minItems: 1,
           items: { enum: Object.keys(operators) },
           uniqueItems: true,
+          'x-expected': 'a list of operators, such as [ eq, in ]',
         },
       },
       'x-expected': 'a field, or { field: …, operators: [ … ] }',
     },
     uniqueItems: true,
+    'x-expected': 'a list, such as [ status, { field: created_at, operators: [ gte, lt ] } ]',
+    examples: [['status', { field: 'created_at', operators: ['gte', 'lt'] }]],
   },
   declare: (declaring) => {
     const seen = new Set<string>();

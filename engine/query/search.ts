@@ -13,6 +13,8 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
     type: 'array',
     items: { type: 'string' },
     uniqueItems: true,
+    'x-expected': 'a list of fields, such as [ name, email ]',
+    examples: [['name', 'email']],
   },
   declare: ({ yaml, fields, report }) =>
     ((yaml ?? []) as readonly string[]).flatMap((name, index) => {

@@ -33,11 +33,13 @@ export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description: 'The order of a list. Equal values are ordered by id, in the same direction.',
     type: 'object',
+    'x-expected': 'a map such as { by: created_at, direction: desc }',
+    examples: [{ by: 'created_at', direction: 'desc' }],
     required: ['by'],
     additionalProperties: false,
     properties: {
-      by: { type: 'string' },
-      direction: { enum: ['asc', 'desc'] },
+      by: { description: 'A field.', type: 'string' },
+      direction: { description: 'Default: asc.', enum: ['asc', 'desc'] },
       selectable: {
         description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
         type: 'boolean',

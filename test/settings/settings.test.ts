@@ -78,6 +78,7 @@ describe('what the file says', () => {
     ],
     ['messaging: {}', ({ messaging }) => messaging, {}],
     ['public_url: "https://other.example/"', ({ public_url }) => public_url, 'https://other.example/'],
+    ['', ({ inbox }) => inbox, defaults.inbox],
     ['# comments alone', ({ inbox }) => inbox, defaults.inbox],
   ];
   for (const [text, read, expected] of single) {
@@ -118,17 +119,23 @@ describe('every mistake with its place', () => {
     ['colour: red', '1:1  unknown key "colour"'],
     ['graph: { base_ulr: x }', '1:10  unknown key "base_ulr". Did you mean "base_url"?'],
     ['graph: { base_url: ftp://x }', '1:20  base_url must be an address such as https://graph.facebook.com'],
-    ['graph: { version: 23 }', '1:19  version must be a version such as v23.0'],
-    ['graph: { timeout_ms: 5s }', '1:22  timeout_ms must be integer'],
-    ['inbox: { attempts: 0 }', '1:20  attempts must be >= 1'],
+    ['graph: { version: 23 }', '1:19  version must be a version such as v23.0, not 23: write "23"'],
+    ['graph: { timeout_ms: 5s }', '1:22  timeout_ms must be an integer, not "5s"'],
+    ['inbox: { attempts: 0 }', '1:20  attempts must be at least 1'],
     ['public_url: crm.example', '1:13  public_url must be an origin such as https://crm.example'],
     [
       'public_url: https://crm.example/path',
       '1:13  public_url must be an origin such as https://crm.example',
     ],
     ['partners:\n  inbound_leads: { secret: [a] }', '2:20  unknown key "secret". Did you mean "secrets"?'],
-    ['partners:\n  inbound_leads: { secrets: a }', '2:29  secrets must be array'],
-    ['partners:\n  inbound_leads: { secrets: [1] }', '2:30  item 1 of secrets must be string'],
+    [
+      'partners:\n  inbound_leads: { secrets: a }',
+      '2:29  secrets must be a list, such as [ a, b ], not "a": write [ a ]',
+    ],
+    [
+      'partners:\n  inbound_leads: { secrets: [1] }',
+      '2:30  item 1 of secrets must be a text, not 1: write "1"',
+    ],
     [
       'partners:\n  inbound_leads: { secrets: ["", short, just-sixteen-chr, fifteen-letters] }',
       '2:34  item 2 of secrets must have at least 16 characters',
@@ -147,12 +154,11 @@ describe('every mistake with its place', () => {
       '2:30  "${}" names no environment variable',
       '2:37  "${A B}" names no environment variable',
     ],
-    ['partners:', '1:10  partners must be object'],
-    ['', '1:1  the file must be object'],
-    ['- a', '1:1  the file must be object'],
-    ['a: [', '1:5  Flow sequence in block collection must be sufficiently indented and end with a ]'],
-    ['inbox: {}\ninbox: {}', '2:1  Map keys must be unique'],
-    ['a: &x 1\nb: *x', '2:4  aliases (*name) are not allowed'],
+    ['partners:', '1:10  partners must be a map (key: value), but nothing is there'],
+    ['- a', '1:1  the file must be a map (key: value), not a list'],
+    ['a: [', '1:4  "[" is not closed: "]" is missing'],
+    ['inbox: {}\ninbox: {}', '2:1  "inbox" is given twice: it is in line 1 already'],
+    ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed; a text that begins with "*" needs quotes'],
     [
       'messaging: { demo: { sender: lgo } }',
       '1:30  sender must be one of log, whatsapp_cloud. Did you mean "log"?',
@@ -169,7 +175,10 @@ describe('every mistake with its place', () => {
       '5:74  scheme must be one of key, hmac-sha256-hex, hmac-sha256-base64, stripe. Did you mean "stripe"?',
     ],
     [customer(lead).replace('X-Key', 'X Key'), '5:25  header must be the name of a header'],
-    [customer(lead).replace('acme', 'Acme'), '3:5  "Acme" must be lower-case letters, digits and "-"'],
+    [
+      customer(lead).replace('acme', 'Acme'),
+      '3:5  "Acme" must be lower-case letters, digits and "-". Did you mean "acme"?',
+    ],
     [customer(lead).replace('demo', '""'), '4:21  name an organization'],
     [
       customer(lead, 'event_id: "{{lookup a b}}"'),
@@ -221,7 +230,7 @@ describe('every mistake with its place', () => {
 
   test('a file that is not there', async () => {
     const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
-    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: ENOENT/);
+    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it is not there/);
   });
 });
 
@@ -301,7 +310,7 @@ describe('a running service follows its file', () => {
     const refused = times('refused a change');
     renameSync(file.path, `${file.path}.old`);
     await until(() => times('refused a change') > refused, 'log that it is gone');
-    assert.match(service.stderr(), /cannot read .*config\.yaml: ENOENT/);
+    assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));
     await becomes('three-partner-secret', 400);
@@ -356,6 +365,6 @@ test('a service with a broken file does not start and says why', async () => {
   const { code, stdout, stderr } = await start(['serve'], { ...storage.environment, ...file.environment })
     .ended;
   assert.deepEqual([code, stdout], [1, '']);
-  assert.match(stderr, /config\.yaml:1:20 {2}attempts must be integer/);
+  assert.match(stderr, /config\.yaml:1:20 {2}attempts must be an integer, not "many"/);
   await storage.remove();
 });

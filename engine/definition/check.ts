@@ -16,7 +16,7 @@ import type { RawResource, ResourceDefinition } from './definition.ts';
 import { type Report, readField } from './field.ts';
 import { aliasOf, readRenamed } from './renamed.ts';
 import { resourceSchema } from './schema.ts';
-import { stem } from './sources.ts';
+import { commonName, stem } from './sources.ts';
 import { readUniques } from './unique.ts';
 
 /** A file of the right shape. */
@@ -28,7 +28,6 @@ interface Place {
 }
 
 const hasShape = shape<RawResource>(resourceSchema, adviseOn);
-const commonName = 'common';
 /**
  * Checks YAML sources and puts the shared fields in.
  * @returns the definitions, by name

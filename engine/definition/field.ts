@@ -12,7 +12,8 @@ import { typeAdvice } from './advice.ts';
 import type { RawField } from './definition.ts';
 import { readRenamed } from './renamed.ts';
 
-const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
+/** The type that a field needs for what the server writes into it. */
+export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   id: 'int64',
   organization: 'int64',
   creator: 'int64',
@@ -21,7 +22,7 @@ const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   updated: 'timestamp',
 };
 /** Names with a meaning on every JavaScript object, and the key that `?expand=` adds to a record. */
-const forbidden = new Set(['constructor', 'prototype', 'expanded']);
+export const forbidden: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
 
 /** The type that was probably meant, or all that there are. */
 function typeHint(type: string): string {

@@ -1,6 +1,6 @@
 import type { Field } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { oneOf, suggestion } from '../yaml/index.ts';
 import { after, type GivenPlace, parseCursor, placeShape } from './cursor.ts';
 import { type QueryPart, wrong } from './part.ts';
 
@@ -46,6 +46,11 @@ export const sort: QueryPart<Sort, Order> = {
       },
     },
   },
+  yamlOf: (fields) => ({
+    properties: {
+      by: oneOf(fields.filter(({ type }) => type.order !== undefined).map(({ name }) => name)),
+    },
+  }),
   declare: ({ yaml, fields, report }) => {
     const { by: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
     const field = fields.get(name);

@@ -3,5 +3,6 @@
 
 export { inOrder, type Parsed, type Problem, parseYaml, type Source, YamlError } from './load.ts';
 export { readYaml, reasonOf } from './read.ts';
+export { has, implies, oneOf } from './schemas.ts';
 export { type Advice, shape } from './shape.ts';
 export { choice, suggestion } from './words.ts';

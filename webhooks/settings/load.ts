@@ -126,7 +126,7 @@ function checkReferences(
 }
 
 /** Shorter secrets can be guessed. */
-const shortestSecret = 16;
+export const shortestSecret = 16;
 
 /** Checks the resolved value of every secret that opens an endpoint; blank ones are ignored. */
 function checkSecrets(parsed: Parsed, environment: Environment, problems: Problem[]): void {

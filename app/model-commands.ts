@@ -18,6 +18,7 @@ import {
 import { readSettings } from '../webhooks/settings/index.ts';
 import { description, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
+import { refreshSchemas } from './editors.ts';
 import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
@@ -159,6 +160,7 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
     options.create,
     intentOf(options),
   );
+  await refreshSchemas(config);
   const about =
     statements.length === 0
       ? 'Only callers notice the change; the tables are as they are.'

@@ -117,14 +117,14 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
     );
   }
   const rows = await execute(`select "name", "checksum" from ${table}`);
-  const known = new Map(rows.map(({ name, checksum }) => [migrationName(name), checksum]));
+  const known = new Map(rows.map((row) => [migrationName(row.name), row]));
   for (const name of migrationNames(config)) {
-    const isApplied = known.has(name);
-    if (isApplied && known.get(name) !== null) continue;
+    const row = known.get(name);
+    if (row !== undefined && row.checksum !== null) continue;
     const statements = await statementsIn(database, config, name);
     const checksum = literal(checksumOf(statements));
-    if (isApplied) {
-      await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(name)}`);
+    if (row !== undefined) {
+      await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(row.name ?? '')}`);
       continue;
     }
     const remaining: string[] = [];
@@ -198,19 +198,19 @@ function failureOf(
   applied = nothing,
 ): UserError | undefined {
   if (typeof cause !== 'object' || cause === null) return undefined;
-  const { detail, message, cause: inner } = cause as { detail?: unknown; message?: unknown; cause?: unknown };
+  const { message, cause: inner } = cause as { message?: unknown; cause?: unknown };
   const state = sqlState(cause);
   if (state === undefined) return failureOf(inner, file, statement, applied);
   const index = violatedConstraint(cause);
-  if (index !== undefined && typeof detail === 'string') {
-    const values = detail.slice(detail.indexOf(')=(') + 2).replace(/\s+/g, ' ');
+  if (index !== undefined) {
     return new UserError(
-      `the unique index "${index}" cannot be made, because records have the same values: (organization, …)=${values} ${applied} Change or delete these records, then migrate again (${file})`,
+      `the unique index "${index}" cannot be made, because records have the same values. ${applied} Change or delete these records, then migrate again (${file})`,
       { cause },
     );
   }
-  // What follows the first line is said by `detail`.
-  const why = String(message).split('\n')[0] ?? '';
+  // The detail, and what is quoted of wrong data, are values of records, which may be sensitive.
+  const [line = ''] = String(message).split('\n');
+  const why = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
   if (state === refusedState) {
     const name = why.split(' ')[0];
     return new UserError(
@@ -219,9 +219,8 @@ function failureOf(
     );
   }
   const shown = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
-  const more = typeof detail === 'string' ? ` ${detail}` : '';
   return new UserError(
-    `${file} failed: ${why}.${more} In: ${shown}. ${applied} Mend what stands in its way, then migrate again`,
+    `${file} failed: ${why}. In: ${shown}. ${applied} Mend what stands in its way, then migrate again`,
     { cause },
   );
 }

@@ -87,9 +87,10 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
       `${name} is not applied, although ${latest}, which comes after it, is: it will be applied now`,
     );
   }
-  for (const [name, checksum] of rows) {
-    if (checksum === null || !files.includes(String(name))) continue;
-    if (checksumOf(await statementsIn(database, config, String(name))) !== checksum) {
+  for (const [stored, checksum] of rows) {
+    const name = migrationName(String(stored));
+    if (checksum === null || !files.includes(name)) continue;
+    if (checksumOf(await statementsIn(database, config, name)) !== checksum) {
       problems.push(`${name} was changed after it was applied: put it back, and write another migration`);
     }
   }

@@ -73,7 +73,10 @@ export function survival(
       checks.push(...change.checks);
       tables[definition.name] = change.stored ?? stored;
     }
-    checks.push(...duplicates(before, definition));
+    for (const change of duplicates(before, definition, instead)) {
+      statements.push(...change.statements);
+      checks.push(...change.checks);
+    }
   }
   return { statements, checks, tables };
 }
@@ -147,7 +150,7 @@ function changeOfField(
   if (gone.length > 0) {
     const where = ({ columns: [own = ''] }: Names) => `${quote(own)} in (${gone.map(literal).join(', ')})`;
     const value = given === undefined ? undefined : `(${given})::text`;
-    bounds.push(bounded(add, 'has a value that is not listed any more', where, value, false));
+    bounds.push(bounded(add, 'has a value that is not listed any more', where, value, true));
   }
   return bounds.length === 0
     ? undefined
@@ -336,28 +339,52 @@ end`;
   return `do $check$ ${body} $check$;`;
 }
 
-/** Values that are there more than once of fields that become unique. The index of the migration refuses them. */
-function duplicates(before: Before, { name, fields, uniques }: ResourceDefinition): Check[] {
+/** Values that are there more than once of fields that become unique. */
+function duplicates(
+  before: Before,
+  { name, fields, uniques }: ResourceDefinition,
+  instead: ReadonlyMap<string, string>,
+): FieldChange[] {
   const [anyField] = fields;
   if (anyField === undefined) return [];
   const { table } = formerly(before, name, anyField.name);
   const known = before.api[table];
   if (known === undefined) return [];
   return uniques.flatMap((unique) => {
-    const columns = unique.map((field) => formerly(before, name, field.name).column);
-    const isStored = unique.every((field) => before.tables[name]?.columns[field.name] !== undefined);
+    const own = namesOf(unique);
+    const columns = own.map((field) => formerly(before, name, field).column);
+    const isStored = own.every((field) => before.tables[name]?.columns[field] !== undefined);
     if (!isStored || known.unique.some((each) => each.join() === columns.join())) return [];
-    const distinctions = unique.map((field, index) => distinctionOf(field, quote(columns[index] ?? '')));
-    const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
-    const filled = distinctions.map((each) => each.filled).join(' and ');
+    const where = (names: Names): string => {
+      const distinctions = unique.map((field, index) =>
+        distinctionOf(field, quote(names.columns[index] ?? '')),
+      );
+      const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
+      const filled = distinctions.map((each) => each.filled).join(' and ');
+      return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
+    };
+    const now = where({ table: name, columns: own });
+    const label = `${name}.${own.join('+')}`;
+    const says = 'is the same in several records';
+    const given = instead.get(label);
+    const [first] = unique;
+    const update =
+      given === undefined
+        ? []
+        : [`update ${quote(name)} set ${quote(first.name)} = (${given})::text where ${now};`];
     return [
       {
-        name: `${name}.${namesOf(unique).join('+')}`,
-        says: 'is the same in several records',
-        where: `${filled} and (${keys}) in (select ${keys} from ${quote(table)} where ${filled} group by ${keys} having count(*) > 1)`,
-        table,
-        shown: unique[0]?.sensitive ? undefined : columns[0],
-        refuses: true,
+        statements: [...update, guard(name, label, says, now)],
+        checks: [
+          {
+            name: label,
+            says,
+            where: where({ table, columns }),
+            table,
+            shown: first.sensitive ? undefined : columns[0],
+            refuses: given === undefined,
+          },
+        ],
       },
     ];
   });

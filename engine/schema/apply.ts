@@ -5,6 +5,7 @@ import {
   type Database,
   type DatabaseConfig,
   exclusively,
+  ifFree,
   migrationsTable,
   openDatabase,
   sqlState,
@@ -12,8 +13,10 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
+import { expand, OlderModels } from './expand.ts';
 import { checksumOf, migrationName, migrationNames, readLedger, statementsIn } from './ledger.ts';
 import { entitiesOf, type Model } from './model.ts';
+import { createNodesTable, type LiveNode, liveNodes, withoutMigration } from './nodes.ts';
 import { online } from './online.ts';
 import { refusedState } from './survival.ts';
 
@@ -86,16 +89,19 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
 }
 
 type Executing = Pick<SqlEntityManager, 'getConnection' | 'getTransactionContext'>;
+type Execute = (sql: string) => Promise<Row[]>;
 
 const executeIn = (em: Executing) => (sql: string) =>
   em.getConnection().execute<Row[]>(sql, [], 'all', em.getTransactionContext());
 
 /** A row of the table of migrations. */
-interface Row {
+interface Row extends Readonly<Record<string, unknown>> {
   readonly name?: string;
   readonly checksum?: string | null;
   /** JSON of the statements that are left. */
   readonly remaining?: string | null;
+  /** JSON of the statements that wait until no node runs that does not know the migration. */
+  readonly contract?: string | null;
 }
 
 async function unlimited(em: Executing): Promise<void> {
@@ -109,13 +115,16 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
   const table = quote(migrationsTable);
   const applied: string[] = [];
   const columns = await execute(
-    `select attname as name from pg_attribute where attrelid = '${table}'::regclass and attname = 'remaining'`,
+    `select attname as name from pg_attribute where attrelid = '${table}'::regclass and attname = 'contract'`,
   );
   if (columns.length === 0) {
     await execute(
-      `alter table ${table} add column if not exists "checksum" text, add column "remaining" text`,
+      `alter table ${table} add column if not exists "checksum" text, add column if not exists "remaining" text, add column "contract" text`,
     );
   }
+  const nodes = database.kind === 'postgresql' ? await nodesIn(execute) : [];
+  const waiting = await contractIn(database, config, execute, nodes);
+  const older = new OlderModels();
   const rows = await execute(`select "name", "checksum" from ${table}`);
   const known = new Map(rows.map((row) => [migrationName(row.name), row]));
   for (const name of migrationNames(config)) {
@@ -127,31 +136,114 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
       await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(row.name ?? '')}`);
       continue;
     }
-    const remaining: string[] = [];
-    for (const statement of statements) {
-      const way = database.kind === 'postgresql' ? online(statement) : undefined;
-      const isOnline =
-        way !== undefined &&
-        (await hasRows(execute, `select 'one' as name from ${quote(way.table)} limit 1`)) &&
-        !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
-      if (isOnline) remaining.push(...way.later);
-      const sql = isOnline ? way.now : statement;
-      if (sql === undefined) continue;
-      await execute(sql).catch((cause: unknown) => {
-        throw failureOf(cause, join(config.migrations, name), statement) ?? cause;
-      });
+    if (waiting !== undefined) throw new UserError(`${name} has to wait: ${waiting}`);
+    const behind = withoutMigration(nodes, name);
+    const { now, contract } =
+      behind.length === 0 ? { now: statements, contract: [] } : expand(statements, behind, older);
+    const blind = behind.find(({ seesViews }) => !seesViews);
+    if (blind !== undefined && older.isUsed) {
+      throw new UserError(
+        `${name} gives something another name or type, and ${blind.says}: its connections share a pooler, where it cannot go on with the old ones. ${nothing} Stop it, then migrate again`,
+      );
     }
-    const left = remaining.length === 0 ? 'null' : literal(JSON.stringify(remaining));
+    const remaining = await runEach(database, config, execute, name, now);
     await execute(
-      `insert into ${table} ("name", "checksum", "remaining") values (${literal(name)}, ${checksum}, ${left})`,
+      `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${asJson(remaining)}, ${asJson(contract)})`,
     );
     applied.push(name);
   }
   return applied;
 }
 
-const hasRows = async (execute: (sql: string) => Promise<Row[]>, sql: string): Promise<boolean> =>
-  (await execute(sql)).length > 0;
+const asJson = (statements: readonly string[]): string =>
+  statements.length === 0 ? 'null' : literal(JSON.stringify(statements));
+
+/** Runs the statements of a migration. @returns what has to be done after the transaction */
+async function runEach(
+  { kind }: Database,
+  { migrations }: DatabaseConfig,
+  execute: Execute,
+  name: string,
+  statements: readonly string[],
+): Promise<string[]> {
+  const remaining: string[] = [];
+  for (const statement of statements) {
+    const way = kind === 'postgresql' ? online(statement) : undefined;
+    const isOnline =
+      way !== undefined &&
+      (await hasRows(execute, `select 'one' as name from ${quote(way.table)} limit 1`)) &&
+      !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
+    if (isOnline) remaining.push(...way.later);
+    const sql = isOnline ? way.now : statement;
+    if (sql === undefined) continue;
+    await execute(sql).catch((cause: unknown) => {
+      throw failureOf(cause, join(migrations, name), statement) ?? cause;
+    });
+  }
+  return remaining;
+}
+
+async function nodesIn(execute: Execute): Promise<LiveNode[]> {
+  await execute(createNodesTable);
+  return liveNodes(execute);
+}
+
+/**
+ * Takes away what migrations have left for running nodes that did not know them, as far as no such node runs any more.
+ * @returns what waits still
+ */
+async function contractIn(
+  database: Database,
+  config: DatabaseConfig,
+  execute: Execute,
+  nodes: readonly LiveNode[],
+): Promise<string | undefined> {
+  const table = quote(migrationsTable);
+  const rows = await execute(
+    `select "name", "contract" from ${table} where "contract" is not null order by "id"`,
+  );
+  for (const { name = '', contract } of rows) {
+    const [behind] = withoutMigration(nodes, migrationName(name));
+    if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
+    const schemas = await execute(
+      `select nspname::text as name from pg_namespace where nspname like 'crm\\_views\\_%'`,
+    );
+    for (const { name: schema = '' } of schemas) await execute(`drop schema ${quote(schema)} cascade`);
+    const statements = JSON.parse(contract ?? '[]') as string[];
+    const remaining = await runEach(database, config, execute, name, statements);
+    await execute(
+      `update ${table} set "contract" = null, "remaining" = ${asJson(remaining)} where "name" = ${literal(name)}`,
+    );
+  }
+  return undefined;
+}
+
+/**
+ * Does the waiting part of migrations as soon as every node that runs knows them: from time to time, while a node runs.
+ * @returns whether something was done
+ */
+export async function contract(config: DatabaseConfig, { run }: Pick<Database, 'run'>): Promise<boolean> {
+  const waiting = await run({
+    name: '',
+    text: `select from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null limit 1`,
+    values: [],
+  });
+  if (waiting.length === 0) return false;
+  return withDatabase(config, { resources: [], tables: [] }, async (database) => {
+    const done = await ifFree(database.orm, migrationLock, async (em) => {
+      await unlimited(em);
+      await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
+      return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
+    }).catch((cause: unknown) => {
+      if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
+    });
+    if (done === undefined || done.result !== undefined) return false;
+    await finish(database, config);
+    return true;
+  });
+}
+
+const hasRows = async (execute: Execute, sql: string): Promise<boolean> => (await execute(sql)).length > 0;
 
 /** Runs a statement that does not wait long for a lock. */
 const briefly = (em: SqlEntityManager, statement: string): Promise<unknown> =>

@@ -54,6 +54,8 @@ export interface Plan {
 export interface DatabaseState {
   readonly pending: readonly string[];
   readonly problems: readonly string[];
+  /** What was not taken away yet, because nodes that use it run, a line each. */
+  readonly waiting: readonly string[];
   readonly drift: readonly string[];
 }
 
@@ -111,9 +113,11 @@ async function runInTime(database: Database, text: string): Promise<Rows | undef
 
 /** How a database stands to the migrations of a folder. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
-  const { applied, pending, problems } = await readLedger(database, config);
-  const drift = await driftOf(database, storedModel(config, (name) => applied.includes(name)).tables);
-  return { pending, problems, drift };
+  const { applied, pending, problems, waiting, waitingTables } = await readLedger(database, config);
+  const { tables } = storedModel(config, (name) => applied.includes(name));
+  // These have both what older nodes use and what newer ones do.
+  const compared = Object.entries(tables).filter(([name]) => !waitingTables.includes(name));
+  return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(compared)) };
 }
 
 /** Counts the rows of tables, each once. */

@@ -119,7 +119,7 @@ function changeOfField(
   const given = instead.get(name);
   const add = { before, definition, field, name, given };
   if (column === undefined)
-    return next.nullable || next.default !== null ? undefined : newRequired(add, next);
+    return given === undefined && (next.nullable || next.default !== null) ? undefined : newField(add, next);
   const former = formerly(before, definition.name, field.name);
   const known: ApiField | undefined = before.api[former.table]?.fields[former.column];
   const from = known?.type ?? storedType(stored, field.name);
@@ -203,8 +203,8 @@ function checkOf(
   return { name, says, where: where({ table, columns }), table, shown, refuses };
 }
 
-/** A new field that every record needs a value of. */
-function newRequired(adding: Adding, next: Part): FieldChange {
+/** A new field that every record needs a value of, or that those that are there get one of. */
+function newField(adding: Adding, next: Part): FieldChange {
   const { definition, field, given, name } = adding;
   if (given === undefined) {
     const says = 'is required, and records that are there have no value';
@@ -219,13 +219,15 @@ function newRequired(adding: Adding, next: Part): FieldChange {
   const table = quote(definition.name);
   const own = quote(field.name);
   const stored = adding.before.tables[definition.name] as TableShape;
+  const rule = next.nullable ? '' : ' not null';
+  const statements = [`alter table ${table} add ${own} ${column?.type}${collation}${rule} default ${value};`];
+  // Any other default takes its place.
+  if (next.default === null) statements.push(`alter table ${table} alter column ${own} drop default;`);
+  const added = { ...next, default: next.default === null ? null : value };
   return {
-    statements: [
-      `alter table ${table} add ${own} ${column?.type}${collation} not null default ${value};`,
-      `alter table ${table} alter column ${own} drop default;`,
-    ],
+    statements,
     checks: [],
-    stored: { ...stored, columns: { ...stored.columns, [field.name]: next } },
+    stored: { ...stored, columns: { ...stored.columns, [field.name]: added } },
   };
 }
 

@@ -270,6 +270,9 @@ for (const driver of drivers) {
         code,
       );
       assert.deepEqual(await model.sql('select code from things'), [['2026-01-01'], ['2026-01-01']]);
+      const kind = `${code}  kind: { type: string }\n`;
+      await change('{ type: string, max_length: 4 }', { using: new Map([['things.kind', "'old'"]]) }, kind);
+      assert.deepEqual(await model.sql(`select kind from things limit 1`), [['old']]);
       assert.deepEqual(await model.drift(), []);
       await end();
     });

@@ -66,7 +66,7 @@ for (const driver of drivers) {
       const found = await plan('--check');
       const { statements, checks, api, database, clean, code } = found;
       assert.deepEqual([statements, checks, api, clean, code], [[], [], [], true, 0]);
-      assert.deepEqual(database, { pending: [], problems: [], drift: [] });
+      assert.deepEqual(database, { pending: [], problems: [], waiting: [], drift: [] });
     });
 
     test('an edit: statements with their locks, rows and risks; what does not fit; what callers notice', async () => {

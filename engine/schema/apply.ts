@@ -13,11 +13,22 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
-import { expand, OlderModels } from './expand.ts';
+import { expand } from './expand.ts';
 import { checksumOf, migrationName, migrationNames, readLedger, statementsIn } from './ledger.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { createNodesTable, type LiveNode, liveNodes, withoutMigration } from './nodes.ts';
+import { OlderModels } from './older-models.ts';
 import { online } from './online.ts';
+import {
+  fillSql,
+  type Retype,
+  type Step,
+  type StoredColumn,
+  staged,
+  storedColumnsSql,
+  swapStatements,
+  withRetypes,
+} from './retype.ts';
 import { refusedState } from './survival.ts';
 
 /** Any number that no other program on the same database is likely to use. */
@@ -138,14 +149,10 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
     }
     if (waiting !== undefined) throw new UserError(`${name} has to wait: ${waiting}`);
     const behind = withoutMigration(nodes, name);
+    const parts = database.kind === 'postgresql' ? withRetypes(statements) : statements;
     const { now, contract } =
-      behind.length === 0 ? { now: statements, contract: [] } : expand(statements, behind, older);
-    const blind = behind.find(({ seesViews }) => !seesViews);
-    if (blind !== undefined && older.isUsed) {
-      throw new UserError(
-        `${name} gives something another name or type, and ${blind.says}: its connections share a pooler, where it cannot go on with the old ones. ${nothing} Stop it, then migrate again`,
-      );
-    }
+      behind.length === 0 ? { now: parts, contract: [] } : expand(parts, behind, older);
+    if (older.isUsed || parts.some((part) => typeof part !== 'string')) assertSeen(name, behind, nothing);
     const remaining = await runEach(database, config, execute, name, now);
     await execute(
       `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${asJson(remaining)}, ${asJson(contract)})`,
@@ -155,19 +162,28 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
   return applied;
 }
 
-const asJson = (statements: readonly string[]): string =>
-  statements.length === 0 ? 'null' : literal(JSON.stringify(statements));
+/** @throws UserError if one of the nodes that need views looks for none */
+function assertSeen(name: string, behind: readonly LiveNode[], applied: string): void {
+  const blind = behind.find(({ seesViews }) => !seesViews);
+  if (blind === undefined) return;
+  throw new UserError(
+    `${name} gives something another name or type, and ${blind.says}: its connections share a pooler, where it cannot go on with the old ones. ${applied} Stop it, then migrate again`,
+  );
+}
+
+const asJson = (steps: readonly Step[]): string =>
+  steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
 /** Runs the statements of a migration. @returns what has to be done after the transaction */
 async function runEach(
-  { kind }: Database,
+  { kind }: Pick<Database, 'kind'>,
   { migrations }: DatabaseConfig,
   execute: Execute,
   name: string,
-  statements: readonly string[],
-): Promise<string[]> {
-  const remaining: string[] = [];
-  for (const statement of statements) {
+  parts: readonly (string | Retype)[],
+): Promise<Step[]> {
+  const remaining: Step[] = [];
+  const run = async (statement: string): Promise<void> => {
     const way = kind === 'postgresql' ? online(statement) : undefined;
     const isOnline =
       way !== undefined &&
@@ -175,10 +191,19 @@ async function runEach(
       !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
     if (isOnline) remaining.push(...way.later);
     const sql = isOnline ? way.now : statement;
-    if (sql === undefined) continue;
+    if (sql === undefined) return;
     await execute(sql).catch((cause: unknown) => {
       throw failureOf(cause, join(migrations, name), statement) ?? cause;
     });
+  };
+  for (const part of parts) {
+    if (typeof part === 'string') await run(part);
+    else if (await hasRows(execute, `select 'one' as name from ${quote(part.table)} limit 1`)) {
+      const stored = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
+      const { now, later } = staged(part, stored);
+      for (const statement of now) await run(statement);
+      remaining.push(...later);
+    } else for (const statement of part.statements) await run(statement);
   }
   return remaining;
 }
@@ -245,11 +270,11 @@ export async function contract(config: DatabaseConfig, { run }: Pick<Database, '
 
 const hasRows = async (execute: Execute, sql: string): Promise<boolean> => (await execute(sql)).length > 0;
 
-/** Runs a statement that does not wait long for a lock. */
-const briefly = (em: SqlEntityManager, statement: string): Promise<unknown> =>
+/** Runs statements in a transaction that does not wait long for a lock. */
+const briefly = <T>(em: SqlEntityManager, work: (execute: Execute) => Promise<T>): Promise<T> =>
   em.transactional(async (inner) => {
     await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
-    await executeIn(inner)(statement);
+    return work(executeIn(inner));
   });
 
 /** Runs what is left of migrations, outside of transactions. @returns the names of those that had something left */
@@ -264,14 +289,58 @@ async function finish({ orm }: Database, config: DatabaseConfig): Promise<string
       `select "name", "remaining" from ${table} where "remaining" is not null order by "id"`,
     );
     for (const { name = '', remaining } of rows) {
-      for (const statement of JSON.parse(remaining ?? '[]') as string[]) {
-        const isConcurrent = statement.includes(' concurrently ');
-        const run = isConcurrent ? execute(statement) : briefly(outside, statement);
-        await run.catch((cause: unknown) => {
-          throw failureOf(cause, join(config.migrations, name), statement, partly) ?? cause;
-        });
+      let steps = JSON.parse(remaining ?? '[]') as Step[];
+      let waits = 0;
+      const stored = (left: readonly Step[]) =>
+        `update ${table} set "remaining" = ${asJson(left)} where "name" = ${literal(name)}`;
+      for (let [step, ...rest] = steps; step !== undefined; [step, ...rest] = steps) {
+        let current = '';
+        try {
+          if (typeof step === 'string') {
+            current = step;
+            if (step.includes(' concurrently ')) await execute(step);
+            else await briefly(outside, (run) => run(current));
+            await execute(stored(rest));
+          } else if ('swap' in step) {
+            const { swap } = step;
+            await briefly(outside, async (run) => {
+              const behind = withoutMigration(await nodesIn(run), migrationName(name));
+              assertSeen(name, behind, partly);
+              const { now, contract: later } = swapStatements(swap, behind, new OlderModels());
+              for (const statement of now) {
+                current = statement;
+                await run(statement);
+              }
+              await run(
+                `update ${table} set "contract" = ${later.length === 0 ? '"contract"' : `(coalesce("contract", '[]')::jsonb || ${literal(JSON.stringify(later))})::text`} where "name" = ${literal(name)}`,
+              );
+              await run(stored(rest));
+            });
+          } else {
+            const { fill, after } = step;
+            current = fillSql(fill, after);
+            rest = await briefly(outside, async (run) => {
+              await run(`set local crm.filling = 'on'`);
+              const [last] = await run(current);
+              const next: Step[] =
+                last === undefined
+                  ? rest
+                  : [{ fill, after: [String(last.organization), String(last.id)] }, ...rest];
+              await run(stored(next));
+              return next;
+            });
+          }
+        } catch (cause) {
+          if (typeof step !== 'string' && sqlState(cause) === lockTimedOut && ++waits < lockTries) {
+            await delay(lockPauseMs / 10);
+            continue;
+          }
+          throw failureOf(cause, join(config.migrations, name), current, partly) ?? cause;
+        }
+        steps = rest;
+        waits = 0;
       }
-      await execute(`update ${table} set "remaining" = null where "name" = ${literal(name)}`);
+      await execute(stored([]));
     }
     return rows.map(({ name }) => migrationName(name));
   });
@@ -305,8 +374,10 @@ function failureOf(
   const why = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
   if (state === refusedState) {
     const name = why.split(' ')[0];
+    const again =
+      applied === nothing ? `, or write ${file} again with --using ${name}=…, SQL of a text for them` : '';
     return new UserError(
-      `${why}. ${applied} Change these records, or write ${file} again with --using ${name}=…, SQL of a text for them`,
+      `${why}. ${applied} Change these records${again}${again === '' ? ', then migrate again' : ''}`,
       { cause },
     );
   }

@@ -1,9 +1,11 @@
 import { quote } from '../sql/index.ts';
 import type { LiveNode } from './nodes.ts';
+import type { OlderModels } from './older-models.ts';
+import type { Retype } from './retype.ts';
 
 /** A migration while nodes run that do not know it: what is done at once, and what waits until these nodes are gone. */
 export interface Expansion {
-  readonly now: readonly string[];
+  readonly now: readonly (string | Retype)[];
   readonly contract: readonly string[];
 }
 
@@ -18,54 +20,21 @@ const renamedRows = /^update "(\w+)" set "(\w+)" = '(\w+)' where "\2" = '(\w+)';
 
 const renamedPaths = /^update "\w+" set .* where split_part\(/;
 
-/** Keeps which tables have views for older models, under which name they are known now. */
-export class OlderModels {
-  readonly #shown = new Map<string, Set<string>>();
-
-  /** The statements that show a table to older models as it is now, unless they see it so already. */
-  show(table: string, nodes: readonly LiveNode[]): string[] {
-    return [...new Set(nodes.map(({ views }) => views))].flatMap((schema) => {
-      const shown = this.#shown.get(schema) ?? new Set();
-      this.#shown.set(schema, shown);
-      if (shown.has(table)) return [];
-      shown.add(table);
-      return [
-        `create schema if not exists ${quote(schema)}`,
-        `grant usage on schema ${quote(schema)} to public`,
-        viewOf(schema, table),
-      ];
-    });
-  }
-
-  get isUsed(): boolean {
-    return this.#shown.size > 0;
-  }
-
-  /** A table has another name now: its views go on with it. */
-  rename(from: string, to: string): void {
-    for (const shown of this.#shown.values()) if (shown.delete(from)) shown.add(to);
-  }
-}
-
-/** A view of a table: whoever may use the table may use it, and writes through it. */
-const viewOf = (schema: string, table: string): string => `do $view$ begin
-  if to_regclass('${quote(schema)}.${quote(table)}') is null then
-    execute (select 'create view ${quote(schema)}.${quote(table)} with (security_invoker = true) as select ' || string_agg(quote_ident(attname), ', ' order by attnum) || ' from ${quote(table)}'
-      from pg_attribute where attrelid = '${quote(table)}'::regclass and attnum > 0 and not attisdropped);
-    grant select, insert, update, delete on ${quote(schema)}.${quote(table)} to public;
-  end if;
-end $view$`;
-
 /** @param nodes that do not know the migration, at least one */
 export function expand(
-  statements: readonly string[],
+  statements: readonly (string | Retype)[],
   nodes: readonly LiveNode[],
   older: OlderModels,
 ): Expansion {
-  const now: string[] = [];
+  const now: (string | Retype)[] = [];
   const contract: string[] = [];
-  const dropped = new Set(statements.flatMap((sql) => dropTable.exec(sql)?.[1] ?? []));
+  const texts = statements.filter((each) => typeof each === 'string');
+  const dropped = new Set(texts.flatMap((sql) => dropTable.exec(sql)?.[1] ?? []));
   for (const sql of statements) {
+    if (typeof sql !== 'string') {
+      now.push(sql);
+      continue;
+    }
     const [, from = '', to] = renameTable.exec(sql) ?? [];
     const [, table = '', columns] = dropColumns.exec(sql) ?? [];
     const [, gone] = dropTable.exec(sql) ?? [];
@@ -91,7 +60,7 @@ export function expand(
     else if (rule === 'set not null') {
       // Nodes that may still write null go first; what they wrote gets its value then.
       const filling = `update ${quote(owner ?? '')} set ${quote(column ?? '')} = `;
-      contract.push(...statements.filter((each) => each.startsWith(filling)), sql);
+      contract.push(...texts.filter((each) => each.startsWith(filling)), sql);
     } else if (newName !== '') {
       const { begin, end } = bothNames(keeping, naming, oldName, newName, sql);
       now.push(...begin);

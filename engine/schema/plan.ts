@@ -7,7 +7,8 @@ import { driftOf } from './drift.ts';
 import { readLedger } from './ledger.ts';
 import type { Model } from './model.ts';
 import { online } from './online.ts';
-import { type Analyzed, analyzed, whileOthersWrite } from './statements.ts';
+import { withRetypes } from './retype.ts';
+import { type Analyzed, analyzed, inASecondColumn, whileOthersWrite } from './statements.ts';
 import { storedModel } from './stored.ts';
 import type { Check } from './survival.ts';
 
@@ -81,11 +82,19 @@ export async function planOf(
   const { statements, checks, api, undecided } = await changeOf(config, model, intent);
   const count = database && counter(database);
   const planned: PlannedStatement[] = [];
+  const retyped = new Set(
+    withRetypes(statements).flatMap((part) => (typeof part === 'string' ? [] : part.statements)),
+  );
   for (const statement of statements.map(analyzed)) {
     const touched = statement.touches === 'nothing' ? undefined : statement.table;
     const rows = touched === undefined ? undefined : await count?.(touched);
-    const isOnline = config.databaseAddress !== undefined && rows?.count !== 0 && online(statement.sql);
-    planned.push({ ...(isOnline ? whileOthersWrite(statement) : statement), rows });
+    const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
+    if (isOnline && retyped.has(statement.sql)) planned.push({ ...inASecondColumn(statement), rows });
+    else
+      planned.push({
+        ...(isOnline && online(statement.sql) ? whileOthersWrite(statement) : statement),
+        rows,
+      });
   }
   const checked: PlannedCheck[] = [];
   for (const check of checks) checked.push(await examined(check, database));

@@ -159,3 +159,18 @@ export const whileOthersWrite = (statement: Analyzed): Analyzed => ({
   risks: statement.risks.filter((risk) => risk !== 'blocking'),
   says: 'reads every row after the rest of the migration, while others read and write the table',
 });
+
+/** The same for a statement that belongs to a change of types, which PostgreSQL carries out while others read and write. */
+export const inASecondColumn = (statement: Analyzed): Analyzed =>
+  statement.touches === 'rewrites'
+    ? {
+        ...statement,
+        lock: 'ROW EXCLUSIVE',
+        risks: statement.risks.filter((risk) => risk !== 'blocking'),
+        says: `fills a second column after the rest of the migration, in batches, while others read and write the table; then the two change places; ${old}`,
+      }
+    : {
+        ...statement,
+        risks: statement.risks.filter((risk) => risk !== 'blocking'),
+        says: `is a part of the change of types: ${statement.says}`,
+      };

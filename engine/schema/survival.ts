@@ -119,7 +119,9 @@ function changeOfField(
   const given = instead.get(name);
   const add = { before, definition, field, name, given };
   if (column === undefined)
-    return given === undefined && (next.nullable || next.default !== null) ? undefined : newField(add, next);
+    return given === undefined && (next.nullable || next.default !== null)
+      ? undefined
+      : newField(add, stored, next);
   const former = formerly(before, definition.name, field.name);
   const known: ApiField | undefined = before.api[former.table]?.fields[former.column];
   const from = known?.type ?? storedType(stored, field.name);
@@ -204,7 +206,7 @@ function checkOf(
 }
 
 /** A new field that every record needs a value of, or that those that are there get one of. */
-function newField(adding: Adding, next: Part): FieldChange {
+function newField(adding: Adding, stored: TableShape, next: Part): FieldChange {
   const { definition, field, given, name } = adding;
   if (given === undefined) {
     const says = 'is required, and records that are there have no value';
@@ -218,7 +220,6 @@ function newField(adding: Adding, next: Part): FieldChange {
   const value = `((${given})::${column?.type})`;
   const table = quote(definition.name);
   const own = quote(field.name);
-  const stored = adding.before.tables[definition.name] as TableShape;
   const rule = next.nullable ? '' : ' not null';
   const statements = [`alter table ${table} add ${own} ${column?.type}${collation}${rule} default ${value};`];
   // Any other default takes its place.
@@ -330,7 +331,7 @@ const collate = (collation: string | undefined): string =>
   collation === undefined ? '' : ` collate ${quote(collation)}`;
 
 /** A statement that refuses the migration when records would not survive it. */
-function guard(table: string, name: string, says: string, where: string): string {
+export function guard(table: string, name: string, says: string, where: string): string {
   const body = `declare lost bigint; ids text; begin
   select count(*) into lost from ${quote(table)} where ${where};
   if lost > 0 then

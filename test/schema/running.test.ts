@@ -117,7 +117,13 @@ suite('a running node', { concurrency: 1 }, () => {
     };
     const clients = [
       client(old, {
-        lead: { company: 'Busy', timezone: 'UTC', instagram_handle: 'busy' },
+        lead: {
+          company: 'Busy',
+          timezone: 'UTC',
+          instagram_handle: 'busy',
+          lead_score: 7,
+          linkedin_url: '42',
+        },
         cases: { subject: 'Busy', queue_id: null },
         path: 'cases',
       }),
@@ -143,6 +149,8 @@ suite('a running node', { concurrency: 1 }, () => {
       );
     await grant('read');
     own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
+    own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: string,');
+    own.edit('leads', 'linkedin_url: { type: string,', 'linkedin_url: { type: integer,');
     own.edit('leads', /^ {2}instagram_handle:.*\n/m, '');
     own.edit('leads', '  linkedin_url:', '  code: { type: date, required: true }\n  linkedin_url:');
     own.add('tickets', `renamed_from: cases\n${own.text('cases').replace('int64, nullable: true', 'int64')}`);
@@ -154,6 +162,8 @@ suite('a running node', { concurrency: 1 }, () => {
       'projects',
       '--default',
       'leads.code=2026-01-01',
+      '--default',
+      'leads.linkedin_url=0',
     ];
     const { statements } = await crmJson(['migrate', '--create', 'others', ...intent], environment);
     assert.match(String(statements), /rename column "timezone".*set not null/s);
@@ -178,7 +188,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const next = await serve(environment);
     clients.push(
       client(next, {
-        lead: { company: 'Busy', zone: 'UTC', code: '2026-02-02' },
+        lead: { company: 'Busy', zone: 'UTC', code: '2026-02-02', lead_score: '8', linkedin_url: 43 },
         cases: { subject: 'Busy', queue_id: 7 },
         path: 'tickets',
       }),
@@ -198,10 +208,19 @@ suite('a running node', { concurrency: 1 }, () => {
     assert.equal(await grants(), 'cases,update,tickets,update');
     // The same records, whoever shows them.
     const { id } = (
-      await old.call('POST /api/v1/leads', { key, body: { company: 'x', timezone: 'Asia/Tokyo' } })
+      await old.call('POST /api/v1/leads', {
+        key,
+        body: { company: 'x', timezone: 'Asia/Tokyo', lead_score: 9, linkedin_url: '1' },
+      })
     ).json;
     const shown = (await next.call(`GET /api/v1/leads/${id}`, { key })).json;
-    assert.deepEqual([shown.zone, shown.code], ['Asia/Tokyo', '2026-01-01']);
+    assert.deepEqual(
+      [shown.zone, shown.code, shown.lead_score, shown.linkedin_url],
+      ['Asia/Tokyo', '2026-01-01', '9', 1],
+    );
+    await next.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: '10', linkedin_url: 2 } });
+    const again = (await old.call(`GET /api/v1/leads/${id}`, { key })).json;
+    assert.deepEqual([again.timezone, again.lead_score, again.linkedin_url], ['Asia/Tokyo', 10, '2']);
     isDone = true;
     await Promise.all(clients);
     assert.deepEqual(failures, []);
@@ -230,7 +249,7 @@ suite('a running node', { concurrency: 1 }, () => {
 
 /** What a client of some version sends. */
 interface Bodies {
-  readonly lead: Readonly<Record<string, string>>;
+  readonly lead: Readonly<Record<string, unknown>>;
   readonly cases: Readonly<Record<string, unknown>>;
   /** Of cases. */
   readonly path: string;

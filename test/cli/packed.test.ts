@@ -5,7 +5,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { crm, migratedStorage, project, serve } from '../support/process.ts';
+import { pathToFileURL } from 'node:url';
+import { sourceSql } from '../../plugins/ledger/epoch.ts';
+import { crm, migratedStorage, onDatabase, project, serve } from '../support/process.ts';
 
 describe('the packed package', { concurrency: 1 }, () => {
   // Where packages are found, and Node strips no types.
@@ -27,6 +29,24 @@ describe('the packed package', { concurrency: 1 }, () => {
     const { code, stderr } = await service.ended;
     assert.deepEqual([code, stderr], [0, '']);
     await storage.remove();
+  });
+
+  test('brings an empty cluster along, and no two databases made of it are taken for one', async () => {
+    const { createCluster } = (await import(
+      pathToFileURL(join(folder, 'engine/database/cluster.js')).href
+    )) as typeof import('../../engine/database/cluster.ts');
+    const identities = async (name: string) => {
+      mkdirSync(join(folder, name));
+      await createCluster(join(folder, name, 'pgdata'));
+      return onDatabase({ DATA_DIR: join(folder, name) }, (query) =>
+        query(
+          `select system_identifier::text as cluster, ${sourceSql.replaceAll(`"crm_ledger_epochs"`, 'pg_class')} as source from pg_control_system()`,
+        ),
+      );
+    };
+    const [[one], [two]] = [await identities('one'), await identities('two')];
+    assert.equal(one?.[0], two?.[0]);
+    assert.notEqual(one?.[1], two?.[1]);
   });
 
   test('writes clients', async () => {

@@ -5,11 +5,10 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { hashSecret, isSecret, openingOnce, sealing } from '../../plugins/secrets/index.ts';
 import { channels, type Delivery } from '../channels/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
-import { backlog } from './backlog.ts';
-import { store } from './inbox.ts';
+import { backlog, startRetention, startWorker } from '../queue/index.ts';
+import { type InboxClaim, inboxQueue, store } from './inbox.ts';
 import { endpointPath, type OpenIntegration, openIntegration, renewSecrets } from './integrations.ts';
-import { startRetention } from './retention.ts';
-import { startWorker } from './worker.ts';
+import { processEvent } from './process.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -25,9 +24,11 @@ const maxEvents = 2000;
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
   const { database, secrets, settings, wrong } = webhooks;
   const sealed = openingOnce(sealing(secrets));
-  const worker = startWorker(app, webhooks, sealed);
-  const waiting = backlog(database);
-  startRetention(app, webhooks);
+  const worker = startWorker<InboxClaim>(app, database, inboxQueue, (item) =>
+    processEvent(webhooks, sealed, item),
+  );
+  const waiting = backlog(database, inboxQueue);
+  startRetention(app, database, inboxQueue, (status) => settings.current.retention[`inbox_${status}_days`]);
   app.addHook('onReady', async () => {
     try {
       const lost = await renewSecrets(tablesOf(database), sealed);

@@ -241,6 +241,8 @@ onBothDrivers(
         const organization = await instance().organization(fresh('turn'));
         others.push(await integrate(instance(), organization, 'whatsapp'));
       }
+      const [{ organization } = assert.fail()] = others;
+      const second = await integrate(instance(), organization, 'telegram');
       const nothing = new Error('nothing of this is kept');
       // In one transaction, so that no worker sees them.
       const taken = transaction(instance().database, async (within) => {
@@ -256,6 +258,20 @@ onBothDrivers(
         assert.deepEqual(
           [...turns.values()].map((each) => each.length),
           Array(8).fill(2),
+        );
+        const [first = assert.fail()] = others;
+        await flood(within, first, 20, 'waiting', -2);
+        await flood(within, { ...first, id: second.id }, 2);
+        const mine = { limit: 4, without: others.slice(1).map(({ organization }) => organization.id) };
+        const claimed = await claim(within, inboxQueue, { ...mine, withoutOwners: [], after: '0' });
+        const owners = claimed.filter(({ organization }) => organization === first.organization.id);
+        assert.deepEqual(
+          Object.entries(Object.groupBy(owners, ({ owner }) => owner)).map(([id, items]) => [
+            id,
+            items?.length,
+          ]),
+          [first, second].map(({ id }) => [id, 2]),
+          'owners within an organization too',
         );
         throw nothing;
       });

@@ -100,7 +100,7 @@ export function claimStatement(
     ), turns as (
       -- Whose item is the older one says nothing: a full queue would always come first.
       select organization_id, id, lap,
-        row_number() over (partition by organization_id order by next_at) as turn
+        row_number() over (partition by organization_id order by turn, random()) as turn
       from owned
     ), chosen as (
       select organization_id, id from turns order by turn, lap, organization_id limit ${maxRows}

@@ -167,19 +167,24 @@ export interface Outcome {
 
 /**
  * Records what became of an item, while the claim holds: a replay, or another node after the lease, changes `attempts`.
+ * @returns whether others that waited for it may be claimed now
  */
 export async function settle(
   tables: Tables,
-  { table }: Queue,
+  { table, isFollowed }: Queue,
   { organization, id, attempts }: Claimed<unknown>,
   { reason, retryMs, values = {} }: Outcome,
-): Promise<void> {
+): Promise<boolean> {
   const state =
     reason !== '' && retryMs !== undefined
       ? sql`next_at = now() + ${Math.round(retryMs)}::bigint * interval '1 millisecond'`
       : sql`status = ${reason === '' ? 'done' : 'dead'}, done_at = now()`;
   const further = Object.entries(values).map(([name, value]) => sql`, ${sql.ref(name)} = ${value}`);
-  await sql`update ${sql.table(table)} set ${state}, error = ${reason.slice(0, 500)}${sql.join(further, sql``)}
+  const { rows } = await sql<{
+    followed: boolean;
+  }>`update ${sql.table(table)} i set ${state}, error = ${reason.slice(0, 500)}${sql.join(further, sql``)}
     where organization_id = ${organization}::bigint and id = ${id}::bigint
-      and status = 'waiting' and attempts = ${attempts}::int`.execute(tables);
+      and status = 'waiting' and attempts = ${attempts}::int
+    returning i.status <> 'waiting' and ${sql.raw(isFollowed ?? 'false')} as followed`.execute(tables);
+  return rows[0]?.followed === true;
 }

@@ -17,6 +17,8 @@ export interface Item {
   readonly attempts: number;
   readonly error: string;
   readonly receivedAt: Date;
+  /** Where it was asked for. */
+  readonly detail?: string;
 }
 
 /** Which items of a list. */
@@ -26,18 +28,20 @@ export interface ItemFilter {
   /** Only items that came before the one with this id. */
   readonly before?: string | undefined;
   readonly limit: number;
+  /** With their details, which are megabytes in some queues. */
+  readonly isDetailed?: boolean;
 }
 
-/** The columns of a list, without details, which may be megabytes. */
+/** The columns of a list. */
 const columns = ({ owner, title }: Queue) =>
   sql`i.id, ${sql.ref(`i.${owner.column}`)} as owner, ${sql.raw(title)} as title, i.status, i.attempts, i.error, i.received_at as "receivedAt"`;
 
-/** Items of an organization, newest first, without details. */
+/** Items of an organization, newest first. */
 export async function listItems(
   tables: Tables,
   queue: Queue,
   organization: string,
-  { owner, status, before, limit }: ItemFilter,
+  { owner, status, before, limit, isDetailed }: ItemFilter,
 ): Promise<Item[]> {
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
@@ -46,7 +50,8 @@ export async function listItems(
     ...(status === undefined ? [] : [sql`i.status = ${sql.lit(status)}`]),
     ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
   ];
-  const { rows } = await sql<Item>`select ${columns(queue)} from ${sql.table(queue.table)} i
+  const detail = isDetailed === true ? sql`, ${sql.raw(queue.detail)} as detail` : sql``;
+  const { rows } = await sql<Item>`select ${columns(queue)}${detail} from ${sql.table(queue.table)} i
     where ${sql.join(conditions, sql` and `)} order by i.id desc limit ${limit}::int`.execute(tables);
   return rows;
 }

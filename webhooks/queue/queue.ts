@@ -22,6 +22,8 @@ export interface Queue {
   };
   /** SQL of whether an item `w` that is due may be processed; absent: always. */
   readonly isReady?: string;
+  /** SQL of whether others were not ready because of an item `i`; absent: never. */
+  readonly isFollowed?: string;
   /** SQL of what to call an item `i`. */
   readonly title: string;
   /** SQL of what to show of an item `i`, a text. */

@@ -35,6 +35,8 @@ export function startWorker<Row>(
   const unreadable = (cause: { code?: string } | undefined) =>
     failures.report('unreadable', { code: cause?.code }, `${queue.name} could not be read; trying again`);
 
+  /** Whether items became ready since the last claim. */
+  let isFollowed = false;
   const work = async (item: Claimed<Row>): Promise<void> => {
     // The embedded database responds within the same turn of the event loop: without this, a full queue would keep
     // the process from reading requests.
@@ -53,7 +55,7 @@ export function startWorker<Row>(
       };
       failures.report(`${owner} ${givenUp} ${reason}`, details, reason);
     }
-    await settle(tablesOf(database), queue, item, outcome);
+    if (await settle(tablesOf(database), queue, item, outcome)) isFollowed = true;
   };
   const busy: Slots = slots(queue.concurrency, queue.batch);
   let stopping = false;
@@ -68,13 +70,14 @@ export function startWorker<Row>(
     begun += 1;
     busy.hold(item, work(item).catch(unreadable), () => {
       ended += 1;
-      if (more && ended >= Math.min(queue.batch, begun)) wake();
+      if (isFollowed || (more && ended >= Math.min(queue.batch, begun))) wake();
     });
   };
   /** Claims due items while there are slots. A slow item does not delay items of other organizations. */
   const drain = async (): Promise<void> => {
     begun = 0;
     ended = 0;
+    isFollowed = false;
     do {
       const limit = busy.share();
       const [without, withoutOwners] = [busy.full(), busy.fullOwners()];

@@ -7,9 +7,10 @@ const maxBytes = 1024 * 1024;
 
 /**
  * Reads every `*.yaml` of a folder, by name.
+ * @param isShipped whether they come with the engine, and instances extend them
  * @throws UserError when the folder cannot be read or a file is larger than 1 MiB
  */
-export async function readSources(folder: string): Promise<Source[]> {
+export async function readSources(folder: string, isShipped = false): Promise<Source[]> {
   const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read the folder ${folder}: ${cause.code}`);
   });
@@ -25,6 +26,7 @@ export async function readSources(folder: string): Promise<Source[]> {
       return {
         file: relative(process.cwd(), path) || path,
         text: await readFile(path, 'utf8').catch(unreadable),
+        isShipped,
       };
     }),
   );

@@ -5,6 +5,8 @@ import { UserError } from '../errors.ts';
 export interface Source {
   readonly file: string;
   readonly text: string;
+  /** Whether it comes with the engine, and belongs to nobody who edits files. */
+  readonly isShipped?: boolean;
 }
 
 /** A mistake in a YAML file. */

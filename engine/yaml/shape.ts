@@ -22,7 +22,7 @@ const ownSchema = { validateSchema: false } as const;
  * Compiles a JSON Schema into a check of YAML files. A subschema's `x-expected` completes "<key> must be …".
  */
 export function shape<T>(schema: AnySchema): Shape<T> {
-  const validate = new Validator({ allErrors: true, verbose: true, allowUnionTypes: true, ...ownSchema })
+  const validate = new Validator({ allErrors: true, verbose: true, strictTypes: false, ...ownSchema })
     .addVocabulary(['x-expected'])
     .compile(schema);
   return (parsed, problems): parsed is Parsed & { data: T } => {
@@ -58,6 +58,8 @@ function describe(parsed: Parsed, error: ErrorObject): Problem | undefined {
       const hint = suggestion(key, Object.keys(around.properties ?? {}));
       return parsed.problem({ path: [...path, key], key: true }, `unknown key "${key}"${hint}`);
     }
+    case 'if':
+      return undefined;
     case 'required':
       return parsed.problem({ path, key: true }, `${name} lacks "${error.params.missingProperty}"`);
     case 'propertyNames':

@@ -2,13 +2,14 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { actionNames, everything } from '../../engine/records/index.ts';
+import { actionNames, eventsObject, everything } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { type Form, field, fields, type Input, idField, listing, section } from '../screens/index.ts';
 import {
   changeProfile,
   createProfile,
   deleteProfile,
+  grantable,
   listProfiles,
   type Profile,
   parseGrant,
@@ -19,12 +20,21 @@ export function profilePages(
   app: FastifyInstance,
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
 ): void {
-  const objects = resources.map((resource) => resource.name);
+  const objects = grantable(resources);
+  /** What the row of everything counts for. */
+  const resourceNames = resources.map(({ name }) => name);
+  const labels: Readonly<Record<string, string>> = {
+    [everything]: 'everything, also what comes later',
+    [eventsObject]: 'events: where changes are sent (not part of everything)',
+  };
   const has = ({ grants }: Profile, object: string, action: string) =>
     grants.has(`${object}:${action}`) || grants.has(`${object}:${everything}`);
   /** What a profile may do with an object, also by its grants on everything. */
   const actionsOn = (profile: Profile, object: string) =>
-    actionNames.filter((action) => has(profile, object, action) || has(profile, everything, action));
+    actionNames.filter(
+      (action) =>
+        has(profile, object, action) || (object !== eventsObject && has(profile, everything, action)),
+    );
   const profileOf = async (organization: string, given: Form): Promise<Profile> => {
     const id = idField(given, 'id');
     const profile = (await listProfiles(tablesOf(database), organization)).find((each) => each.id === id);
@@ -40,12 +50,12 @@ export function profilePages(
       label: `What ${profile.name} grants`,
       actions: actionNames,
       objects: [everything, ...objects].map((object) => ({
-        label: object === everything ? 'everything, also what comes later' : object,
+        label: labels[object] ?? object,
         cells: actionNames.map((action) => {
-          const isImplied = object !== everything && has(chosen, everything, action);
+          const isImplied = resourceNames.includes(object) && has(chosen, everything, action);
           return {
             value: `${object}:${action}`,
-            name: `${profile.name}: ${action} on ${object === everything ? 'everything, also what comes later' : object}${isImplied ? ', granted on everything' : ''}`,
+            name: `${profile.name}: ${action} on ${labels[object] ?? object}${isImplied ? ', granted on everything' : ''}`,
             granted: isImplied || has(chosen, object, action),
             fixed: isImplied,
           };

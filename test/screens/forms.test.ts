@@ -33,6 +33,7 @@ describe('forms of the setup screens', () => {
     await screens.invitation();
     await screens.newProfile();
     await screens.newDelivery();
+    await screens.newEventDelivery();
     const seen = new Set<string>();
     const visited = new Set<string>();
     /** Looks at a page and at those that it leads to, one for each address and kind of link. */

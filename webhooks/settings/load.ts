@@ -67,6 +67,7 @@ export function parseSettings(source: Source, environment: Environment): Setting
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },
     inbox: { ...defaults.inbox, ...raw.inbox },
+    events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },
   };
   return freeze(resolved(settings, environment)) as Settings;

@@ -167,7 +167,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       url: `https://events.example/${fresh('hook')}`,
       resource: 'leads',
       action: 'create',
-      profile: await optionOf(admin, keys, 'read-only'),
+      profile: await optionOf(admin, `${keys}/create`, 'read-only'),
     }),
     '/setup/o/acme/events/switch': async () => ({ id: await newSubscription(), to: 'off' }),
     '/setup/o/acme/events/test': async () => ({ id: await newSubscription() }),

@@ -18,6 +18,7 @@ import {
 import { readSettings } from '../webhooks/settings/index.ts';
 import { description, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
+import { refreshSchemas } from './editors.ts';
 import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
@@ -159,6 +160,7 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
     options.create,
     intentOf(options),
   );
+  await refreshSchemas(config);
   const about =
     statements.length === 0
       ? 'Only callers notice the change; the tables are as they are.'
@@ -176,10 +178,11 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
 async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<Result> {
   const model = modelOf(resources);
   const state = await withDatabase(config, model, (database) => stateOf(database, config));
-  const { pending, problems, drift } = state;
+  const { pending, problems, waiting, drift } = state;
   const lines = [
     ...pending.map((name) => `pending: ${name}`),
     ...problems,
+    ...waiting,
     ...drift.map((line) => `not as its migrations made it: ${line}`),
   ];
   if (lines.length > 0) process.exitCode = 1;

@@ -7,6 +7,7 @@ import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
 import { devCommand } from './dev-command.ts';
+import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
@@ -47,6 +48,7 @@ export function makeProgram(): Command {
     addCommands,
     modelCommands,
     planCommands,
+    schemaCommand,
     clientCommand,
     recordCommands,
   ])

@@ -6,6 +6,7 @@ import { build } from './build.ts';
 import type { Config } from './config.ts';
 import { openInstance } from './instance.ts';
 import { listen, urlOf } from './listen.ts';
+import { joinNodes } from './node.ts';
 import type { Instance } from './services.ts';
 
 /** A service that listens. */
@@ -31,6 +32,7 @@ export async function startService(
   let app: FastifyInstance | undefined;
   try {
     app = await build(instance, background);
+    await joinNodes(app, config, instance);
     await listen(app, config, '');
     const { settingsProblem, isLeaving } = app;
     let probe: Probe | undefined;

@@ -17,6 +17,9 @@ export interface Declaring {
   readonly report: (path: readonly (string | number)[], message: string) => void;
 }
 
+/** A field as an editor knows it: its file may still be wrong. */
+export type NamedField = Pick<Field, 'name' | 'type' | 'nullable'>;
+
 /** What a part adds to the statement of a list. */
 export interface Clauses {
   /** Conditions, all of which must hold. */
@@ -28,8 +31,6 @@ export interface Clauses {
   readonly limit?: number;
   /** Placeholder of the number of rows to skip. */
   readonly offset?: string;
-  /** Finds the keys in an index first and fetches only the rows that are shown. */
-  readonly keysFirst?: boolean;
 }
 
 /** The index that a part needs so that it does not scan all records of the organization. */
@@ -65,6 +66,8 @@ export type Index =
 export interface QueryPart<Declared = unknown, Asked = unknown> {
   /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
   readonly yaml?: Schema;
+  /** What a resource with these fields can have under the key, for editors: the schema says what its names may be. */
+  readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => Schema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
   readonly declare: (declaring: Declaring) => Declared;
   /** Whether it also shapes a record that is read by its id. */

@@ -4,6 +4,7 @@ import {
   type Database,
   type DatabaseConfig,
   exclusively,
+  ifFree,
   migrationsTable,
   openDatabase,
   sqlState,
@@ -11,6 +12,7 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
+import { expand } from './expand.ts';
 import {
   checksumOf,
   migrationName,
@@ -20,7 +22,19 @@ import {
   statementsIn,
 } from './ledger.ts';
 import { entitiesOf, type Model } from './model.ts';
+import { createNodesTable, type LiveNode, liveNodes, withoutMigration } from './nodes.ts';
+import { OlderModels } from './older-models.ts';
 import { online } from './online.ts';
+import {
+  fillSql,
+  type Retype,
+  type Step,
+  type StoredColumn,
+  staged,
+  storedColumnsSql,
+  swapStatements,
+  withRetypes,
+} from './retype.ts';
 import { refusedState } from './survival.ts';
 
 /** Any number that no other program on the same database is likely to use. */
@@ -92,16 +106,19 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
 }
 
 type Executing = Pick<SqlEntityManager, 'getConnection' | 'getTransactionContext'>;
+type Execute = (sql: string) => Promise<Row[]>;
 
 const executeIn = (em: Executing) => (sql: string) =>
   em.getConnection().execute<Row[]>(sql, [], 'all', em.getTransactionContext());
 
 /** A row of the table of migrations. */
-interface Row {
+interface Row extends Readonly<Record<string, unknown>> {
   readonly name?: string;
   readonly checksum?: string | null;
   /** JSON of the statements that are left. */
   readonly remaining?: string | null;
+  /** JSON of the statements that wait until no node runs that does not know the migration. */
+  readonly contract?: string | null;
 }
 
 async function unlimited(em: Executing): Promise<void> {
@@ -115,55 +132,155 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
   const table = quote(migrationsTable);
   const applied: string[] = [];
   const columns = await execute(
-    `select attname as name from pg_attribute where attrelid = '${table}'::regclass and attname = 'remaining'`,
+    `select attname as name from pg_attribute where attrelid = '${table}'::regclass and attname = 'contract'`,
   );
   if (columns.length === 0) {
     await execute(
-      `alter table ${table} add column if not exists "checksum" text, add column "remaining" text`,
+      `alter table ${table} add column if not exists "checksum" text, add column if not exists "remaining" text, add column "contract" text`,
     );
   }
+  const nodes = database.kind === 'postgresql' ? await nodesIn(execute) : [];
+  const waiting = await contractIn(database, config, execute, nodes);
+  const older = new OlderModels();
   const rows = await execute(`select "name", "checksum" from ${table}`);
-  const known = new Map(rows.map(({ name, checksum }) => [migrationName(name), checksum]));
+  const known = new Map(rows.map((row) => [migrationName(row.name), row]));
   for (const name of migrationNames(config)) {
-    const isApplied = known.has(name);
-    if (isApplied && known.get(name) !== null) continue;
+    const row = known.get(name);
+    if (row !== undefined && row.checksum !== null) continue;
     const statements = await statementsIn(database, config, name);
     const checksum = literal(checksumOf(statements));
-    if (isApplied) {
-      await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(name)}`);
+    if (row !== undefined) {
+      await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(row.name ?? '')}`);
       continue;
     }
-    const remaining: string[] = [];
-    for (const statement of statements) {
-      const way = database.kind === 'postgresql' ? online(statement) : undefined;
-      const isOnline =
-        way !== undefined &&
-        (await hasRows(execute, `select 'one' as name from ${quote(way.table)} limit 1`)) &&
-        !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
-      if (isOnline) remaining.push(...way.later);
-      const sql = isOnline ? way.now : statement;
-      if (sql === undefined) continue;
-      await execute(sql).catch((cause: unknown) => {
-        throw failureOf(cause, migrationPath(config, name), statement) ?? cause;
-      });
-    }
-    const left = remaining.length === 0 ? 'null' : literal(JSON.stringify(remaining));
+    if (waiting !== undefined) throw new UserError(`${name} has to wait: ${waiting}`);
+    const behind = withoutMigration(nodes, name);
+    const parts = database.kind === 'postgresql' ? withRetypes(statements) : statements;
+    const { now, contract } =
+      behind.length === 0 ? { now: parts, contract: [] } : expand(parts, behind, older);
+    if (older.isUsed || parts.some((part) => typeof part !== 'string')) assertSeen(name, behind, nothing);
+    const remaining = await runEach(database, config, execute, name, now);
     await execute(
-      `insert into ${table} ("name", "checksum", "remaining") values (${literal(name)}, ${checksum}, ${left})`,
+      `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${asJson(remaining)}, ${asJson(contract)})`,
     );
     applied.push(name);
   }
   return applied;
 }
 
-const hasRows = async (execute: (sql: string) => Promise<Row[]>, sql: string): Promise<boolean> =>
-  (await execute(sql)).length > 0;
+/** @throws UserError if one of the nodes that need views looks for none */
+function assertSeen(name: string, behind: readonly LiveNode[], applied: string): void {
+  const blind = behind.find(({ seesViews }) => !seesViews);
+  if (blind === undefined) return;
+  throw new UserError(
+    `${name} gives something another name or type, and ${blind.says}: its connections share a pooler, where it cannot go on with the old ones. ${applied} Stop it, then migrate again`,
+  );
+}
 
-/** Runs a statement that does not wait long for a lock. */
-const briefly = (em: SqlEntityManager, statement: string): Promise<unknown> =>
+const asJson = (steps: readonly Step[]): string =>
+  steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
+
+/** Runs the statements of a migration. @returns what has to be done after the transaction */
+async function runEach(
+  { kind }: Pick<Database, 'kind'>,
+  config: DatabaseConfig,
+  execute: Execute,
+  name: string,
+  parts: readonly (string | Retype)[],
+): Promise<Step[]> {
+  const remaining: Step[] = [];
+  const run = async (statement: string): Promise<void> => {
+    const way = kind === 'postgresql' ? online(statement) : undefined;
+    const isOnline =
+      way !== undefined &&
+      (await hasRows(execute, `select 'one' as name from ${quote(way.table)} limit 1`)) &&
+      !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
+    if (isOnline) remaining.push(...way.later);
+    const sql = isOnline ? way.now : statement;
+    if (sql === undefined) return;
+    await execute(sql).catch((cause: unknown) => {
+      throw failureOf(cause, migrationPath(config, name), statement) ?? cause;
+    });
+  };
+  for (const part of parts) {
+    if (typeof part === 'string') await run(part);
+    else if (await hasRows(execute, `select 'one' as name from ${quote(part.table)} limit 1`)) {
+      const stored = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
+      const { now, later } = staged(part, stored);
+      for (const statement of now) await run(statement);
+      remaining.push(...later);
+    } else for (const statement of part.statements) await run(statement);
+  }
+  return remaining;
+}
+
+async function nodesIn(execute: Execute): Promise<LiveNode[]> {
+  await execute(createNodesTable);
+  return liveNodes(execute);
+}
+
+/**
+ * Takes away what migrations have left for running nodes that did not know them, as far as no such node runs any more.
+ * @returns what waits still
+ */
+async function contractIn(
+  database: Database,
+  config: DatabaseConfig,
+  execute: Execute,
+  nodes: readonly LiveNode[],
+): Promise<string | undefined> {
+  const table = quote(migrationsTable);
+  const rows = await execute(
+    `select "name", "contract" from ${table} where "contract" is not null order by "id"`,
+  );
+  for (const { name = '', contract } of rows) {
+    const [behind] = withoutMigration(nodes, migrationName(name));
+    if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
+    const schemas = await execute(
+      `select nspname::text as name from pg_namespace where nspname like 'crm\\_views\\_%'`,
+    );
+    for (const { name: schema = '' } of schemas) await execute(`drop schema ${quote(schema)} cascade`);
+    const statements = JSON.parse(contract ?? '[]') as string[];
+    const remaining = await runEach(database, config, execute, name, statements);
+    await execute(
+      `update ${table} set "contract" = null, "remaining" = ${asJson(remaining)} where "name" = ${literal(name)}`,
+    );
+  }
+  return undefined;
+}
+
+/**
+ * Does the waiting part of migrations as soon as every node that runs knows them: from time to time, while a node runs.
+ * @returns whether something was done
+ */
+export async function contract(config: DatabaseConfig, { run }: Pick<Database, 'run'>): Promise<boolean> {
+  const waiting = await run({
+    name: '',
+    text: `select from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null limit 1`,
+    values: [],
+  });
+  if (waiting.length === 0) return false;
+  return withDatabase(config, { resources: [], tables: [] }, async (database) => {
+    const done = await ifFree(database.orm, migrationLock, async (em) => {
+      await unlimited(em);
+      await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
+      return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
+    }).catch((cause: unknown) => {
+      if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
+    });
+    if (done === undefined || done.result !== undefined) return false;
+    await finish(database, config);
+    return true;
+  });
+}
+
+const hasRows = async (execute: Execute, sql: string): Promise<boolean> => (await execute(sql)).length > 0;
+
+/** Runs statements in a transaction that does not wait long for a lock. */
+const briefly = <T>(em: SqlEntityManager, work: (execute: Execute) => Promise<T>): Promise<T> =>
   em.transactional(async (inner) => {
     await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
-    await executeIn(inner)(statement);
+    return work(executeIn(inner));
   });
 
 /** Runs what is left of migrations, outside of transactions. @returns the names of those that had something left */
@@ -178,14 +295,58 @@ async function finish({ orm }: Database, config: DatabaseConfig): Promise<string
       `select "name", "remaining" from ${table} where "remaining" is not null order by "id"`,
     );
     for (const { name = '', remaining } of rows) {
-      for (const statement of JSON.parse(remaining ?? '[]') as string[]) {
-        const isConcurrent = statement.includes(' concurrently ');
-        const run = isConcurrent ? execute(statement) : briefly(outside, statement);
-        await run.catch((cause: unknown) => {
-          throw failureOf(cause, migrationPath(config, name), statement, partly) ?? cause;
-        });
+      let steps = JSON.parse(remaining ?? '[]') as Step[];
+      let waits = 0;
+      const stored = (left: readonly Step[]) =>
+        `update ${table} set "remaining" = ${asJson(left)} where "name" = ${literal(name)}`;
+      for (let [step, ...rest] = steps; step !== undefined; [step, ...rest] = steps) {
+        let current = '';
+        try {
+          if (typeof step === 'string') {
+            current = step;
+            if (step.includes(' concurrently ')) await execute(step);
+            else await briefly(outside, (run) => run(current));
+            await execute(stored(rest));
+          } else if ('swap' in step) {
+            const { swap } = step;
+            await briefly(outside, async (run) => {
+              const behind = withoutMigration(await nodesIn(run), migrationName(name));
+              assertSeen(name, behind, partly);
+              const { now, contract: later } = swapStatements(swap, behind, new OlderModels());
+              for (const statement of now) {
+                current = statement;
+                await run(statement);
+              }
+              await run(
+                `update ${table} set "contract" = ${later.length === 0 ? '"contract"' : `(coalesce("contract", '[]')::jsonb || ${literal(JSON.stringify(later))})::text`} where "name" = ${literal(name)}`,
+              );
+              await run(stored(rest));
+            });
+          } else {
+            const { fill, after } = step;
+            current = fillSql(fill, after);
+            rest = await briefly(outside, async (run) => {
+              await run(`set local crm.filling = 'on'`);
+              const [last] = await run(current);
+              const next: Step[] =
+                last === undefined
+                  ? rest
+                  : [{ fill, after: [String(last.organization), String(last.id)] }, ...rest];
+              await run(stored(next));
+              return next;
+            });
+          }
+        } catch (cause) {
+          if (typeof step !== 'string' && sqlState(cause) === lockTimedOut && ++waits < lockTries) {
+            await delay(lockPauseMs / 10);
+            continue;
+          }
+          throw failureOf(cause, migrationPath(config, name), current, partly) ?? cause;
+        }
+        steps = rest;
+        waits = 0;
       }
-      await execute(`update ${table} set "remaining" = null where "name" = ${literal(name)}`);
+      await execute(stored([]));
     }
     return rows.map(({ name }) => migrationName(name));
   });
@@ -204,30 +365,31 @@ function failureOf(
   applied = nothing,
 ): UserError | undefined {
   if (typeof cause !== 'object' || cause === null) return undefined;
-  const { detail, message, cause: inner } = cause as { detail?: unknown; message?: unknown; cause?: unknown };
+  const { message, cause: inner } = cause as { message?: unknown; cause?: unknown };
   const state = sqlState(cause);
   if (state === undefined) return failureOf(inner, file, statement, applied);
   const index = violatedConstraint(cause);
-  if (index !== undefined && typeof detail === 'string') {
-    const values = detail.slice(detail.indexOf(')=(') + 2).replace(/\s+/g, ' ');
+  if (index !== undefined) {
     return new UserError(
-      `the unique index "${index}" cannot be made, because records have the same values: (organization, …)=${values} ${applied} Change or delete these records, then migrate again (${file})`,
+      `the unique index "${index}" cannot be made, because records have the same values. ${applied} Change or delete these records, then migrate again (${file})`,
       { cause },
     );
   }
-  // What follows the first line is said by `detail`.
-  const why = String(message).split('\n')[0] ?? '';
+  // The detail, and what is quoted of wrong data, are values of records, which may be sensitive.
+  const [line = ''] = String(message).split('\n');
+  const why = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
   if (state === refusedState) {
     const name = why.split(' ')[0];
+    const again =
+      applied === nothing ? `, or write ${file} again with --using ${name}=…, SQL of a text for them` : '';
     return new UserError(
-      `${why}. ${applied} Change these records, or write ${file} again with --using ${name}=…, SQL of a text for them`,
+      `${why}. ${applied} Change these records${again}${again === '' ? ', then migrate again' : ''}`,
       { cause },
     );
   }
   const shown = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
-  const more = typeof detail === 'string' ? ` ${detail}` : '';
   return new UserError(
-    `${file} failed: ${why}.${more} In: ${shown}. ${applied} Mend what stands in its way, then migrate again`,
+    `${file} failed: ${why}. In: ${shown}. ${applied} Mend what stands in its way, then migrate again`,
     { cause },
   );
 }

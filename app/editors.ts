@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { editorSchemas, readSources, stem } from '../engine/definition/index.ts';
-import { UserError } from '../engine/errors.ts';
+import { fileReason, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine } from '../engine/modules/index.ts';
-import { reasonOf } from '../engine/yaml/index.ts';
 import { settingsEditorSchema } from '../webhooks/settings/index.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Instance } from './services.ts';
@@ -54,7 +53,7 @@ export async function writeSchemas(config: EditedFiles): Promise<string[]> {
       await writeFile(join(folder, name), `${JSON.stringify(each, null, 2)}\n`);
     }
   } catch (cause) {
-    throw new UserError(`cannot write ${folder}: ${reasonOf(cause as NodeJS.ErrnoException)}`);
+    throw new UserError(`cannot write ${folder}: ${fileReason(cause)}`);
   }
   return [...schemas.keys()].map((name) => shownPath(join(folder, name)));
 }

@@ -5,6 +5,7 @@ import type { CommandLine } from '../engine/modules/index.ts';
 import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
+import { configCommand } from './config-command.ts';
 import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
@@ -38,7 +39,15 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands, planCommands, schemaCommand, clientCommand, recordCommands])
+  for (const add of [
+    serveCommand,
+    modelCommands,
+    planCommands,
+    schemaCommand,
+    configCommand,
+    clientCommand,
+    recordCommands,
+  ])
     add(line);
   for (const { commands } of modules) commands?.(line);
   return program;

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
-import { UserError } from '../errors.ts';
-import { readYaml, reasonOf, type Source } from '../yaml/index.ts';
+import { fileReason, UserError } from '../errors.ts';
+import { readYaml, type Source } from '../yaml/index.ts';
 
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
@@ -16,7 +16,7 @@ export async function readSources(folder: string): Promise<Source[]> {
   const sources = names.sort().map(async (name) => {
     const path = join(folder, name);
     return readYaml(path).catch((cause: NodeJS.ErrnoException) => {
-      throw new UserError(`cannot read ${path}: ${reasonOf(cause)}`);
+      throw new UserError(`cannot read ${path}: ${fileReason(cause)}`);
     });
   });
   const misplaced = below.map(async ({ name }) =>
@@ -30,7 +30,7 @@ export async function readSources(folder: string): Promise<Source[]> {
 
 const list = (folder: string) =>
   readdir(folder, { withFileTypes: true }).catch((cause: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read the folder ${folder}: ${reasonOf(cause)}`);
+    throw new UserError(`cannot read the folder ${folder}: ${fileReason(cause)}`);
   });
 
 function misplacedFile(folder: string, path: string): Source {

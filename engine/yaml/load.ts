@@ -31,11 +31,15 @@ export interface Problem {
   readonly message: string;
 }
 
+/** A mistake as one line. */
+export const lineOf = ({ file, line, column, message }: Problem): string =>
+  `${file}:${line}:${column}  ${message}`;
+
 /** All mistakes found in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
   readonly problems: readonly Problem[];
   constructor(problems: readonly Problem[]) {
-    super(problems.map((p) => `${p.file}:${p.line}:${p.column}  ${p.message}`).join('\n'));
+    super(problems.map(lineOf).join('\n'));
     this.problems = problems;
   }
 }

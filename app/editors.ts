@@ -5,6 +5,7 @@ import { editorSchemas, readSources, stem } from '../engine/definition/index.ts'
 import { fileReason, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine } from '../engine/modules/index.ts';
 import { settingsEditorSchema } from '../webhooks/settings/index.ts';
+import { readDefinitions } from './build.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Instance } from './services.ts';
 
@@ -12,7 +13,7 @@ import type { Instance } from './services.ts';
 const folderOf = ({ resources }: EditedFiles): string => join(resources, '.schemas');
 const settingsSchema = '_config.json';
 
-type EditedFiles = Pick<Config, 'resources' | 'settingsFile'>;
+type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
 
 /** `schema`. */
 export function schemaCommand({ program, run }: CommandLine<Instance>): void {
@@ -45,7 +46,7 @@ async function schema(config: Config) {
 export async function writeSchemas(config: EditedFiles): Promise<string[]> {
   const folder = folderOf(config);
   const schemas = new Map(
-    [...editorSchemas(await readSources(config.resources))].map(([name, each]) => [`${name}.json`, each]),
+    [...editorSchemas(await readDefinitions(config))].map(([name, each]) => [`${name}.json`, each]),
   ).set(settingsSchema, settingsEditorSchema);
   try {
     await mkdir(folder, { recursive: true });

@@ -114,8 +114,8 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
     ]),
   );
 
-/** Modules write some fields by name; a missing one would only fail at a request. */
-const checkModules = (resources: readonly Resource[]): void =>
+/** Modules write some fields by name; a missing one would only fail at a request. @throws UserError naming each */
+export const checkModules = (resources: readonly Resource[]): void =>
   checkNeeds(
     resources.map(({ definition }) => definition),
     modules.flatMap(({ needs = [] }) => needs),

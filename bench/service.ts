@@ -20,12 +20,17 @@ export interface Service {
   readonly stop: () => Promise<void>;
 }
 
-/** Starts the service and waits until it listens. @param further what Node is given besides */
+/**
+ * Starts the service and waits until it listens.
+ * @param further what Node is given besides
+ * @param program that of the clone, unless another is given
+ */
 export async function startService(
   environment: Readonly<Record<string, string>>,
   further: readonly string[] = [],
+  program = 'app/main.ts',
 ): Promise<Service> {
-  const child = spawn(process.execPath, [...flags, ...further, 'app/main.ts', 'serve', '--json'], {
+  const child = spawn(process.execPath, [...flags, ...further, program, 'serve', '--json'], {
     cwd: project,
     env: {
       PATH: process.env.PATH,

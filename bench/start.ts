@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -26,9 +27,9 @@ export interface StartFigure extends Start {
 /** How long the service is idle before its memory is read, in milliseconds. */
 const idleMs = 3000;
 
-async function start(environment: Readonly<Record<string, string>>): Promise<Start> {
+async function start(environment: Readonly<Record<string, string>>, program?: string): Promise<Start> {
   const began = performance.now();
-  const service = await startService(environment);
+  const service = await startService(environment, [], program);
   await (await fetch(`${service.url}/api/v1/leads`)).arrayBuffer();
   const [seconds, cpu] = [(performance.now() - began) / 1000, cpuOf([service.pid]) / 1e6];
   await pause(idleMs);
@@ -45,6 +46,11 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
     DATA_DIR: join(folder, 'secrets'),
     MIGRATE_ON_START: 'true',
   };
+  // Where packages are found, and Node strips no types.
+  const cache = join(import.meta.dirname, '../node_modules/.cache');
+  mkdirSync(cache, { recursive: true });
+  const packed = mkdtempSync(join(cache, 'bench-'));
+  execFileSync(process.execPath, ['bin/build.js', packed], { cwd: join(import.meta.dirname, '..') });
   const existing = { DATA_DIR: join(folder, 'existing') };
   const kinds = [
     { name: 'PostgreSQL', environment: () => postgres, targetSeconds: 1.5, targetResident: 180 },
@@ -55,14 +61,21 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
       targetSeconds: 4,
       targetResident: undefined,
     },
+    {
+      name: 'new embedded folder, packed package',
+      environment: (round: number) => ({ DATA_DIR: join(folder, `packed-${round}`) }),
+      program: join(packed, 'app/main.js'),
+      targetSeconds: 4,
+      targetResident: undefined,
+    },
   ];
   try {
     // The first start fills the database, and Node's compile cache.
     for (const { environment } of kinds.slice(0, 2)) await start(environment(0));
     const starts = kinds.map((): Start[] => []);
     for (let round = 0; round < rounds; round++) {
-      for (const [index, { environment }] of kinds.entries())
-        starts[index]?.push(await start(environment(round)));
+      for (const [index, { environment, program }] of kinds.entries())
+        starts[index]?.push(await start(environment(round), program));
     }
     return kinds.map(({ name, targetSeconds, targetResident }, index) => {
       const of = (key: keyof Start) => median((starts[index] ?? []).map((each) => each[key]));
@@ -76,7 +89,7 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
       };
     });
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    for (const made of [folder, packed]) rmSync(made, { recursive: true, force: true });
   }
 }
 

@@ -30,3 +30,8 @@ const { page, script } = await renderApart();
 mkdirSync(join(explorer, 'rendered'));
 writeFileSync(join(explorer, 'rendered/page.html'), page);
 writeFileSync(join(explorer, 'rendered/scalar.js'), script);
+
+// So that a first start needs no initdb.
+const database = join(built, 'engine/database');
+const { clusterArchive } = await import(pathToFileURL(join(database, 'cluster.js')).href);
+writeFileSync(join(database, 'cluster.tar.gz'), await clusterArchive());

@@ -1,10 +1,11 @@
-import { PGlite } from '@electric-sql/pglite';
+import type { PGlite } from '@electric-sql/pglite';
 import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { UserError } from '../errors.ts';
 import { admission } from './admission.ts';
 import { embeddedBounds } from './bounds.ts';
+import { createCluster } from './cluster.ts';
 import type { Database } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
 import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
@@ -28,7 +29,7 @@ export async function openEmbedded(
     const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({
       ...ormOptions(entities, config),
       driver: PgliteDriver,
-      dbName: await prepareCluster(config.dataFolder, initialise),
+      dbName: await prepareCluster(config.dataFolder, createCluster),
       driverOptions: { parsers, extensions: embeddedExtensions },
     });
     const client = await orm.em.getConnection().getNativeClient();
@@ -85,12 +86,6 @@ const checked =
       assertPresent();
     }
   };
-
-/** Creates an empty cluster in a folder of the given name. */
-async function initialise(cluster: string): Promise<void> {
-  const client = await PGlite.create({ dataDir: cluster });
-  await client.close();
-}
 
 /** An error's message in one line; errors of the WASM file system have a number and no message. */
 function reason(cause: unknown): string {

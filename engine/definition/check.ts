@@ -3,7 +3,6 @@ import { declareQuery } from '../query/index.ts';
 import {
   choice,
   inOrder,
-  type Parsed,
   type Problem,
   parseYaml,
   type Source,
@@ -14,13 +13,12 @@ import {
 import { adviseOn } from './advice.ts';
 import type { RawResource, ResourceDefinition } from './definition.ts';
 import { type Report, readField } from './field.ts';
+import { resourceNameOf, type Shaped, withOverlays } from './overlay.ts';
 import { aliasOf, readRenamed } from './renamed.ts';
 import { resourceSchema } from './schema.ts';
 import { commonName, stem } from './sources.ts';
 import { readUniques } from './unique.ts';
 
-/** A file of the right shape. */
-type Shaped = Parsed & { data: RawResource };
 /** Where a field is written: its file and its path there. */
 interface Place {
   readonly parsed: Shaped;
@@ -35,16 +33,18 @@ const hasShape = shape<RawResource>(resourceSchema, adviseOn);
  */
 export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const problems: Problem[] = [];
-  const shaped: Shaped[] = [];
+  const read: Shaped[] = [];
   const broken = new Set<string>();
   for (const source of sources) {
     const parsed = parseYaml(source, problems);
-    if (parsed !== undefined && hasShape(parsed, problems)) shaped.push(parsed);
+    if (parsed !== undefined && hasShape(parsed, problems)) read.push(parsed);
     else broken.add(stem(source.file));
   }
   // Without the shared fields everything else would look wrong.
   if (broken.has(commonName)) throw new YamlError(inOrder(problems, files(sources)));
 
+  const shipped = checkShipped(sources, read, problems);
+  const shaped = withOverlays(shipped, (name) => broken.has(name), problems);
   const common = shaped.find((file) => stem(file.file) === commonName);
   const drafts = shaped
     .filter((file) => file !== common)
@@ -60,6 +60,23 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     .map((each) => finish(each, drafts, broken, problems));
   if (problems.length > 0) throw new YamlError(inOrder(problems, files(sources)));
   return definitions;
+}
+
+/** The files without those that only come with the engine already, which are reported. */
+function checkShipped(sources: readonly Source[], files: readonly Shaped[], problems: Problem[]): Shaped[] {
+  const shipped = new Set(sources.filter(({ isShipped }) => isShipped).map(({ file }) => file));
+  const names = new Set(files.filter(({ file }) => shipped.has(file)).map(resourceNameOf));
+  return files.filter((each) => {
+    const name = resourceNameOf(each);
+    if (shipped.has(each.file) || each.data.extends !== undefined || !names.has(name)) return true;
+    const instead =
+      name === commonName
+        ? 'give further fields in the files of the resources'
+        : `begin with "extends: ${name}"`;
+    const message = `"${name}" comes with the engine: ${instead}, and write only what differs`;
+    problems.push(each.problem({ path: [] }, message));
+    return false;
+  });
 }
 
 const files = (sources: readonly Source[]): string[] => sources.map(({ file }) => file);
@@ -154,7 +171,7 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
   const sorted = { fields: read.filter((each) => !isRetired(each)), retired: read.filter(isRetired) };
   checkFormerFields(read, places, problems);
   return {
-    name: raw.name ?? stem(parsed.file),
+    name: resourceNameOf(parsed),
     parsed,
     places,
     ...sorted,

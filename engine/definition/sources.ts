@@ -7,17 +7,19 @@ const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /**
  * Reads every `*.yaml` of a folder, by name. Those of its sub-folders are mistakes.
+ * @param isShipped whether they come with the engine, and instances extend them
  * @throws UserError when the folder or a file cannot be read
  */
-export async function readSources(folder: string): Promise<Source[]> {
+export async function readSources(folder: string, isShipped = false): Promise<Source[]> {
   const entries = await list(folder);
   const below = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'));
   const names = entries.filter((entry) => !entry.isDirectory() && isYaml(entry.name)).map(({ name }) => name);
   const sources = names.sort().map(async (name) => {
     const path = join(folder, name);
-    return readYaml(path).catch((cause: NodeJS.ErrnoException) => {
+    const source = await readYaml(path).catch((cause: unknown) => {
       throw new UserError(`cannot read ${path}: ${fileReason(cause)}`);
     });
+    return { ...source, isShipped };
   });
   const misplaced = below.map(async ({ name }) =>
     (await list(join(folder, name)))

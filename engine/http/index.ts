@@ -5,6 +5,7 @@ export { authenticateAgain } from './authorize.ts';
 export { cors } from './cors.ts';
 export { crud } from './crud.ts';
 export { failureOf, sendError } from './error-handling.ts';
+export { front } from './front.ts';
 export { importRoutes } from './imports.ts';
 export { refuseOtherMethods } from './methods.ts';
 export { apiPrefix, openApiDocument } from './openapi.ts';

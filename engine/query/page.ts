@@ -43,7 +43,6 @@ export const page: QueryPart<null, Page> = {
     ...(depth !== 'first' && {
       offset: placeholder(({ offset = farthestPage * pageSize }) => String(offset)),
     }),
-    keysFirst: depth === 'deep',
   }),
   describe: () => [{ $ref: '#/components/parameters/page' }],
 };

@@ -31,8 +31,6 @@ export interface Clauses {
   readonly limit?: number;
   /** Placeholder of the number of rows to skip. */
   readonly offset?: string;
-  /** Finds the keys in an index first and fetches only the rows that are shown. */
-  readonly keysFirst?: boolean;
 }
 
 /** The index that a part needs so that it does not scan all records of the organization. */

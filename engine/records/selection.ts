@@ -37,13 +37,15 @@ export function selectionOf(
   const table = tableOf(context);
   const rows = visible($);
   const clauses = queryClauses(definition, asked, $);
-  const { where = [], after = [], limit, offset, keysFirst } = clauses;
+  const { where = [], after = [], limit, offset } = clauses;
   const conditions = `where ${[rows, ...where].join(' and ')}`;
   const order = (clauses.order ?? []).join(', ');
   const ordered = `order by ${order}`;
   const ofPage = `limit ${most ?? limit}`;
   const paged = `${ofPage}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
   const gathered = findsFirst(asked);
+  // Where many rows are passed or sorted, only those of the page are read whole and have their columns computed.
+  const keysFirst = gathered || laneOf(context, asked) !== 'list';
   const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
     (condition) => {
       // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
@@ -54,7 +56,7 @@ export function selectionOf(
     },
   );
   const rowsOf = (columns: string, joins = '') =>
-    keysFirst || gathered || branches.length > 1
+    keysFirst || branches.length > 1
       ? `select ${columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${joins} ${ordered} ${ofPage}`
       : `select ${columns} from ${table} ${record}${joins} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${ordered} ${paged}`;
   const { columns, joins } = selectShown(context, asked, $);

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
@@ -12,7 +11,14 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
-import { checksumOf, migrationName, migrationNames, readLedger, statementsIn } from './ledger.ts';
+import {
+  checksumOf,
+  migrationName,
+  migrationNames,
+  migrationPath,
+  readLedger,
+  statementsIn,
+} from './ledger.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { online } from './online.ts';
 import { refusedState } from './survival.ts';
@@ -138,7 +144,7 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
       const sql = isOnline ? way.now : statement;
       if (sql === undefined) continue;
       await execute(sql).catch((cause: unknown) => {
-        throw failureOf(cause, join(config.migrations, name), statement) ?? cause;
+        throw failureOf(cause, migrationPath(config, name), statement) ?? cause;
       });
     }
     const left = remaining.length === 0 ? 'null' : literal(JSON.stringify(remaining));
@@ -176,7 +182,7 @@ async function finish({ orm }: Database, config: DatabaseConfig): Promise<string
         const isConcurrent = statement.includes(' concurrently ');
         const run = isConcurrent ? execute(statement) : briefly(outside, statement);
         await run.catch((cause: unknown) => {
-          throw failureOf(cause, join(config.migrations, name), statement, partly) ?? cause;
+          throw failureOf(cause, migrationPath(config, name), statement, partly) ?? cause;
         });
       }
       await execute(`update ${table} set "remaining" = null where "name" = ${literal(name)}`);

@@ -19,6 +19,8 @@ export interface Source {
   readonly text: string;
   /** Why it has no text that can be read. */
   readonly problem?: Problem;
+  /** Whether it comes with the engine, and belongs to nobody who edits files. */
+  readonly isShipped?: boolean;
 }
 
 /** A mistake in a YAML file. */

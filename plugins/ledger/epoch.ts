@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
-import type { Database } from '../../engine/database/index.ts';
+import { clusterSetting, type Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 
 /**
  * SQL of what is another in a database that was restored or moved, and after a replica has taken over: there
  * transactions are numbered from the beginning, or some are missing.
  */
-export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`;
+export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
 
 /** Instead of it while nothing is recorded. */
 const notRecorded = 'off';

@@ -70,7 +70,7 @@ onBothDrivers(
       });
     }
   },
-  { sources },
+  { sources, ownServer: true },
 );
 
 test('every request of the guide has a response, every task a request', () => {

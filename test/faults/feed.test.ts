@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Copy } from '../support/copy.ts';
 import { diceOf } from '../support/dice.ts';
 import { type Answer, drivers } from '../support/instance.ts';
-import { migratedStorage, type Service, type Storage, serve } from '../support/process.ts';
+import { type Service, type Storage, serve, storageOfItsOwn } from '../support/process.ts';
 
 const [writers, kills] = [8, 3];
 
@@ -15,7 +15,7 @@ for (const driver of drivers) {
     let key: string;
     const nodes: Service[] = [];
     before(async () => {
-      storage = await migratedStorage(driver);
+      storage = await storageOfItsOwn(driver);
       const environment = {
         ...storage.environment,
         AUTH_SECRETS: 'a secret that all nodes of the test share',

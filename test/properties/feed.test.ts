@@ -18,7 +18,7 @@ for (const driver of drivers) {
     let acme: Organization;
     before(async () => {
       const shared = { AUTH_SECRETS: 'a secret that all nodes of the test share' };
-      const first = await startInstance(driver, { environment: shared });
+      const first = await startInstance(driver, { environment: shared, ownServer: true });
       nodes.push(first);
       if (driver === 'postgresql') {
         const { DATABASE_URL } = first.config.environment;

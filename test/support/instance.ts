@@ -88,10 +88,13 @@ export function temporaryFolder(): { path: string; remove: () => void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Starts a service. Its tables come from the compiled model; migrations have tests of their own. */
+/**
+ * Starts a service. Its tables come from the compiled model; migrations have tests of their own.
+ * @param options `ownServer`: on a PostgreSQL server of its own, since transactions of other databases hold a change feed back
+ */
 export async function startInstance(
   driver: Driver,
-  options: { sources?: readonly Source[]; environment?: Record<string, string> } = {},
+  options: { sources?: readonly Source[]; environment?: Record<string, string>; ownServer?: boolean } = {},
 ): Promise<Instance> {
   const folder = temporaryFolder();
   const environment = {
@@ -111,7 +114,9 @@ export async function startInstance(
       await empty.close();
     },
   };
-  const made = driver === 'postgresql' ? await makeDatabase(await postgresServer(), tables) : undefined;
+  const server = driver === 'postgresql' && options.ownServer ? await startPostgres() : undefined;
+  const made =
+    driver === 'postgresql' ? await makeDatabase(server?.url ?? (await postgresServer()), tables) : undefined;
   if (driver === 'embedded') await copyFolder(tables, join(folder.path, 'data'));
   const config = readConfig({ ...(made && { DATABASE_URL: made.url }), ...environment });
   const database = await openDatabase(config, entitiesFor(resources));
@@ -132,6 +137,7 @@ export async function startInstance(
       await app.close();
       await database.close();
       await made?.drop();
+      await server?.stop();
       folder.remove();
     },
   };

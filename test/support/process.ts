@@ -10,7 +10,7 @@ import type { Rows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
-import { makeDatabase } from './postgres.ts';
+import { makeDatabase, startPostgres } from './postgres.ts';
 import { type Content, copyFolder } from './templates.ts';
 
 export { connected } from './postgres.ts';
@@ -239,10 +239,25 @@ export const migrated: Content = {
 /** A database that has every migration and no organization, as `crm migrate` leaves it. */
 export const migratedStorage = (driver: Driver): Promise<Storage> => storageWith(driver, migrated);
 
-async function storageWith(driver: Driver, content?: Content): Promise<Storage> {
+/** The same on a PostgreSQL server of its own, since transactions of other databases hold a change feed back. */
+export async function storageOfItsOwn(driver: Driver): Promise<Storage> {
+  if (driver === 'embedded') return migratedStorage(driver);
+  const server = await startPostgres();
+  const storage = await storageWith(driver, migrated, server.url);
+  return {
+    ...storage,
+    remove: async () => {
+      await storage.remove();
+      await server.stop();
+    },
+  };
+}
+
+async function storageWith(driver: Driver, content?: Content, server?: string): Promise<Storage> {
   const temporary = temporaryFolder();
   const folder = join(temporary.path, 'data');
-  const made = driver === 'postgresql' ? await makeDatabase(await postgresServer(), content) : undefined;
+  const made =
+    driver === 'postgresql' ? await makeDatabase(server ?? (await postgresServer()), content) : undefined;
   if (driver === 'embedded' && content !== undefined) await copyFolder(content, folder);
   return {
     driver,

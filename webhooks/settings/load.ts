@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Environment, path, projectFolder, type Values } from '../../engine/config/index.ts';
+import { type Environment, instanceFolder, path, type Values } from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import {
   inOrder,
@@ -20,7 +20,7 @@ const hasShape = shape<RawSettings>(schema);
 /** The environment variables of config.yaml. */
 export const settingsVariables = {
   /** File of settings that may change while the instance runs. */
-  settingsFile: path('CRM_CONFIG', join(projectFolder, 'config.yaml'), 'a file'),
+  settingsFile: path('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
 };
 
 /** The path of config.yaml, and the environment for `${NAME}` in it. */

@@ -10,7 +10,7 @@ import { type Config, readConfig } from './config.ts';
 import type { Instance } from './services.ts';
 
 /** Below the folder of definitions; no resource has a name that begins with "_". */
-const folderOf = ({ resources }: EditedFiles): string => join(resources, '.schemas');
+const folderOf = ({ resources }: Pick<Config, 'resources'>): string => join(resources, '.schemas');
 const settingsSchema = '_config.json';
 
 type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
@@ -65,6 +65,10 @@ export async function refreshSchemas(config: EditedFiles): Promise<void> {
 }
 
 const modeline = '# yaml-language-server: $schema=';
+
+/** The first line of a new file of definitions. */
+export const schemaLine = (name: string): string =>
+  `${modeline}${basename(folderOf({ resources: '' }))}/${name}.json\n`;
 
 /** Puts the line that editors look for at the top of files that have none. @returns the files that got one */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {

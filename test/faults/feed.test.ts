@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Copy } from '../support/copy.ts';
 import { diceOf } from '../support/dice.ts';
 import { type Answer, drivers } from '../support/instance.ts';
-import { storageOfItsOwn, type Service, type Storage, serve } from '../support/process.ts';
+import { type Service, type Storage, serve, storageOfItsOwn } from '../support/process.ts';
 
 const [writers, kills] = [8, 3];
 

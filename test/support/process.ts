@@ -256,7 +256,8 @@ export async function storageOfItsOwn(driver: Driver): Promise<Storage> {
 async function storageWith(driver: Driver, content?: Content, server?: string): Promise<Storage> {
   const temporary = temporaryFolder();
   const folder = join(temporary.path, 'data');
-  const made = driver === 'postgresql' ? await makeDatabase(server ?? (await postgresServer()), content) : undefined;
+  const made =
+    driver === 'postgresql' ? await makeDatabase(server ?? (await postgresServer()), content) : undefined;
   if (driver === 'embedded' && content !== undefined) await copyFolder(content, folder);
   return {
     driver,

@@ -10,6 +10,7 @@ import { chosenEffects } from '../engine/effects/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
 import { apiPrefix, cors, crud, httpServer, importRoutes, openApiDocument } from '../engine/http/index.ts';
 import { backgroundWork } from '../engine/modules/index.ts';
+import type { Source } from '../engine/yaml/index.ts';
 import { firstSamples } from '../plugins/demo/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
@@ -30,14 +31,19 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
   version: string;
 };
 
+/** Reads the resource definitions: those of the instance, and those that it builds on. */
+export const readDefinitions = async (config: Config): Promise<readonly Source[]> => [
+  ...(config.shippedResources === null ? [] : await readSources(config.shippedResources, true)),
+  ...(await readSources(config.resources)),
+];
+
+/** Checks and compiles resource definitions. @throws YamlError with every mistake */
+export const compileResources = (config: Config, sources: readonly Source[]): readonly Resource[] =>
+  compile(checkSources(sources), apiPrefix, chosenEffects(config), config.rateLimit !== undefined);
+
 /** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
-  compile(
-    checkSources(await readSources(config.resources)),
-    apiPrefix,
-    chosenEffects(config),
-    config.rateLimit !== undefined,
-  );
+  compileResources(config, await readDefinitions(config));
 
 /** The OpenAPI document of an instance; its examples are the first of the sample records. */
 export async function description({ config, resources }: Described): Promise<Schema> {

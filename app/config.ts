@@ -2,10 +2,12 @@ import { join } from 'node:path';
 import {
   type Environment,
   flag,
+  instanceFolder,
   integer,
   path,
   projectFolder,
   readVariables,
+  shipped,
   text,
   type Values,
 } from '../engine/config/index.ts';
@@ -36,9 +38,11 @@ const processVariables = {
   /** Whether starting applies migrations; the embedded database always does. */
   migrateOnStart: flag('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
-  resources: path('RESOURCES_DIR', join(projectFolder, 'resources'), 'a folder'),
+  resources: path('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
+  /** Folder of the definitions that those build on; null if there are no others. */
+  shippedResources: shipped('RESOURCES_DIR', 'resources'),
   /** Folder of the demo organization's records. */
-  samples: path('SAMPLES_DIR', join(projectFolder, 'samples'), 'a folder'),
+  samples: path('SAMPLES_DIR', () => join(projectFolder, 'samples'), 'a folder'),
 };
 
 /** Every environment variable that the service reads. */

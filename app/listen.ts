@@ -10,7 +10,7 @@ import type { Config } from './config.ts';
  * @throws UserError in one line if the address cannot be had
  */
 export async function listen(
-  app: FastifyInstance,
+  app: { readonly listen: (address: Pick<Config, 'host' | 'port'>) => Promise<string> },
   { host, port }: Pick<Config, 'host' | 'port'>,
   prefix: string,
 ): Promise<void> {
@@ -29,8 +29,8 @@ export async function listen(
 }
 
 /** The URL for this machine. */
-export function urlOf(app: FastifyInstance, host: string): string {
-  const { port } = app.server.address() as AddressInfo;
+export function urlOf({ server }: Pick<FastifyInstance, 'server'>, host: string): string {
+  const { port } = server.address() as AddressInfo;
   const isAnywhere = host === '0.0.0.0' || host === '::';
   return `http://${isAnywhere ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
 }

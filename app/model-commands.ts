@@ -18,6 +18,7 @@ import {
 import { readSettings } from '../webhooks/settings/index.ts';
 import { description, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
+import { refreshSchemas } from './editors.ts';
 import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
@@ -110,8 +111,8 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
     ]),
   );
 
-/** Modules write some fields by name; a missing one would only fail at a request. */
-const checkModules = (resources: readonly Resource[]): void =>
+/** Modules write some fields by name; a missing one would only fail at a request. @throws UserError naming each */
+export const checkModules = (resources: readonly Resource[]): void =>
   checkNeeds(
     resources.map(({ definition }) => definition),
     modules.flatMap(({ needs = [] }) => needs),
@@ -159,6 +160,7 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
     options.create,
     intentOf(options),
   );
+  await refreshSchemas(config);
   const about =
     statements.length === 0
       ? 'Only callers notice the change; the tables are as they are.'

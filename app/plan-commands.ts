@@ -3,7 +3,7 @@ import { Option } from '@commander-js/extra-typings';
 import type { Database } from '../engine/database/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
-import { countMs, type Intent, planOf, withDatabase } from '../engine/schema/index.ts';
+import { countMs, type Intent, type Model, planOf, withDatabase } from '../engine/schema/index.ts';
 import { literal } from '../engine/sql/index.ts';
 import { tablesOf } from '../engine/tables/index.ts';
 import { usesOf } from '../plugins/name-uses/index.ts';
@@ -83,16 +83,29 @@ async function plan(options: PlanOptions): Promise<Result> {
   };
 }
 
+const needsOfModules = modules.flatMap((module) => module.needs ?? []);
+
+/** What definitions change, with the rows that a database has, and the API keys that named what goes away. */
+export async function planOn(
+  config: Config,
+  model: Model,
+  intent: Intent,
+  database: Database,
+): Promise<PlanWithKeys> {
+  const found = await planOf(config, model, needsOfModules, intent, database);
+  const lost = found.api.flatMap(({ loses }) => loses ?? []);
+  return { ...found, keys: await usesOf(tablesOf(database), lost) };
+}
+
 /** The plan, and why no rows are counted if they are not. */
 async function planned(
   config: Config,
   options: PlanOptions,
 ): Promise<{ readonly made: PlanWithKeys; readonly without: string | undefined }> {
   const model = modelOf(await loadResources(config));
-  const needs = modules.flatMap((module) => module.needs ?? []);
   const intent = intentOf(options);
   const offline = async (without: string) => ({
-    made: { ...(await planOf(config, model, needs, intent, undefined)), keys: [] },
+    made: { ...(await planOf(config, model, needsOfModules, intent, undefined)), keys: [] },
     without,
   });
   if (options.offline) return offline('--offline');
@@ -103,10 +116,7 @@ async function planned(
   try {
     const counted = async (database: Database) => {
       isOpen = true;
-      const found = await planOf(config, model, needs, intent, database);
-      const lost = found.api.flatMap(({ loses }) => loses ?? []);
-      const keys = await usesOf(tablesOf(database), lost);
-      return { made: { ...found, keys }, without: undefined };
+      return { made: await planOn(config, model, intent, database), without: undefined };
     };
     return await withDatabase(config, model, counted, countMs);
   } catch (cause) {

@@ -2,12 +2,16 @@ import { debuglog } from 'node:util';
 import { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';
 import type { CommandLine } from '../engine/modules/index.ts';
+import { addCommands } from './add-commands.ts';
 import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
+import { devCommand } from './dev-command.ts';
+import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
+import { newCommand } from './new-command.ts';
 import { planCommands } from './plan-commands.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
@@ -37,7 +41,18 @@ export function makeProgram(): Command {
     .version(version)
     .showHelpAfterError('(run with --help for usage)');
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [serveCommand, modelCommands, planCommands, clientCommand, recordCommands]) add(line);
+  for (const add of [
+    serveCommand,
+    devCommand,
+    newCommand,
+    addCommands,
+    modelCommands,
+    planCommands,
+    schemaCommand,
+    clientCommand,
+    recordCommands,
+  ])
+    add(line);
   for (const { commands } of modules) commands?.(line);
   return program;
 }

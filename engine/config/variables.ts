@@ -1,8 +1,25 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UserError } from '../errors.ts';
 
 /** The folder of this package. */
 export const projectFolder = join(import.meta.dirname, '../..');
+
+/** The name of this package. */
+export const packageName = 'crm-engine';
+
+/** The folder of the instance: the working folder if its package depends on this one (`crm new`), else this package. */
+export function instanceFolder(): string {
+  const folder = process.cwd();
+  const manifest = join(folder, 'package.json');
+  if (!existsSync(manifest)) return projectFolder;
+  try {
+    const { dependencies = {} } = JSON.parse(readFileSync(manifest, 'utf8')) as { dependencies?: object };
+    return Object.hasOwn(dependencies, packageName) ? folder : projectFolder;
+  } catch (cause) {
+    throw new UserError(`${manifest} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
 
 /** The environment: variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -49,12 +66,32 @@ export const text = (name: string, fallback: string): Variable<string> => ({
   read: (given) => given,
 });
 
-/** A file or folder; relative paths start at the working directory. */
-export const path = (name: string, fallback: string, expected: 'a file' | 'a folder'): Variable<string> => ({
+/** A file or folder; relative paths start at the working directory, which the fallback may depend on. */
+export const path = (
+  name: string,
+  fallback: () => string,
+  expected: 'a file' | 'a folder',
+): Variable<string> => ({
   name,
-  fallback,
+  get fallback() {
+    return fallback();
+  },
   expected,
   read: (given) => resolve(given),
+});
+
+/**
+ * The folder of this package that an instance builds on, where the instance has a folder of its own; null if there is
+ * none, or if the variable names a folder: that is complete.
+ * @param name of the variable that names the folder of the instance
+ */
+export const shipped = (name: string, folder: string): Variable<string | null> => ({
+  name,
+  get fallback() {
+    return instanceFolder() === projectFolder ? null : join(projectFolder, folder);
+  },
+  expected: 'a folder',
+  read: () => null,
 });
 
 export const oneOf = <T>(name: string, fallback: T, values: Readonly<Record<string, T>>): Variable<T> => ({

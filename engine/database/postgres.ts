@@ -84,6 +84,11 @@ export async function openPostgres(
   // A pooler runs each statement on any of its connections, so none can be kept under a name there.
   const grouped = pooled ? undefined : groups(openGroup, (statementTimeoutMs || groupMs) + graceMs);
   const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
+  const closePool = async () => {
+    await orm.close(true);
+    // MikroORM closes it only if MikroORM itself has run a query; its idle connections would keep the process for 30 s.
+    if (!records.ending) await records.end();
+  };
   return {
     kind: 'postgresql',
     orm,
@@ -98,7 +103,7 @@ export async function openPostgres(
     replicas,
     close: async () => {
       grouped?.close();
-      const closed = Promise.all([replicas?.close(), stopStatistics(), reading.close(), orm.close(true)]);
+      const closed = Promise.all([replicas?.close(), stopStatistics(), reading.close(), closePool()]);
       if (await within(closeMs, closed)) return;
       recordClients.cutAll();
       reading.cutAll();

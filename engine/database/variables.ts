@@ -1,6 +1,14 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { integer, oneOf, path, projectFolder, type Values, type Variable } from '../config/index.ts';
+import {
+  instanceFolder,
+  integer,
+  oneOf,
+  path,
+  shipped,
+  type Values,
+  type Variable,
+} from '../config/index.ts';
 import { type Address, isAddress, parseAddress } from './address.ts';
 
 const duration = [1, 600_000] as const;
@@ -34,9 +42,11 @@ export const databaseVariables = {
     none: false,
   }),
   /** Folder of the embedded database. */
-  dataFolder: path('DATA_DIR', join(process.cwd(), 'data'), 'a folder'),
+  dataFolder: path('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder'),
   /** Folder of migrations. */
-  migrations: path('MIGRATIONS_DIR', join(projectFolder, 'migrations'), 'a folder'),
+  migrations: path('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
+  /** Folder of the platform's migrations; null if `migrations` has them too. */
+  platformMigrations: shipped('MIGRATIONS_DIR', 'migrations'),
   /** Connections in the pool. */
   pool: integer('DATABASE_POOL', 16, [1, 1000]),
   /** Processes that serve the instance and share its pool and its bounds. */

@@ -54,6 +54,8 @@ export interface RawField extends RawRename {
 
 /** One file as YAML has it (resource.schema.json). */
 export interface RawResource extends RawRename {
+  /** The resource that it adds to, or changes; then all other keys are optional, and so is the type of fields there are. */
+  readonly extends?: string;
   readonly name?: string;
   readonly singular?: string;
   readonly description?: string;

@@ -38,6 +38,22 @@ export async function httpServer(
   return app;
 }
 
+/** Limits of connections, in bytes and milliseconds. */
+export const connectionOptions = {
+  // Of the longest import; other bodies have less, see body-timeout.ts.
+  requestTimeout: 3_600_000,
+  // Longer than a balancer's, so that it never sends on a connection that is being closed.
+  keepAliveTimeout: 72_000,
+  // Node would refuse a request without Host in its own format; error-handling.ts refuses it instead.
+  http: {
+    headersTimeout: 10_000,
+    // How often Node checks the timeouts; with its default of 30 s a slow client would get 40 s.
+    connectionsCheckingInterval: 1000,
+    maxHeaderSize: 16_384,
+    requireHostHeader: false,
+  },
+};
+
 /** Limits are in bytes and milliseconds. */
 function serverOptions(
   { logLevel, trustedProxies }: HttpConfig,
@@ -49,21 +65,10 @@ function serverOptions(
     genReqId: requestIdOf,
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
-    // Of the longest import; other bodies have less, see body-timeout.ts.
-    requestTimeout: 3_600_000,
+    ...connectionOptions,
     connectionTimeout: 30_000,
-    // Longer than a balancer's, so that it never sends on a connection that is being closed.
-    keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    // Node would refuse a request without Host in its own format; error-handling.ts refuses it instead.
-    http: {
-      headersTimeout: 10_000,
-      // How often Node checks the timeouts; with its default of 30 s a slow client would get 40 s.
-      connectionsCheckingInterval: 1000,
-      maxHeaderSize: 16_384,
-      requireHostHeader: false,
-    },
     routerOptions: { maxParamLength: 16_384 },
     clientErrorHandler: refuseConnection,
     frameworkErrors: refuseAddress(refused),

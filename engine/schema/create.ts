@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { type DatabaseConfig, makeFolder } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { assertReferencesStay, changeOf, type Intent } from './changes.ts';
+import { migrationNames } from './ledger.ts';
 import type { Model } from './model.ts';
-import { patchFile } from './stored.ts';
+import { patchFile } from './sequences.ts';
 
 /**
  * Whether every change of the definitions is in a migration, and can be. Needs no database.
@@ -43,8 +44,7 @@ export async function createMigration(
   const { statements, undecided, patch } = await changeOf(config, model, intent);
   if (undecided.length > 0) throw new UserError(`${undecided.join('\n')}\nNothing was written`);
   if (patch === undefined) return { file: undefined, statements };
-  const time = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
-  const migration = `Migration${time}_${name.replaceAll('-', '_')}`;
+  const migration = `Migration${nextTime(config)}_${name.replaceAll('-', '_')}`;
   makeFolder(config.migrations);
   const about = join(config.migrations, patchFile(migration));
   writeFileSync(about, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
@@ -53,6 +53,15 @@ export async function createMigration(
   const file = join(config.migrations, `${migration}.ts`);
   writeFileSync(file, migrationText(migration, statements), { flag: 'wx' });
   return { file, statements };
+}
+
+/** The time for the name of a migration, in seconds: after those that have just been written, because names are the order. */
+function nextTime(config: DatabaseConfig): string {
+  const taken = migrationNames(config).map((name) => /\d+/.exec(name)?.[0]);
+  for (let ms = Date.now(); ; ms += 1000) {
+    const time = new Date(ms).toISOString().replace(/\D/g, '').slice(0, 14);
+    if (!taken.includes(time)) return time;
+  }
 }
 
 /** A migration without a way down: going back would drop values stored since. */

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Database,
@@ -10,7 +9,7 @@ import {
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
 import { failureOf, partly } from './failure.ts';
-import { migrationName } from './ledger.ts';
+import { migrationName, migrationPath } from './ledger.ts';
 import { type LiveNode, withoutMigration } from './nodes.ts';
 import { OlderModels } from './older-models.ts';
 import { fillSql, type Step, swapStatements } from './retype.ts';
@@ -84,7 +83,7 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
             await delay(lockPauseMs / 10);
             continue;
           }
-          throw failureOf(cause, join(config.migrations, name), current, partly) ?? cause;
+          throw failureOf(cause, migrationPath(config, name), current, partly) ?? cause;
         }
         steps = rest;
         waits = 0;

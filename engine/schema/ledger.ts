@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Migration } from '@mikro-orm/migrations';
@@ -7,6 +6,7 @@ import { type Database, type DatabaseConfig, migrationsTable } from '../database
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
 import { listNodes, withoutMigration } from './nodes.ts';
+import { sequencesOf } from './sequences.ts';
 
 /** Which migrations a database has, and how that differs from the files. */
 export interface Ledger {
@@ -26,24 +26,25 @@ type MigrationClass = new (...args: ConstructorParameters<typeof Migration>) => 
 /** The name of a migration by that in the table, which may have the ending of a file. */
 export const migrationName = (stored: string | undefined): string => (stored ?? '').replace(/\.[jt]s$/, '');
 
-/** The migrations of a folder in their order, as their files name them. */
-export const migrationNames = ({ migrations }: DatabaseConfig): string[] =>
-  existsSync(migrations) ? Object.keys(filesOf(migrations)).sort() : [];
+/** The migrations of an instance in their order, as their files name them. */
+export const migrationNames = (config: DatabaseConfig): string[] =>
+  sequencesOf(config)
+    .flatMap(({ files }) => [...files.keys()])
+    .sort();
 
-const filesOf = (folder: string): Record<string, string> =>
-  Object.fromEntries(
-    readdirSync(folder)
-      .filter((name) => /^Migration\d+.*(?<!\.d)\.[jt]s$/.test(name))
-      .map((name) => [name.replace(/\.[jt]s$/, ''), name]),
-  );
+/** The file of a migration. */
+export function migrationPath(config: DatabaseConfig, name: string): string {
+  const { folder, files } = sequencesOf(config).find((each) => each.files.has(name)) ?? {};
+  return join(folder ?? config.migrations, files?.get(name) ?? name);
+}
 
 /** The statements of a migration. */
 export async function statementsIn(
   { orm }: Pick<Database, 'orm'>,
-  { migrations }: DatabaseConfig,
+  config: DatabaseConfig,
   name: string,
 ): Promise<readonly string[]> {
-  const path = join(migrations, filesOf(migrations)[name] ?? name);
+  const path = migrationPath(config, name);
   const exported = (await import(pathToFileURL(path).href)) as Record<string, MigrationClass>;
   const Class = exported[name] ?? Object.values(exported)[0];
   if (Class === undefined) throw new UserError(`${path} exports no migration`);
@@ -78,7 +79,6 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
   const files = migrationNames(config);
   const pending = files.filter((name) => !applied.includes(name));
   const last = files.at(-1) ?? '';
-  const latest = [...applied].sort().at(-1) ?? '';
   const problems: string[] = [];
   for (const name of applied.filter((each) => !files.includes(each))) {
     problems.push(
@@ -87,10 +87,13 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
         : `${name} was applied, and its file is missing in ${config.migrations}`,
     );
   }
-  for (const name of pending.filter((each) => each < latest)) {
-    problems.push(
-      `${name} is not applied, although ${latest}, which comes after it, is: it will be applied now`,
-    );
+  for (const { files: names } of sequencesOf(config)) {
+    const latest = [...names.keys()].filter((name) => applied.includes(name)).at(-1) ?? '';
+    for (const name of pending.filter((each) => names.has(each) && each < latest)) {
+      problems.push(
+        `${name} is not applied, although ${latest}, which comes after it, is: it will be applied now`,
+      );
+    }
   }
   for (const [stored, checksum] of rows) {
     const name = migrationName(String(stored));

@@ -1,7 +1,7 @@
-import { join } from 'node:path';
 import type { Database, DatabaseConfig } from '../database/index.ts';
 import { quote } from '../sql/index.ts';
 import { failureOf } from './failure.ts';
+import { migrationPath } from './ledger.ts';
 import { online } from './online.ts';
 import { type Retype, type Step, type StoredColumn, staged, storedColumnsSql } from './retype.ts';
 import { type Execute, hasRows } from './session.ts';
@@ -16,7 +16,7 @@ interface Parts {
 /** Runs the statements of a migration. @returns what has to be done after the transaction */
 export async function runEach(
   { kind }: Pick<Database, 'kind'>,
-  { migrations }: DatabaseConfig,
+  config: DatabaseConfig,
   execute: Execute,
   name: string,
   { parts, isStaged = false }: Parts,
@@ -32,7 +32,7 @@ export async function runEach(
     const sql = isOnline ? way.now : statement;
     if (sql === undefined) return;
     await execute(sql).catch((cause: unknown) => {
-      throw failureOf(cause, join(migrations, name), statement) ?? cause;
+      throw failureOf(cause, migrationPath(config, name), statement) ?? cause;
     });
   };
   for (const part of parts) {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type DatabaseConfig,
@@ -10,6 +10,7 @@ import {
 } from '../database/index.ts';
 import { quote } from '../sql/index.ts';
 import type { Api, ApiField, ApiResource } from './api.ts';
+import { patchFile, type Sequence, sequencesOf } from './sequences.ts';
 
 /** New names, of resources and of columns. */
 export interface Renames {
@@ -56,18 +57,39 @@ export function storedModel(
   config: DatabaseConfig,
   has = (_migration: string): boolean => true,
 ): StoredModel {
-  const base = join(config.migrations, baseFile);
-  const before = existsSync(base)
-    ? (JSON.parse(readFileSync(base, 'utf8')) as { tables: readonly (Part & { name: string })[] }).tables
-    : [];
-  const tables = Object.fromEntries(before.map((table) => [table.name, shapeOf(table)]));
-  return patchesOf(config, has).reduce<StoredModel>(
-    (model, patch) => ({
-      tables: patched(model.tables, patch),
-      api: merge(model.api, patch.api ?? {}, withApiPatch),
-    }),
-    { tables, api: {} },
-  );
+  return sequencesOf(config).reduce<StoredModel>((before, sequence) => withSequence(before, sequence, has), {
+    tables: {},
+    api: {},
+  });
+}
+
+/** The model before there were patches. */
+interface Base {
+  readonly tables: readonly (Part & { name: string })[];
+  readonly api?: Changed<ApiPatch>;
+}
+
+/** A model after the migrations of a sequence. */
+function withSequence(
+  before: StoredModel,
+  { folder, patches }: Sequence,
+  has: (migration: string) => boolean,
+): StoredModel {
+  const base = join(folder, baseFile);
+  const { tables: first, api = {} }: Base = existsSync(base)
+    ? (JSON.parse(readFileSync(base, 'utf8')) as Base)
+    : { tables: [] };
+  const tables = Object.fromEntries(first.map((table) => [table.name, shapeOf(table)]));
+  return patches
+    .filter(has)
+    .map((name) => JSON.parse(readFileSync(join(folder, patchFile(name)), 'utf8')) as ModelPatch)
+    .reduce<StoredModel>(
+      (model, patch) => ({
+        tables: patched(model.tables, patch),
+        api: merge(model.api, patch.api ?? {}, withApiPatch),
+      }),
+      { tables: { ...before.tables, ...tables }, api: merge(before.api, api, withApiPatch) },
+    );
 }
 
 /** What makes the knowledge of callers another one. */
@@ -83,18 +105,6 @@ const withApiPatch = (before: ApiResource | undefined, { fields, filters, rest }
   filters: merge(before?.filters ?? {}, filters, replaced),
   ...rest,
 });
-
-/** The file with what a migration changes of the model. @param migration the name of the migration */
-export const patchFile = (migration: string): string => `${migration}.json`;
-
-/** What each migration changed, in the order of the migrations. */
-function patchesOf({ migrations }: DatabaseConfig, has: (migration: string) => boolean): ModelPatch[] {
-  if (!existsSync(migrations)) return [];
-  return readdirSync(migrations)
-    .filter((name) => /^Migration\d+.*\.json$/.test(name) && has(name.replace(/\.json$/, '')))
-    .sort()
-    .map((name) => JSON.parse(readFileSync(join(migrations, name), 'utf8')) as ModelPatch);
-}
 
 /** Tables after a patch. */
 export function patched(before: TableShapes, { renamed = {}, tables: changes }: ModelPatch): TableShapes {

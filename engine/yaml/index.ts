@@ -1,5 +1,17 @@
-// Yaml: YAML that people edit: parsed with the place of every part, so that mistakes can be shown where they are.
+// Yaml: YAML that people edit: read and parsed with the place of every part, so that mistakes can be shown where they are.
 // May import errors.
 
-export { inOrder, type Parsed, type Problem, parseYaml, type Source, YamlError } from './load.ts';
-export { shape, suggestion } from './shape.ts';
+export { withEntry, withItem } from './edit.ts';
+export {
+  inOrder,
+  type Parsed,
+  type Problem,
+  parseYaml,
+  type Source,
+  type Target,
+  YamlError,
+} from './load.ts';
+export { readYaml, reasonOf } from './read.ts';
+export { has, implies, oneOf } from './schemas.ts';
+export { type Advice, shape } from './shape.ts';
+export { choice, suggestion } from './words.ts';

@@ -2,20 +2,29 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { actionNames, everything } from '../../engine/records/index.ts';
+import { actionNames, eventsObject, everything } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { field, fields, idField, section, viewsIn } from '../screens/index.ts';
-import { changeProfile, createProfile, deleteProfile, listProfiles, parseGrant } from './profiles.ts';
+import {
+  changeProfile,
+  createProfile,
+  deleteProfile,
+  grantable,
+  listProfiles,
+  parseGrant,
+} from './profiles.ts';
 
 /** Profiles: a matrix of actions and objects, which are the resources of the definitions. */
 export function profilePages(
   app: FastifyInstance,
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
 ): void {
-  const objects = resources.map((resource) => resource.name);
-  const rows = [{ object: everything, label: 'everything, also what comes later' }].concat(
-    objects.map((object) => ({ object, label: object })),
-  );
+  const objects = grantable(resources);
+  const rows = [
+    { object: everything, label: 'everything, also what comes later' },
+    ...resources.map(({ name }) => ({ object: name, label: name })),
+    { object: eventsObject, label: 'events: where changes are sent (not part of everything)' },
+  ];
 
   section(app, database, {
     name: 'profiles',

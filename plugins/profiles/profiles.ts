@@ -1,6 +1,12 @@
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { type Action, actionNames, administrator, everything } from '../../engine/records/index.ts';
+import {
+  type Action,
+  actionNames,
+  administrator,
+  eventsObject,
+  everything,
+} from '../../engine/records/index.ts';
 import { displayName, type Tables } from '../../engine/tables/index.ts';
 
 /** Profiles that every organization has from the start. */
@@ -135,6 +141,7 @@ export async function deleteProfile(
     ['crm_memberships', 'members'],
     ['crm_api_keys', 'API keys (revoked ones too)'],
     ['crm_invites', 'invitations'],
+    ['crm_event_subscriptions', 'event subscriptions'],
   ] as const) {
     const used = await tables
       .selectFrom(table)
@@ -167,6 +174,12 @@ async function assertOwn(tables: Tables, organization: string, id: string): Prom
   if (Object.hasOwn(builtInProfiles, row.name))
     throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
+
+/** What actions may be granted on, besides everything. */
+export const grantable = (resources: readonly { readonly name: string }[]): string[] => [
+  ...resources.map(({ name }) => name),
+  eventsObject,
+];
 
 /**
  * Reads a grant as written on a command line: `leads:list,read`, `leads:*` or `*:*`.

@@ -1,21 +1,42 @@
 // The packed package: JavaScript that runs within node_modules, with what package.json lets it install.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { sourceSql } from '../../plugins/ledger/epoch.ts';
-import { crm, migratedStorage, onDatabase, project, serve } from '../support/process.ts';
+import { temporaryFolder } from '../support/instance.ts';
+import {
+  crm,
+  crmJson,
+  emptyStorage,
+  migratedStorage,
+  onDatabase,
+  project,
+  type Service,
+  serve,
+} from '../support/process.ts';
 
 describe('the packed package', { concurrency: 1 }, () => {
   // Where packages are found, and Node strips no types.
   const cache = join(project, 'node_modules/.cache');
   mkdirSync(cache, { recursive: true });
-  const folder = mkdtempSync(join(cache, 'packed-'));
+  const home = mkdtempSync(join(cache, 'packed-'));
+  const folder = join(home, 'package/dist');
   before(() => execFileSync(process.execPath, [join(project, 'bin/build.js'), folder]));
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  after(() => rmSync(home, { recursive: true, force: true }));
 
   test('serves, with explorer and screens, a database that the source has migrated', async () => {
     const storage = await migratedStorage('postgresql');
@@ -60,6 +81,104 @@ describe('the packed package', { concurrency: 1 }, () => {
     const text = (folder: string, name: string) => readFileSync(join(folder, name), 'utf8');
     for (const name of ['README.md', 'src/client.ts', 'src/resources.ts'])
       assert.ok(text(output, name) === text(join(project, 'client'), name), name);
+  });
+
+  /** Packs the package, and installs what was packed; its dependencies are those of this project. */
+  const install = (instance: string): void => {
+    for (const name of ['package.json', 'bin/crm.js'])
+      cpSync(join(project, name), join(home, 'package', name));
+    const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', home];
+    const tarball = execFileSync('npm', pack, { cwd: join(home, 'package'), encoding: 'utf8' }).trim();
+    const to = join(instance, 'node_modules/crm-engine');
+    rmSync(to, { recursive: true, force: true });
+    mkdirSync(to, { recursive: true });
+    execFileSync('tar', ['-xzf', join(home, tarball), '-C', to, '--strip-components=1']);
+  };
+
+  /** Changes a file of the package. */
+  const edit = (name: string, from: string, to: string): void => {
+    const text = readFileSync(join(folder, name), 'utf8');
+    assert.ok(text.includes(from), `${from} in ${name}`);
+    writeFileSync(join(folder, name), text.replace(from, to));
+  };
+
+  test('an instance of its own: made, extended, and upgraded to the next version with its data', async () => {
+    const temporary = temporaryFolder();
+    symlinkSync(join(project, 'node_modules'), join(temporary.path, 'node_modules'));
+    const instance = join(temporary.path, 'my-crm');
+    const storage = await emptyStorage('postgresql');
+    const environment = { ...storage.environment, MIGRATE_ON_START: 'true' };
+    const installed = join(instance, 'node_modules/crm-engine/dist/app/main.js');
+    const options = { cwd: instance, program: [installed] };
+    const stop = async ({ signal, ended }: Service) => {
+      signal('SIGTERM');
+      assert.deepEqual(((outcome) => [outcome.code, outcome.stderr])(await ended), [0, '']);
+    };
+    const first = join(temporary.path, 'first');
+    install(first);
+    const bin = join(first, 'node_modules/crm-engine/bin/crm.js');
+    await crmJson(['new', './my-crm'], {}, { cwd: temporary.path, program: [bin] });
+    renameSync(join(first, 'node_modules'), join(instance, 'node_modules'));
+
+    let service = await serve(environment, options);
+    const key = String(service.printed.key);
+    const lead = { last_name: 'Lovelace', company: 'Analytical Engines' };
+    const { id } = (await service.call('POST /api/v1/leads', { key, body: lead })).json;
+    await stop(service);
+
+    writeFileSync(
+      join(instance, 'resources/leads.yaml'),
+      'extends: leads\nfields:\n  fax: { type: string, description: Fax number. }\n',
+    );
+    await crmJson(['migrate', '--create', 'fax'], environment, options);
+    service = await serve(environment, options);
+    const patched = await service.call(`PATCH /api/v1/leads/${id}`, { key, body: { fax: '+49 30 1' } });
+    assert.equal(patched.status, 200, patched.text);
+    await stop(service);
+
+    // The next version: a column of a table of the platform, with its migration, and a field of the leads, with one that
+    // is not for instances.
+    edit('package.json', '"version": "', '"version": "1.');
+    edit(
+      'plugins/name-uses/tables.js',
+      'last_used_at: now,',
+      'last_used_at: now, note: { ...text, nullable: true },',
+    );
+    edit('resources/leads.yaml', 'fields:\n', 'fields:\n  region: { type: string, description: Region. }\n');
+    const named = readFileSync(join(folder, 'migrations/Migration20261122201630_name_uses.json'), 'utf8');
+    const { columns } = JSON.parse(named).tables.crm_name_uses;
+    const note = { ...columns.resource, name: 'note', primary: false, nullable: true };
+    const add = (name: string, table: string, column: object, sql: string) => {
+      const patch = { tables: { [table]: { columns: column } } };
+      writeFileSync(join(folder, `migrations/${name}.json`), JSON.stringify(patch));
+      writeFileSync(
+        join(folder, `migrations/${name}.js`),
+        `import { Migration } from '@mikro-orm/migrations';
+export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql)}); } }`,
+      );
+    };
+    add(
+      'Migration20271201000000_note',
+      'crm_name_uses',
+      { note },
+      'alter table "crm_name_uses" add "note" text collate "C"',
+    );
+    add('Migration20271201000001_region', 'leads', { region: { ...note, name: 'region' } }, 'nonsense');
+    install(instance);
+
+    const began = performance.now();
+    const plan = await crmJson(['plan'], environment, options);
+    assert.ok(performance.now() - began < 20_000, 'a command that is done ends');
+    assert.deepEqual(plan.api, [{ kind: 'added', name: 'leads.region', text: 'is new', breaks: false }]);
+    await crmJson(['migrate', '--create', 'upgrade'], environment, options);
+    service = await serve(environment, options);
+    const found = await service.call(`GET /api/v1/leads/${id}`, { key });
+    assert.partialDeepStrictEqual(found.json, { ...lead, fax: '+49 30 1', region: '' });
+    await stop(service);
+    const status = await crmJson(['migrate', '--status'], environment, options);
+    assert.deepEqual(status.drift, []);
+    await storage.remove();
+    temporary.remove();
   });
 
   test('imports what is installed with it', () => {

@@ -29,7 +29,8 @@ describe('forms of the setup screens', () => {
     }
     await screens.newProfile();
     await screens.newDelivery();
-    for (const page of ['profiles', 'integrations', 'deliveries']) {
+    await screens.newEventDelivery();
+    for (const page of ['profiles', 'integrations', 'deliveries', 'events', 'event-deliveries']) {
       for (const { action } of formsOf(await admin.get(`/setup/o/acme/${page}`))) seen.add(action);
     }
     const known = formNames.filter((form) => !/login|(invite|reset)\/$|end-session/.test(form));

@@ -263,7 +263,7 @@ describe('mistakes on the setup screens', () => {
     ],
     'profile: an object that is none': [
       async () => at('profiles', 'change', { id: await screens.newProfile(), grant: 'crm_users:read' }),
-      'there is no object "crm_users"; there are {objects} and *',
+      'there is no object "crm_users"; there are {objects}, events and *',
     ],
     'profile: more grants than there are': [
       async () =>

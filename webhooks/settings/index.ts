@@ -1,6 +1,7 @@
 // Settings: config.yaml: checked, followed while the instance runs.
 // May import engine, plugins.
 
+export { settingsEditorSchema } from './editor.ts';
 export { withoutTexts } from './expressions.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
 export { readSettings, type SettingsConfig, settingsVariables } from './load.ts';

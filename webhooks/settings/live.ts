@@ -1,5 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../../engine/errors.ts';
 import { readSettings, type SettingsConfig } from './load.ts';
 import type { Settings } from './settings.ts';
@@ -23,6 +25,8 @@ export interface LiveSettings {
 
 /** Editors save in several steps; the last one counts. */
 const settleMs = 100;
+/** A file that is being saved may be empty for a moment; one that stays empty says that every default is right. */
+const emptyMs = 1000;
 
 /**
  * Reads the settings and follows the file.
@@ -34,6 +38,8 @@ export async function liveSettings(config: SettingsConfig, log: Log): Promise<Li
   let closed = false;
   const readAgain = async () => {
     try {
+      const { size } = await stat(config.settingsFile).catch(() => ({ size: -1 }));
+      if (size === 0) await pause(emptyMs, undefined, { ref: false });
       const next = await readSettings(config);
       if (closed) return;
       current = next;

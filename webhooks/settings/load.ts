@@ -1,12 +1,13 @@
-import { readFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
-import { type Environment, path, projectFolder, type Values } from '../../engine/config/index.ts';
+import { join } from 'node:path';
+import { type Environment, instanceFolder, path, type Values } from '../../engine/config/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import {
   inOrder,
   type Parsed,
   type Problem,
   parseYaml,
+  readYaml,
+  reasonOf,
   type Source,
   shape,
   YamlError,
@@ -20,7 +21,7 @@ const hasShape = shape<RawSettings>(schema);
 /** The environment variables of config.yaml. */
 export const settingsVariables = {
   /** File of settings that may change while the instance runs. */
-  settingsFile: path('CRM_CONFIG', join(projectFolder, 'config.yaml'), 'a file'),
+  settingsFile: path('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
 };
 
 /** The path of config.yaml, and the environment for `${NAME}` in it. */
@@ -31,11 +32,10 @@ export type SettingsConfig = Values<typeof settingsVariables> & { readonly envir
  * @throws YamlError with every mistake in it; UserError when it cannot be read
  */
 export async function readSettings(config: SettingsConfig): Promise<Settings> {
-  const text = await readFile(config.settingsFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read ${config.settingsFile}: ${cause.code}`);
+  const source = await readYaml(config.settingsFile).catch((cause: NodeJS.ErrnoException) => {
+    throw new UserError(`cannot read ${config.settingsFile}: ${reasonOf(cause)}`);
   });
-  const file = relative(process.cwd(), config.settingsFile) || config.settingsFile;
-  return parseSettings({ file, text }, config.environment);
+  return parseSettings(source, config.environment);
 }
 
 /** As {@link readSettings}, from text. */
@@ -43,8 +43,8 @@ export function parseSettings(source: Source, environment: Environment): Setting
   const problems: Problem[] = [];
   const parsed = parseYaml(source, problems);
   if (parsed === undefined) throw new YamlError(problems);
-  // A file that is being saved is empty for a moment; a file with only comments means all defaults.
-  const given = { ...parsed, data: source.text.trim() === '' ? null : (parsed.data ?? {}) };
+  // Every key has a default.
+  const given = { ...parsed, data: parsed.data ?? {} };
   const shaped = hasShape(given, problems);
   checkReferences(given, given.data, problems);
   checkPayments(given, problems);
@@ -67,6 +67,7 @@ export function parseSettings(source: Source, environment: Environment): Setting
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },
     inbox: { ...defaults.inbox, ...raw.inbox },
+    events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },
   };
   return freeze(resolved(settings, environment)) as Settings;
@@ -126,7 +127,7 @@ function checkReferences(
 }
 
 /** Shorter secrets can be guessed. */
-const shortestSecret = 16;
+export const shortestSecret = 16;
 
 /** Checks the resolved value of every secret that opens an endpoint; blank ones are ignored. */
 function checkSecrets(parsed: Parsed, environment: Environment, problems: Problem[]): void {

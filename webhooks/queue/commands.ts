@@ -4,38 +4,51 @@ import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import { asJson, type CommandLine, ofOrganization, type Result, table } from '../../engine/modules/index.ts';
 import { organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { type InboxItem, listInbox, replay, showInbox, states } from './inbox.ts';
+import { type Item, listItems, replayItem, showItem, states } from './items.ts';
+import type { Queue } from './queue.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** `inbox …`: events that channels delivered. */
-export function inboxCommands(line: Line): void {
+/** How the commands of a queue are named. */
+export interface QueueCommands {
+  /** The first word of its commands. */
+  readonly noun: string;
+  readonly description: string;
+  /** The key of the owner, and of the details, in JSON. */
+  readonly owner: string;
+  readonly detail: string;
+  readonly queue: Queue;
+}
+
+/** `… list`, `… show` and `… replay`: the items of a queue. */
+export function queueCommands(line: Line, commands: QueueCommands): void {
   const { program, run } = line;
-  const inbox = program.command('inbox').description('events that channels delivered');
-  inbox
+  const ofQueue = program.command(commands.noun).description(commands.description);
+  ofQueue
     .command('list')
     .description('list deliveries, newest first')
     .addOption(ofOrganization())
     .option('--status <state>', 'only events that are waiting, done or dead (given up)')
     .option('--limit <n>', 'the number of events', '50')
     .addOption(asJson())
-    .action(({ json, ...options }) => run(json, list(line, options)));
-  inbox
+    .action(({ json, ...options }) => run(json, list(line, commands, options)));
+  ofQueue
     .command('show <id>')
-    .description('show a delivery with its payload')
+    .description('show a delivery with its details')
     .addOption(ofOrganization())
     .addOption(asJson())
-    .action((id, { json, ...options }) => run(json, show(line, id, options)));
-  inbox
+    .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
+  ofQueue
     .command('replay <id>')
     .description('process a delivery again, in any state')
     .addOption(ofOrganization())
     .addOption(asJson())
-    .action((id, { json, ...options }) => run(json, replayItem(line, id, options)));
+    .action((id, { json, ...options }) => run(json, replay(line, commands, id, options)));
 }
 
 const list = (
   { withInstance }: Line,
+  commands: QueueCommands,
   options: {
     org: string;
     status?: string | undefined;
@@ -53,17 +66,17 @@ const list = (
     }
     const tables = tablesOf(database);
     const organization = await organizationId(tables, options.org);
-    const items = await listInbox(tables, organization, { status, limit });
+    const items = await listItems(tables, commands.queue, organization, { status, limit });
     const rows = items.map((item) => [
       item.id,
       item.receivedAt.toISOString(),
-      item.eventId.slice(0, 50),
+      item.title.slice(0, 50),
       item.status,
       String(item.attempts),
       item.error,
     ]);
     return {
-      json: { items: items.map(toJson) },
+      json: { items: items.map((item) => toJson(item, commands)) },
       text:
         items.length === 0
           ? `"${options.org}" has no such deliveries.`
@@ -71,33 +84,48 @@ const list = (
     };
   });
 
-const show = ({ withInstance }: Line, id: string, { org }: { org: string }): Promise<Result> =>
+const show = (
+  { withInstance }: Line,
+  commands: QueueCommands,
+  id: string,
+  { org }: { org: string },
+): Promise<Result> =>
   withInstance(async ({ database }) => {
     const tables = tablesOf(database);
-    const item = await showInbox(tables, await organizationId(tables, org), itemId(id));
-    const json = { ...toJson(item), payload: item.payload };
+    const item = await showItem(
+      tables,
+      commands.queue,
+      await organizationId(tables, org),
+      itemId(id, commands),
+    );
+    const json = { ...toJson(item, commands), [commands.detail]: item.detail };
     const lines = Object.entries(json).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
     return { json, text: lines.join('\n') };
   });
 
-const replayItem = ({ withInstance }: Line, id: string, { org }: { org: string }): Promise<Result> =>
+const replay = (
+  { withInstance }: Line,
+  commands: QueueCommands,
+  id: string,
+  { org }: { org: string },
+): Promise<Result> =>
   withInstance(async ({ database, config }) => {
     const actor = commandLine(config);
     await transaction(database, async (tables) =>
-      replay(tables, actor, await organizationId(tables, org), itemId(id)),
+      replayItem(tables, commands.queue, actor, await organizationId(tables, org), itemId(id, commands)),
     );
     return { json: { id, status: 'waiting' }, text: `Item ${id} waits to be processed again by the server.` };
   });
 
-function itemId(id: string): string {
-  if (!isRowId(id)) throw new UserError(`"${id}" is no id of an inbox item; "inbox list" shows them`);
+function itemId(id: string, { noun, queue }: QueueCommands): string {
+  if (!isRowId(id)) throw new UserError(`"${id}" is no id of an ${queue.item}; "${noun} list" shows them`);
   return id;
 }
 
-const toJson = (item: InboxItem) => ({
+const toJson = (item: Item, { owner }: QueueCommands) => ({
   id: item.id,
-  integration: item.integration,
-  event: item.eventId,
+  [owner]: item.owner,
+  event: item.title,
   status: item.status,
   attempts: item.attempts,
   reason: item.error,

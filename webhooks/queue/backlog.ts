@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { type Database, ttlCache } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import type { Queue } from './queue.ts';
 
 /** How many events of each organization wait to be processed. */
 export interface Backlog {
@@ -15,10 +16,10 @@ export interface Backlog {
  * Bounds the waiting events of one organization. A node caches the count for a moment, so that a flood does not cost a
  * count for each delivery; several nodes may exceed the bound by the events that they store meanwhile.
  */
-export function backlog(database: Database): Backlog {
+export function backlog(database: Database, { table }: Queue): Backlog {
   const waiting = ttlCache(async (organization) => {
     const { rows } = await sql<{ count: string }>`
-      select count(*)::text as count from crm_inbox
+      select count(*)::text as count from ${sql.table(table)}
       where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));
     return { count: Number(rows[0]?.count) };
   });

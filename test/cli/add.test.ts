@@ -1,0 +1,115 @@
+// Definitions that commands edit: what is there stays as it is, to the last space.
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { withEntry, withItem } from '../../engine/yaml/edit.ts';
+import { temporaryFolder } from '../support/instance.ts';
+import { assertRefused, crm, project } from '../support/process.ts';
+
+describe('entries and items', () => {
+  const cases: readonly (readonly [name: string, before: string, after: string])[] = [
+    [
+      'comments, quotes, blank lines and folded texts stay',
+      '# top\nfields:\n    a: {type: "string"}   # why\n\n    # below\n    b:\n      type: \'text\'\n      description: >\n        many\n        words\n\n# end\nfilters: [ a,\n  b ] # these\n',
+      '# top\nfields:\n    a: {type: "string"}   # why\n\n    # below\n    b:\n      type: \'text\'\n      description: >\n        many\n        words\n    n: { type: date }\n\n# end\nfilters: [ a,\n  b, n ] # these\n',
+    ],
+    [
+      'a list of lines, and a file without a last line break',
+      'filters:\n  - a # one\n  - { field: b, operators: [eq] }\nfields:\n  a: { type: string }',
+      'filters:\n  - a # one\n  - { field: b, operators: [eq] }\n  - n\nfields:\n  a: { type: string }\n  n: { type: date }\n',
+    ],
+    [
+      'line breaks of Windows',
+      'fields:\r\n  a: { type: string }\r\nsort: { by: id }\r\n',
+      'fields:\r\n  a: { type: string }\r\n  n: { type: date }\r\nsort: { by: id }\r\nfilters: [n]\r\n',
+    ],
+    ['nothing yet', 'extends: leads\n', 'extends: leads\nfields:\n  n: { type: date }\nfilters: [n]\n'],
+    ['empty ones', 'fields: {}\nfilters: []\n', 'fields: { n: { type: date } }\nfilters: [n]\n'],
+    [
+      'in one line',
+      'fields: { a: { type: string } }\n',
+      'fields: { a: { type: string }, n: { type: date } }\nfilters: [n]\n',
+    ],
+  ];
+  for (const [name, given, wanted] of cases) {
+    test(name, () =>
+      assert.equal(withItem(withEntry(given, 'fields', 'n', '{ type: date }'), 'filters', 'n'), wanted),
+    );
+  }
+});
+
+describe('commands', { concurrency: 1 }, () => {
+  const { path, remove } = temporaryFolder();
+  const file = (name: string) => join(path, 'resources', name);
+  const text = (name: string) => readFileSync(file(name), 'utf8');
+  before(() => {
+    mkdirSync(file(''));
+    writeFileSync(join(path, 'package.json'), '{ "dependencies": { "crm-engine": "*" } }');
+    cpSync(join(project, 'config.yaml'), join(path, 'config.yaml'));
+  });
+  after(remove);
+  const add = (...args: string[]) => crm(['add', ...args], {}, { cwd: path });
+
+  test('a field of a shipped resource makes a file that extends it; the next one is added there', async () => {
+    const first = await add(
+      'field',
+      'leads',
+      'fax',
+      'string',
+      '--filter',
+      '--description',
+      'Fax: with a colon.',
+    );
+    assert.deepEqual([first.code, first.stderr], [0, '']);
+    assert.match(first.stdout, /^Added to resources\/leads.yaml:\n {2}fax: /);
+    await add('field', 'leads', 'visits', 'integer', '--default', '3');
+    const [comment = '', ...lines] = text('leads.yaml').split('\n');
+    assert.match(
+      comment,
+      /^# yaml-language-server: \$schema=\S+\/engine\/definition\/resource\.schema\.json$/,
+    );
+    assert.deepEqual(lines, [
+      'extends: leads',
+      'fields:',
+      '  fax: { type: string, description: "Fax: with a colon." }',
+      '  visits: { type: integer, default: 3 }',
+      'filters: [fax]',
+      '',
+    ]);
+  });
+
+  test('a resource, and a reference to it', async () => {
+    assert.equal((await add('resource', 'deliveries')).code, 0);
+    assert.match(text('deliveries.yaml'), /\nsingular: delivery\ncommon: all\nfields:\n {2}name: /);
+    assert.equal((await add('field', 'leads', 'delivery_id', 'reference', '--to', 'deliveries')).code, 0);
+    assert.match(
+      text('leads.yaml'),
+      /\n {2}delivery_id: \{ type: reference, to: deliveries, nullable: true \}\n/,
+    );
+  });
+
+  const refused: readonly (readonly [args: readonly string[], message: string])[] = [
+    [['field', 'leeds', 'a', 'string'], 'there is no resource "leeds". Did you mean "leads"?'],
+    [['field', 'leads', 'a', 'interger'], 'there is no type "interger". Did you mean "integer"?'],
+    [['field', 'leads', 'email', 'string'], 'leads have a field "email" already'],
+    [['resource', 'deliveries'], 'resources/deliveries.yaml exists already'],
+  ];
+  for (const [args, message] of refused) {
+    test(args.join(' '), async () => assertRefused(await add(...args), message));
+  }
+
+  test('what would be wrong is not written', async () => {
+    const files = readdirSync(file('')).map((name) => text(name));
+    const { code, stderr } = await add('field', 'deliveries', 'due', 'timestamp');
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      'crm: resources/deliveries.yaml:6:3  a timestamp has no empty value: give "nullable: true" or "required: true"\nNothing was written\n',
+    );
+    assert.deepEqual(
+      readdirSync(file('')).map((name) => text(name)),
+      files,
+    );
+  });
+});

@@ -1,0 +1,135 @@
+// Definitions that are edited while they are served: what was saved is live, or told, and no request fails.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import '../../app/migration-imports.ts';
+import { readConfig } from '../../app/config.ts';
+import { type Developing, develop } from '../../app/dev.ts';
+import { createDemo } from '../../plugins/demo/demo.ts';
+import { drivers, send } from '../support/instance.ts';
+import { type OwnFiles, ownFiles } from '../support/own-files.ts';
+import { migratedStorage, type Storage, until } from '../support/process.ts';
+
+for (const driver of drivers) {
+  describe(`${driver}: definitions that are edited`, { concurrency: 1 }, () => {
+    const isEmbedded = driver === 'embedded';
+    const told: string[] = [];
+    const responses: string[] = [];
+    let storage: Storage;
+    let files: OwnFiles;
+    let service: Developing;
+    let key: string;
+    let isOver = false;
+    let load: Promise<unknown>;
+    const call = (request: string, body?: unknown) =>
+      send(service.url, request.replace(' ', ' /api/v1/'), { key, body });
+    const tells = (text: string) => until(() => told.join('\n').includes(text), text);
+    /** Waits for what an edit does, which on PostgreSQL is asked for. */
+    const live = async (text: string) => {
+      if (!isEmbedded) {
+        await tells('Press y');
+        service.press('y');
+      }
+      await tells('Serving what was saved');
+      assert.ok(told.at(-1)?.includes(text), told.join('\n'));
+      told.length = 0;
+    };
+
+    before(async () => {
+      storage = await migratedStorage(driver);
+      files = ownFiles();
+      const none = join(files.path, 'none');
+      const config = readConfig({
+        ...storage.environment,
+        ...files.environment,
+        PORT: '0',
+        SAMPLES_DIR: none,
+      });
+      service = await develop(config, (text) => told.push(text));
+      const demo = await createDemo(service.database, config, service.resources);
+      key = String(demo?.key);
+      const work = async () => {
+        while (!isOver) {
+          const created = await call('POST leads', { last_name: 'Load', company: 'Load' });
+          const read = await call(`GET leads/${created.json.id}`);
+          responses.push(`${created.status} ${read.status}`);
+          await pause(2);
+        }
+      };
+      load = Promise.all([work(), work()]);
+    });
+    after(async () => {
+      isOver = true;
+      await load;
+      await service.close();
+      files.remove();
+      await storage.remove();
+    });
+
+    test('a field is live', async () => {
+      const began = performance.now();
+      files.edit('leads', '  email: {', '  fax: { type: string, description: Fax number. }\n  email: {');
+      await live('leads.fax is new');
+      const created = await call('POST leads', { last_name: 'F', company: 'F', fax: '1' });
+      assert.equal(created.json.fax, '1', created.text);
+      // A second on a machine that does nothing else.
+      assert.ok(performance.now() - began < 5000);
+    });
+
+    test('a file with a mistake is told with its place, and what was served stays', async () => {
+      const right = files.text('leads');
+      files.edit('leads', 'fax: { type: string', 'fax: { type: strin');
+      await tells('unknown type "strin". Did you mean "string"?\nThe definitions from before are served.');
+      assert.equal((await call('GET leads?page_size=1')).status, 200);
+      files.add('leads', right);
+      await pause(200);
+      told.length = 0;
+    });
+
+    test('what says nothing of its values is told, and served neither', async () => {
+      const right = files.text('leads');
+      files.edit('leads', / {2}fax: .*\n/, '');
+      await tells('"fax" is gone, and with it the values of leads.fax. Choose one:');
+      files.add('leads', right);
+      await pause(200);
+      told.length = 0;
+    });
+
+    test('a new name waits for a key: any other leaves it, y serves it with its values', async () => {
+      files.edit('leads', 'fax: { type: string', 'telefax: { type: string, renamed_from: fax');
+      await tells('Press y');
+      service.press('n');
+      await tells('Left as it is.');
+      const created = await call('POST leads', { last_name: 'G', company: 'G', fax: '2' });
+      assert.equal(created.json.fax, '2', created.text);
+      told.length = 0;
+      writeFileSync(join(files.path, 'resources/leads.yaml'), `${files.text('leads')}# again\n`);
+      await tells('Press y');
+      service.press('y');
+      await tells('Serving what was saved');
+      assert.equal((await call(`GET leads/${created.json.id}`)).json.telefax, '2');
+      told.length = 0;
+    });
+
+    test('a resource is live, and in the description', async () => {
+      files.add('visits', 'singular: visit\ncommon: all\nfields:\n  place: { type: string }\n');
+      await live('visits is new');
+      assert.equal((await call('POST visits', { place: 'Here' })).status, 201);
+      assert.match((await send(service.url, 'GET /docs/openapi.json')).text, /\/api\/v1\/visits/);
+    });
+
+    test('no request failed meanwhile, and each edit has its migration', () => {
+      assert.ok(responses.length > 20, String(responses.length));
+      assert.deepEqual([...new Set(responses)], ['201 200']);
+      const made = files.migrations().filter((name) => /_(added|renamed)_.*ts$/.test(name));
+      assert.deepEqual(
+        made.map((name) => name.replace(/^Migration\d+_/, '')),
+        ['added_leads_fax.ts', 'renamed_leads_fax.ts', 'added_visits.ts'],
+      );
+      for (const name of made)
+        assert.ok(readFileSync(join(files.path, 'migrations', name), 'utf8').includes('addSql'));
+    });
+  });
+}

@@ -10,6 +10,7 @@ import { applyPending, createMigration, type Plan, planOf } from '../engine/sche
 import type { Source } from '../engine/yaml/index.ts';
 import { build, compileResources, loadResources, readDefinitions } from './build.ts';
 import type { Config } from './config.ts';
+import { refreshSchemas } from './editors.ts';
 import { modelOf, openInstance } from './instance.ts';
 import { listen, urlOf } from './listen.ts';
 import { checkModules } from './model-commands.ts';
@@ -72,6 +73,7 @@ export async function develop(config: Config, tell: (text: string) => void): Pro
     if (found === seen) return;
     seen = found;
     waiting = undefined;
+    await refreshSchemas(config);
     const resources = compileResources(config, sources);
     checkModules(resources);
     const plan = await planOn(config, modelOf(resources), {}, database);

@@ -2,18 +2,18 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { editorSchemas, readSources, stem } from '../engine/definition/index.ts';
-import { UserError } from '../engine/errors.ts';
+import { fileReason, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine } from '../engine/modules/index.ts';
-import { reasonOf } from '../engine/yaml/index.ts';
 import { settingsEditorSchema } from '../webhooks/settings/index.ts';
+import { readDefinitions } from './build.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Instance } from './services.ts';
 
 /** Below the folder of definitions; no resource has a name that begins with "_". */
-const folderOf = ({ resources }: EditedFiles): string => join(resources, '.schemas');
+const folderOf = ({ resources }: Pick<Config, 'resources'>): string => join(resources, '.schemas');
 const settingsSchema = '_config.json';
 
-type EditedFiles = Pick<Config, 'resources' | 'settingsFile'>;
+type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
 
 /** `schema`. */
 export function schemaCommand({ program, run }: CommandLine<Instance>): void {
@@ -46,7 +46,7 @@ async function schema(config: Config) {
 export async function writeSchemas(config: EditedFiles): Promise<string[]> {
   const folder = folderOf(config);
   const schemas = new Map(
-    [...editorSchemas(await readSources(config.resources))].map(([name, each]) => [`${name}.json`, each]),
+    [...editorSchemas(await readDefinitions(config))].map(([name, each]) => [`${name}.json`, each]),
   ).set(settingsSchema, settingsEditorSchema);
   try {
     await mkdir(folder, { recursive: true });
@@ -54,7 +54,7 @@ export async function writeSchemas(config: EditedFiles): Promise<string[]> {
       await writeFile(join(folder, name), `${JSON.stringify(each, null, 2)}\n`);
     }
   } catch (cause) {
-    throw new UserError(`cannot write ${folder}: ${reasonOf(cause as NodeJS.ErrnoException)}`);
+    throw new UserError(`cannot write ${folder}: ${fileReason(cause)}`);
   }
   return [...schemas.keys()].map((name) => shownPath(join(folder, name)));
 }
@@ -65,6 +65,10 @@ export async function refreshSchemas(config: EditedFiles): Promise<void> {
 }
 
 const modeline = '# yaml-language-server: $schema=';
+
+/** The first line of a new file of definitions. */
+export const schemaLine = (name: string): string =>
+  `${modeline}${basename(folderOf({ resources: '' }))}/${name}.json\n`;
 
 /** Puts the line that editors look for at the top of files that have none. @returns the files that got one */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {

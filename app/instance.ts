@@ -10,8 +10,6 @@ import {
   entitiesOf,
   type Model,
   migrate,
-  migrationNames,
-  viewsOf,
 } from '../engine/schema/index.ts';
 import { instanceSecrets } from '../plugins/secrets/index.ts';
 import { build, loadResources } from './build.ts';
@@ -39,8 +37,7 @@ export async function openInstance(config: Config = readConfig()): Promise<Insta
   const model = modelOf(resources);
   await assertMigrationsComplete(config, model);
   if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
-  const views = viewsOf(migrationNames(config));
-  const database = await openDatabase({ ...config, views }, entitiesOf(model));
+  const database = await openDatabase(config, entitiesOf(model));
   database.lost?.then(endImmediately);
   try {
     if (database.kind === 'embedded') await applyPending(database, config);

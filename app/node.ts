@@ -1,13 +1,21 @@
 import type { FastifyInstance } from 'fastify';
+import type { DatabaseConfig } from '../engine/database/index.ts';
 import {
   assertUpToDate,
   contract,
   heartbeatMs,
   migrationNames,
   registerNode,
+  viewsOf,
 } from '../engine/schema/index.ts';
 import type { Config } from './config.ts';
 import type { Instance } from './services.ts';
+
+/** The configuration of a service that runs while migrations do: its connections look for views of what it knows first. */
+export const asNode = (config: Config): Config & Pick<DatabaseConfig, 'views'> => ({
+  ...config,
+  views: viewsOf(migrationNames(config)),
+});
 
 /**
  * Makes a service known to migrations for as long as it runs, and does what migrations have left until the nodes that did

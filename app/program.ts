@@ -6,6 +6,7 @@ import { addCommands } from './add-commands.ts';
 import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
+import { configCommand } from './config-command.ts';
 import { devCommand } from './dev-command.ts';
 import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
@@ -49,6 +50,7 @@ export function makeProgram(): Command {
     modelCommands,
     planCommands,
     schemaCommand,
+    configCommand,
     clientCommand,
     recordCommands,
   ])

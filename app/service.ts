@@ -6,7 +6,7 @@ import { build } from './build.ts';
 import type { Config } from './config.ts';
 import { openInstance } from './instance.ts';
 import { listen, urlOf } from './listen.ts';
-import { joinNodes } from './node.ts';
+import { asNode, joinNodes } from './node.ts';
 import type { Instance } from './services.ts';
 
 /** A service that listens. */
@@ -27,7 +27,7 @@ export async function startService(
   config: Config,
   background?: BackgroundOfProcess,
 ): Promise<RunningService> {
-  const instance = await openInstance(config);
+  const instance = await openInstance(asNode(config));
   const { resources, database } = instance;
   let app: FastifyInstance | undefined;
   try {

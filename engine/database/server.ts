@@ -1,8 +1,13 @@
 import type { ClientConfig } from 'pg';
 import { UserError } from '../errors.ts';
 import { type Address, describeAddress } from './address.ts';
+import { sqlState } from './failures.ts';
 import { type Route, reason, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
+
+/** SQLSTATEs. */
+const noDatabase = '3D000';
+const wrongPassword = '28P01';
 
 /** A usable server and how to connect to it. */
 export interface FoundServer {
@@ -68,10 +73,16 @@ export async function findServer(
     await pooler.route.find();
     return pooler;
   } catch (cause) {
-    throw new UserError(`the database at ${describeAddress(address)} does not answer: ${reason(cause)}`, {
-      cause,
-    });
+    throw new UserError(`the database at ${describeAddress(address)} ${problem(cause)}`, { cause });
   }
+}
+
+/** What is wrong with a server, as it says itself or because it says nothing. */
+function problem(cause: unknown): string {
+  const state = sqlState(cause);
+  if (state === noDatabase) return `does not exist: create it, or correct DATABASE_URL (${reason(cause)})`;
+  if (state === wrongPassword) return `refuses the login: correct DATABASE_URL (${reason(cause)})`;
+  return `does not answer: ${reason(cause)}`;
 }
 
 /** A pooler refuses session parameters for connections that it shares. */

@@ -8,21 +8,34 @@ import { commonName, stem, taken } from './sources.ts';
 
 /**
  * JSON Schemas for editors, by the names of their files: `_resource`, which follows from the registries alone, and one for
- * each file of definitions, which knows the names that the instance has. Files may be wrong: what can be read of them counts.
+ * each file of the instance, which knows the names that there are. Files may be wrong: what can be read of them counts.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, Schema> {
   const files = sources.flatMap((source) => {
     const parsed = parseYaml(source, []);
-    return parsed === undefined ? [] : [fileOf(parsed)];
+    return parsed === undefined ? [] : [fileOf(parsed, source.isShipped === true)];
   });
   const common = files.find((file) => file.stem === commonName)?.own ?? [];
-  const resources = files
-    .filter((file) => file.stem !== commonName)
+  const bases = files
+    .filter((file) => file.stem !== commonName && file.extended === undefined)
     .map((file) => ({ ...file, fields: [...sharedBy(file.data, common), ...file.own] }));
+  const overlays = files.flatMap((file) => {
+    const base = bases.find(({ name }) => name === file.extended);
+    const known = file.own.map((field) => merged(field, base?.fields ?? []));
+    const isKept = ({ name }: Known) => !known.some((field) => field.name === name);
+    return file.extended === undefined
+      ? []
+      : [{ ...file, fields: [...(base?.fields ?? []).filter(isKept), ...known] }];
+  });
+  const extended = bases.map((base) => overlays.find((file) => file.extended === base.name) ?? base);
   return new Map<string, Schema>([
     ['_resource', anyResource],
-    ...(files.some((file) => file.stem === commonName) ? [[commonName, extending({})] as const] : []),
-    ...resources.map((file) => [file.stem, extending(schemaOf(file, resources, common))] as const),
+    ...(files.some((file) => file.stem === commonName && !file.isShipped)
+      ? [[commonName, extending({})] as const]
+      : []),
+    ...[...bases, ...overlays]
+      .filter(({ isShipped }) => !isShipped)
+      .map((file) => [file.stem, extending(schemaOf(file, extended, common))] as const),
   ]);
 }
 
@@ -41,6 +54,9 @@ interface File {
   /** The name of the file, without its ending. */
   readonly stem: string;
   readonly name: string;
+  readonly isShipped: boolean;
+  /** The resource that it adds to. */
+  readonly extended: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
   /** The fields that it declares itself. */
   readonly own: readonly Known[];
@@ -51,15 +67,36 @@ const noType = {} as FieldType;
 const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-function fileOf({ file, data }: Parsed): File {
+function fileOf({ file, data }: Parsed, isShipped: boolean): File {
   const map = isMap(data) ? data : {};
   const own = Object.entries(isMap(map.fields) ? map.fields : {}).map(([name, value]) => {
     const raw: Partial<RawField> = isMap(value) ? value : {};
     const type = Object.entries(fieldTypes).find(([each]) => each === raw.type)?.[1] ?? noType;
     return { name, raw, type, nullable: raw.nullable === true };
   });
-  const name = stem(file);
-  return { stem: name, name: typeof map.name === 'string' ? map.name : name, data: map, own };
+  const extended = typeof map.extends === 'string' ? map.extends : undefined;
+  const name = extended ?? stem(file);
+  return {
+    stem: stem(file),
+    name: typeof map.name === 'string' ? map.name : name,
+    isShipped,
+    extended,
+    data: map,
+    own,
+  };
+}
+
+/** A field of an overlay: what it does not say, the field of the same name says. */
+function merged(field: Known, base: readonly Known[]): Known {
+  const same = base.find(({ name }) => name === field.name);
+  if (same === undefined) return field;
+  const raw = { ...same.raw, ...field.raw };
+  return {
+    ...field,
+    raw,
+    type: field.raw.type === undefined ? same.type : field.type,
+    nullable: raw.nullable === true,
+  };
 }
 
 /** The shared fields that a file takes. */
@@ -70,7 +107,7 @@ const namesOf = (fields: readonly NamedField[]): string[] => fields.map(({ name 
 
 /** What the names of an instance add to the schema of one of its files. */
 function schemaOf(
-  { data, fields }: File & { readonly fields: readonly Known[] },
+  { data, extended, fields }: File & { readonly fields: readonly Known[] },
   resources: readonly (File & { readonly fields: readonly Known[] })[],
   common: readonly Known[],
 ): Schema {
@@ -90,7 +127,7 @@ function schemaOf(
       },
       fields: {
         ...(shared.length > 0 && { propertyNames: { not: { enum: shared } } }),
-        ...keys(shared),
+        ...(extended === undefined && keys(shared)),
         additionalProperties: {
           properties: {
             to: oneOf(resources.map(({ name }) => name)),

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
-import { UserError } from '../errors.ts';
-import { readYaml, reasonOf, type Source } from '../yaml/index.ts';
+import { fileReason, UserError } from '../errors.ts';
+import { readYaml, type Source } from '../yaml/index.ts';
 
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
@@ -16,8 +16,8 @@ export async function readSources(folder: string, isShipped = false): Promise<So
   const names = entries.filter((entry) => !entry.isDirectory() && isYaml(entry.name)).map(({ name }) => name);
   const sources = names.sort().map(async (name) => {
     const path = join(folder, name);
-    const source = await readYaml(path).catch((cause: NodeJS.ErrnoException) => {
-      throw new UserError(`cannot read ${path}: ${reasonOf(cause)}`);
+    const source = await readYaml(path).catch((cause: unknown) => {
+      throw new UserError(`cannot read ${path}: ${fileReason(cause)}`);
     });
     return { ...source, isShipped };
   });
@@ -32,7 +32,7 @@ export async function readSources(folder: string, isShipped = false): Promise<So
 
 const list = (folder: string) =>
   readdir(folder, { withFileTypes: true }).catch((cause: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read the folder ${folder}: ${reasonOf(cause)}`);
+    throw new UserError(`cannot read the folder ${folder}: ${fileReason(cause)}`);
   });
 
 function misplacedFile(folder: string, path: string): Source {

@@ -15,8 +15,8 @@ export interface Ledger {
   readonly pending: readonly string[];
   /** What has not been taken away yet, because nodes run that use it, a line each. */
   readonly waiting: readonly string[];
-  /** The tables that this is about. */
-  readonly waitingTables: readonly string[];
+  /** The tables that have something of before and something of after a migration. */
+  readonly unfinishedTables: readonly string[];
   /** What is not as it should be, a line each. */
   readonly problems: readonly string[];
 }
@@ -103,13 +103,13 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
     }
   }
   const waiting: string[] = [];
-  const waitingTables = new Set<string>();
+  const unfinishedTables = new Set<string>();
   const contracts = rows.filter(([, , , contract]) => contract !== null);
   const nodes =
     contracts.length === 0
       ? []
       : await listNodes((sql) => database.orm.em.fork().getConnection().execute(sql, [], 'all'));
-  for (const [stored, , , contract] of contracts) {
+  for (const [stored] of contracts) {
     const name = migrationName(String(stored));
     const behind = withoutMigration(nodes, name).map(({ says }) => says);
     const reason =
@@ -117,8 +117,13 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
         ? 'the next migrate, or a node, does it'
         : `it waits for ${behind.join(', and for ')}`;
     waiting.push(`${name} has yet to take away what older nodes use: ${reason}`);
-    for (const [, table = ''] of String(contract).matchAll(/table (?:if exists )?\\"(\w+)\\"/g))
-      waitingTables.add(table);
   }
-  return { applied, pending, problems, waiting, waitingTables: [...waitingTables] };
+  for (const [, , ...steps] of rows) {
+    for (const [, table = ''] of steps
+      .join()
+      .matchAll(/(?:(?:table|on) (?:if exists )?\\|"fill":)"(\w+)\\?"/g)) {
+      unfinishedTables.add(table);
+    }
+  }
+  return { applied, pending, problems, waiting, unfinishedTables: [...unfinishedTables] };
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Database, exclusively } from '../database/index.ts';
 import { literal } from '../sql/index.ts';
@@ -77,7 +77,8 @@ export async function registerNode(
   migrations: readonly string[],
 ): Promise<Registered | undefined> {
   if (database.kind === 'embedded') return undefined;
-  const name = `${hostname()}:${process.pid}`;
+  // Containers may have the same name and process id.
+  const name = `${hostname()}:${process.pid}/${randomBytes(3).toString('hex')}`;
   const views = viewsOf(migrations);
   const run = (text: string, ...values: string[]) => database.run({ name: '', text, values });
   const [found] = await run(
@@ -86,9 +87,12 @@ export async function registerNode(
   if (found?.[0] === null) return undefined;
   const insert = `insert into "${nodesTable}" ("name", "migrations", "views", "sees_views") values (${literal(name)}, ${literal(JSON.stringify(migrations))}, '${views}', ${found?.[1] !== '0'})
     on conflict ("name") do update set "migrations" = excluded."migrations", "views" = excluded."views", "sees_views" = excluded."sees_views", "since" = now(), "seen_at" = now()`;
-  await exclusively(database.orm, nodesLock, (em) =>
-    em.getConnection().execute(insert, [], 'all', em.getTransactionContext()),
-  );
+  await exclusively(database.orm, nodesLock, async (em) => {
+    const gone = `delete from "${nodesTable}" where "seen_at" < now() - interval '1 day'`;
+    for (const sql of [gone, insert]) {
+      await em.getConnection().execute(sql, [], 'all', em.getTransactionContext());
+    }
+  });
   return {
     beat: async () => {
       const seen = `update "${nodesTable}" set "seen_at" = now() where "name" = $1 returning "name"`;

@@ -122,10 +122,9 @@ async function runInTime(database: Database, text: string): Promise<Rows | undef
 
 /** How a database stands to the migrations of a folder. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
-  const { applied, pending, problems, waiting, waitingTables } = await readLedger(database, config);
+  const { applied, pending, problems, waiting, unfinishedTables } = await readLedger(database, config);
   const { tables } = storedModel(config, (name) => applied.includes(name));
-  // These have both what older nodes use and what newer ones do.
-  const compared = Object.entries(tables).filter(([name]) => !waitingTables.includes(name));
+  const compared = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
   return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(compared)) };
 }
 

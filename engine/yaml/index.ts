@@ -4,6 +4,7 @@
 export { withEntry, withItem } from './edit.ts';
 export {
   inOrder,
+  lineOf,
   type Parsed,
   type Problem,
   parseYaml,
@@ -11,7 +12,7 @@ export {
   type Target,
   YamlError,
 } from './load.ts';
-export { readYaml, reasonOf } from './read.ts';
+export { readYaml } from './read.ts';
 export { has, implies, oneOf } from './schemas.ts';
 export { type Advice, shape } from './shape.ts';
 export { choice, suggestion } from './words.ts';

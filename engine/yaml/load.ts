@@ -17,10 +17,10 @@ import { type SyntaxMistake, syntaxMistakes, tooDeep } from './syntax.ts';
 export interface Source {
   readonly file: string;
   readonly text: string;
-  /** Whether it comes with the engine, and belongs to nobody who edits files. */
-  readonly isShipped?: boolean;
   /** Why it has no text that can be read. */
   readonly problem?: Problem;
+  /** Whether it comes with the engine, and belongs to nobody who edits files. */
+  readonly isShipped?: boolean;
 }
 
 /** A mistake in a YAML file. */
@@ -33,11 +33,15 @@ export interface Problem {
   readonly message: string;
 }
 
+/** A mistake as one line. */
+export const lineOf = ({ file, line, column, message }: Problem): string =>
+  `${file}:${line}:${column}  ${message}`;
+
 /** All mistakes found in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
   readonly problems: readonly Problem[];
   constructor(problems: readonly Problem[]) {
-    super(problems.map((p) => `${p.file}:${p.line}:${p.column}  ${p.message}`).join('\n'));
+    super(problems.map(lineOf).join('\n'));
     this.problems = problems;
   }
 }

@@ -4,20 +4,6 @@ import type { Problem, Source } from './load.ts';
 
 const maxBytes = 1024 * 1024;
 
-const reasons: Readonly<Record<string, string>> = {
-  EACCES: 'permission denied',
-  EISDIR: 'it is a folder',
-  EEXIST: 'something is there already',
-  ELOOP: 'its links lead in a circle',
-  ENOENT: 'it is not there',
-  ENOTDIR: 'a part of its path is no folder',
-  EPERM: 'permission denied',
-};
-
-/** Why a file cannot be used, in words. */
-export const reasonOf = ({ code = 'unknown' }: NodeJS.ErrnoException): string =>
-  reasons[code] ?? `the system says ${code}`;
-
 /**
  * Reads a YAML file. One that is no text has its problem instead, so that it hides no mistake in another file.
  * @throws NodeJS.ErrnoException

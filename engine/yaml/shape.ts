@@ -31,7 +31,16 @@ export function shape<T>(schema: AnySchema, advice: Advice = () => undefined): S
     const misnamed = errors
       .filter(({ keyword }) => keyword === 'propertyNames')
       .map(({ instancePath, params }) => `${instancePath}/${escaped(String(params.propertyName))}`);
+    const misspelt = errors
+      .filter(({ keyword }) => keyword === 'additionalProperties')
+      .map(({ instancePath, params, parentSchema }) => {
+        const meant = meantKey(String(params.additionalProperty), (parentSchema ?? {}) as Subschema);
+        return `${instancePath} ${meant}`;
+      });
     for (const error of errors) {
+      // A misspelt key is reported as such, not as one that is missing.
+      const missing = `${error.instancePath} ${error.params.missingProperty}`;
+      if (error.keyword === 'required' && misspelt.includes(missing)) continue;
       // What stands under a wrong name is read again once that is right.
       if (misnamed.some((path) => `${error.instancePath}/`.startsWith(`${path}/`))) continue;
       const rule = (validate.errors ?? []).find(
@@ -81,16 +90,11 @@ function describe(parsed: Parsed, error: ErrorObject, advice: Advice, pattern: s
         unknownKey(key, path, error.data as Readonly<Record<string, unknown>>, around, advice),
       );
     }
+    // The branch that does not hold is reported.
     case 'if':
       return [];
-    case 'required': {
-      const missing = String(error.params.missingProperty);
-      const given = Object.keys(error.data as object);
-      // A misspelt key is reported as such.
-      const known = { properties: { ...around.properties, [missing]: {} } };
-      if (given.some((key) => meantKey(key, known) === missing)) return [];
-      return [parsed.problem({ path, key: true }, `${name} lacks "${missing}"`)];
-    }
+    case 'required':
+      return [parsed.problem({ path, key: true }, `${name} lacks "${error.params.missingProperty}"`)];
     case 'propertyNames': {
       const key = String(error.params.propertyName);
       const rule = error.schema as Subschema & { readonly pattern?: string };

@@ -12,6 +12,8 @@ const harmless = new Set(['DUPLICATE_KEY', 'TAG_RESOLVE_FAILED', 'BAD_DQ_ESCAPE'
 /** What is said of a file that exhausts the parser's stack. */
 export const tooDeep = 'the file is nested too deeply';
 
+const tab = 'a tab indents this line: YAML takes spaces only';
+
 /** The mistakes of syntax in a text, in their order, up to the first that makes the rest unreadable. */
 export function syntaxMistakes(text: string, document: Document): SyntaxMistake[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
@@ -41,7 +43,7 @@ function described(text: string, document: Document, { code, pos, message }: YAM
     case 'DUPLICATE_KEY':
       return at(offset, duplicate(text, document, offset));
     case 'TAB_AS_INDENT':
-      return at(offset, 'a tab indents this line: YAML takes spaces only');
+      return at(offset, tab);
     case 'MULTIPLE_DOCS':
       return at(offset, 'a second document begins here: a file holds one, so take this line out');
     case 'BAD_SCALAR_START':
@@ -174,6 +176,8 @@ function brackets(text: string, offset: number, message: string): SyntaxMistake 
     return { offset, message: `a text that contains "${text[offset]}" needs quotes here` };
   }
   if (open === undefined || !/^Flow (map|sequence)/.test(message)) return undefined;
+  const line = text.lastIndexOf('\n', offset - 1) + 1;
+  if (/^ *\t/.test(text.slice(line, offset + 1))) return { offset: line, message: tab };
   const end = open.sign === '{' ? '}' : ']';
   return {
     offset: open.offset,

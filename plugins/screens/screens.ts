@@ -27,6 +27,13 @@ const formLimit = 64 * 1024;
 
 /** Everything under /setup. */
 export async function setupScreens(root: FastifyInstance, { secrets, pages }: ScreenServices): Promise<void> {
+  // Somebody who opens the address of the instance in a browser is looking for the screens; programs get the API's 404.
+  root.get('/', async (request, reply) => {
+    reply.header('vary', 'accept');
+    return request.headers.accept?.includes('text/html') === true
+      ? reply.redirect('/setup', 303)
+      : reply.callNotFound();
+  });
   await root.register(
     async (app) => {
       await app.register(helmet, {

@@ -78,6 +78,30 @@ inBrowser('accessibility', (world) => {
         await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
         await check(`${section}, all unfolded`);
       }
+      const lead = await instance.call('POST /api/v1/leads', {
+        key: acme.key,
+        body: { last_name: 'Ames', description: 'Several\nlines' },
+      });
+      await page.goto(at(`data/leads/${lead.json.id}/edit`));
+      await page.getByLabel('Lead score').fill('much');
+      await page.getByRole('button', { name: 'Save lead' }).click();
+      await page.getByRole('alert').waitFor();
+      await check('a refused record');
+      await page.getByLabel('Lead score').fill('7');
+      await page.getByRole('button', { name: 'Save lead' }).click();
+      await page.getByRole('status').waitFor();
+      await check('a record with history');
+      await page.getByRole('link', { name: /^Undo/ }).click();
+      await check('undo');
+      await page.goto(at('data/leads'));
+      await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
+      await check('records, all unfolded');
+      for (const path of ['data/leads?rating=Hot', 'data/leads/new', 'data/leads/import', 'data/cases'].map(
+        at,
+      )) {
+        await page.goto(path);
+        await check(path);
+      }
       for (const path of [
         ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'].map(at),
         ...['deliveries?status=dead', 'keys?show=revoked', 'keys?q=nothing', 'members?show=invitations'].map(

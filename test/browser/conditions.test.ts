@@ -39,6 +39,20 @@ inBrowser('the setup screens under all conditions', (world) => {
       .execute();
     await world().instance.call('POST /api/v1/leads', { key, body: { last_name: evil } });
     assert.ok((await row(page, evil).count()) > 0, 'shown as it was written');
+    const account = await world().instance.call('POST /api/v1/accounts', { key, body: { name: evil } });
+    const body = { name: evil, stage: evil, description: evil, account_id: account.json.id };
+    const { json } = await world().instance.call('POST /api/v1/opportunities', { key, body });
+    for (const place of [
+      '',
+      `?stage=${encodeURIComponent(evil)}`,
+      `/${json.id}`,
+      `/${json.id}/edit`,
+      `/${json.id}/delete`,
+    ]) {
+      await go(page, acme, `data/opportunities${place}`);
+      assert.equal(await page.locator('img, main script').count(), 0, place);
+      assert.ok((await page.content()).includes('onerror=alert'), place);
+    }
     await fillWebhooks(page, acme, evil);
     assert.equal(await page.locator('img, main script').count(), 0, 'a new integration');
     for (const section of sections) {
@@ -151,6 +165,21 @@ inBrowser('the setup screens under all conditions', (world) => {
           await check(section);
           await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
           await check(`${section}, unfolded`);
+        }
+        const { json } = await world().instance.call('POST /api/v1/leads', {
+          key: acme.key,
+          body: { last_name: `${'long '.repeat(20)}${'W'.repeat(100)}`, description: 'W'.repeat(300) },
+        });
+        for (const place of [
+          '',
+          '/new',
+          `/${json.id}`,
+          `/${json.id}/edit`,
+          `/${json.id}/delete`,
+          '/import',
+        ]) {
+          await go(page, acme, `data/leads${place}`);
+          await check(`records${place}`);
         }
         for (const path of ['/setup/me', '/setup/login', '/setup/invite/x', '/setup/nowhere']) {
           await page.goto(path);

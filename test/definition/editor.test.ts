@@ -76,7 +76,7 @@ describe('the schemas of an instance', () => {
     try {
       for (const [file, text] of Object.entries(texts)) writeFileSync(join(path, file), text);
       const settingsFile = join(path, '../settings.yaml');
-      const config = { resources: path, settingsFile };
+      const config = { resources: path, shippedResources: null, settingsFile };
       assert.equal((await writeSchemas(config)).length, 5);
       assert.deepEqual(readdirSync(join(path, '.schemas')), [
         '_config.json',
@@ -99,6 +99,20 @@ describe('the schemas of an instance', () => {
       const written: unknown = JSON.parse(readFileSync(join(resources, '.schemas', `${name}.json`), 'utf8'));
       assert.deepEqual(written, JSON.parse(JSON.stringify(schema)), `${name}: run crm schema`);
     }
+  });
+
+  test('an overlay knows the names of what it extends, and what is new in it', () => {
+    const shipped = Object.entries(texts).map(([file, text]) => ({ file, text, isShipped: true }));
+    const marks = (text: string) => {
+      const schemas = editorSchemas([...shipped, { file: 'own/a.yaml', text }]);
+      assert.deepEqual([...schemas.keys()], ['_resource', 'a']);
+      return !validator.compile(schemas.get('a') ?? false)(parseYaml({ file: '', text }, [])?.data);
+    };
+    const overlay =
+      'extends: a\nfields:\n  due: { description: Until when. }\n  note: { type: text }\nsearch: [note]\nsort: { by: due }\n';
+    assert.equal(marks(overlay), false);
+    assert.equal(marks(overlay.replace('search: [note]', 'search: [due]')), true);
+    assert.equal(marks(overlay.replace('by: due', 'by: dew')), true);
   });
 
   for (const [what, from, to] of [

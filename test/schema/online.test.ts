@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
+import { contract } from '../../engine/schema/contract.ts';
 import { readLedger } from '../../engine/schema/ledger.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
@@ -218,5 +219,38 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.equal((await migrate()).length, 1);
     assert.deepEqual(await model.drift(), []);
     assert.deepEqual(await model.sql(`select code::text from things where name = 'n2'`), [['5']]);
+  });
+
+  test('a node that knows only what was before: it sees that, until it is gone; without views nothing changes', async () => {
+    const named = (name: string, score: string) => ({
+      things: `common: all\nfields:\n  ${name}: { type: string${name === 'title' ? ', renamed_from: name' : ''} }\n  score: { type: ${score} }\n  code: { type: integer }\n`,
+    });
+    await model.sql('truncate things');
+    await model.sql(
+      `insert into crm_nodes (name, migrations, views, sees_views) values ('old', '[]', 'crm_views_old', false)`,
+    );
+    model.write(named('title', 'string'));
+    await model.create();
+    await assert.rejects(
+      migrate(),
+      /m\d+ gives something another name or type, and node old, which knows no migration, .* share a pooler/,
+    );
+    await model.sql('update crm_nodes set sees_views = true');
+    await migrate();
+    await model.sql(
+      `insert into crm_views_old.things (organization_id, name, score, created_at, updated_at) values (1, 'x', 7, now(), now())`,
+    );
+    assert.deepEqual(await model.sql('select title, score from things'), [['x', '7']]);
+    await model.sql(`update things set score = '8'`);
+    assert.deepEqual(await model.sql('select name, score::text from crm_views_old.things'), [['x', '8']]);
+    assert.equal(await contract(model.config, model.database), false);
+    const { waiting, pending } = await readLedger(model.database, model.config);
+    assert.deepEqual([waiting.length, pending], [1, []]);
+    await model.sql(`update crm_nodes set seen_at = now() - interval '16 seconds'`);
+    assert.equal(await contract(model.config, model.database), true);
+    assert.equal(await contract(model.config, model.database), false);
+    assert.deepEqual(await model.drift(), []);
+    const left = `select nspname::text from pg_namespace where nspname like 'crm_views%' union select proname::text from pg_proc where proname like 'things\\_\\_types%'`;
+    assert.deepEqual(await model.sql(left), []);
   });
 });

@@ -173,7 +173,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const status = await crm(['migrate', '--status'], environment);
     assert.match(
       status.stdout,
-      /^Migration\d+_others has yet to take away what older nodes use: it waits for node \S+:\d+, which knows Migration\d+_more, runs since/,
+      /^Migration\d+_others has yet to take away what older nodes use: it waits for node \S+:\d+\/\w+, which knows Migration\d+_more, runs since/,
     );
     assert.doesNotMatch(status.stdout, /not as its migrations made it/);
     own.edit('leads', '  linkedin_url:', '  later: { type: string }\n  linkedin_url:');

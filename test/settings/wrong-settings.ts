@@ -78,10 +78,38 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   [customer(lead).replace('demo', '""'), '4:21  name an organization'],
   [
     customer(lead, 'event_id: "{{lookup a b}}"'),
-    '7:17  no expression such as {{a.b}}: You specified knownHelpersOnly, but used the unknown helper lookup - 1:0',
+    '7:17  "lookup" is followed by more, so it is no path: write one such as {{a.b}}',
   ],
   [
     customer(lead, 'when: { "{{#each a}}{{/if}}": [a] }'),
-    "7:37  no expression such as {{a.b}}: each doesn't match if - 1:3",
+    '7:37  {{#…}} is more than a path: write one such as {{a.b}}',
+  ],
+  // Expressions, by what people get wrong, never by what a parser expects.
+  ...(
+    [
+      ['{{a', '"{{" is not closed: "}}" is missing'],
+      ['a}}', '"}}" closes nothing: "{{" is missing'],
+      ['{{}}', 'what is between {{ and }} is no path: write one such as {{a.b}}'],
+      ['{{a,b}}', 'what is between {{ and }} is no path: write one such as {{a.b}}'],
+      ['{{a|b}}', 'what is between {{ and }} is no path: write one such as {{a.b}}'],
+      ['{{a b}}', '"a" is followed by more, so it is no path: write one such as {{a.b}}'],
+      ['{{#if a}}', '{{#…}} is more than a path: write one such as {{a.b}}'],
+      ['{{> a}}', '{{>…}} is more than a path: write one such as {{a.b}}'],
+      ['{{else}}', '{{else…}} is more than a path: write one such as {{a.b}}'],
+    ] as const
+  ).map(([text, message]) => [customer(lead, `event_id: "${text}"`), `7:17  ${message}`] as const),
+  // References to the environment.
+  ['public_url: "${PUBLIC_URL"', '1:13  "${" is not closed: "}" is missing'],
+  [
+    'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET"] }',
+    '2:30  "${" is not closed: "}" is missing',
+  ],
+  // Syntax.
+  ['inbox: {\n\tattempts: 3 }', '2:1  a tab indents this line: YAML takes spaces only'],
+  ['partners:\n  inbound_leads: { secrets: [a b: c] }', '2:30  item 1 of secrets must be a text, not a map'],
+  ['partners:\n  inbound_leads: { secrets: [a, b }', '2:29  "[" is not closed: "]" is missing'],
+  [
+    '<<<<<<< HEAD\ninbox: {}\n=======\n>>>>>>> branch',
+    '1:1  a merge conflict is left here: keep one side, and take out the lines that begin with <<<<<<<, ======= and >>>>>>>',
   ],
 ];

@@ -181,10 +181,11 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
 async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<Result> {
   const model = modelOf(resources);
   const state = await withDatabase(config, model, (database) => stateOf(database, config));
-  const { pending, problems, drift } = state;
+  const { pending, problems, waiting, drift } = state;
   const lines = [
     ...pending.map((name) => `pending: ${name}`),
     ...problems,
+    ...waiting,
     ...drift.map((line) => `not as its migrations made it: ${line}`),
   ];
   if (lines.length > 0) process.exitCode = 1;

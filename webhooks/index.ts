@@ -8,6 +8,7 @@ import { partnerStatusModule } from './partner-status/index.ts';
 import { paymentsModule } from './payments/index.ts';
 import { senderModule } from './sender/index.ts';
 import { simulateModule } from './simulate/index.ts';
+import { subscriptionsModule } from './subscriptions/index.ts';
 
 /** Every webhook; the others build on `endpoint`. */
 export const webhookModules = [
@@ -17,6 +18,7 @@ export const webhookModules = [
   senderModule,
   paymentsModule,
   inboxModule,
+  subscriptionsModule,
   partnerStatusModule,
   simulateModule,
 ];

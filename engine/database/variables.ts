@@ -72,4 +72,7 @@ export const databaseVariables = {
 };
 
 /** How the database is reached and bounded. */
-export type DatabaseConfig = Values<typeof databaseVariables>;
+export interface DatabaseConfig extends Values<typeof databaseVariables> {
+  /** A schema whose tables come before the others, if it is there: how those who run an older model see the tables. */
+  readonly views?: string;
+}

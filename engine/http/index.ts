@@ -1,7 +1,7 @@
 // Http: the server and its limits, errors as responses, the routes of a resource, the OpenAPI document.
 // May import errors, config, fields, query, database, records, compile.
 
-export { authenticateAgain } from './authorize.ts';
+export { authenticateAgain, authorize } from './authorize.ts';
 export { cors } from './cors.ts';
 export { crud } from './crud.ts';
 export { failureOf, sendError } from './error-handling.ts';

@@ -8,6 +8,9 @@ export const actionNames = Object.keys(actions) as Action[];
 /** In a grant: every object or every action, including those added later. */
 export const everything = '*';
 
+/** Where events are sent. Whoever may change that may have records sent anywhere, so that {@link everything} does not grant it. */
+export const eventsObject = 'events';
+
 /** What a caller may do: a mask of {@link actions} for each object, `*` for all objects. */
 export type Grants = Readonly<Record<string, number>>;
 
@@ -23,7 +26,8 @@ export function grantMasks(rows: Iterable<{ readonly object: string; readonly ac
 
 /** Whether the grants allow an action on an object. */
 export function allows(grants: Grants, object: string, action: Action): boolean {
-  return (((grants[object] ?? 0) | (grants[everything] ?? 0)) & actions[action]) !== 0;
+  const ofEverything = object === eventsObject ? 0 : (grants[everything] ?? 0);
+  return (((grants[object] ?? 0) | ofEverything) & actions[action]) !== 0;
 }
 
 const writing = actions.create | actions.update | actions.delete;

@@ -14,6 +14,20 @@ export const shownInChanges = ({ fields }: Pick<ResourceDefinition, 'fields'>): 
 export const hasBefore = (p: string, l: string): string =>
   `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
 
+/** SQL of the names of the fields that a change changed, a JSON array as text; of a record that is new or gone every field, of others not those that their definition did not have then. */
+const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`;
+
+/** Rows `l` of the ledger, each with what the record was before and after (`_s`). */
+const withBefore = (rows: string, fields: string): string =>
+  `from (${rows}) l left join "crm_ledger" p on ${hasBefore('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before") _s`;
+
+/**
+ * The statement that selects columns of rows of the ledger, and `changed`: the names of the fields that differ.
+ * @param rows and `fields`: as for {@link selectChanges}
+ */
+export const selectChangedNames = (rows: string, fields: string, columns: string): string =>
+  `select ${columns}, ${changedNames} as "changed" ${withBefore(rows, fields)}`;
+
 /**
  * The statement that shows rows of the ledger as JSON, each with what the record was before.
  * @param rows selects rows of the ledger
@@ -34,16 +48,13 @@ export const selectChanges = (rows: string, fields: string, order: string, furth
     id: 'l."object_id"',
     action: 'l."action"',
     version: 'l."version"',
-    // Of a record that is new or gone every field; of others not those that their definition did not have then.
-    changed: `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))::json`,
+    changed: `${changedNames}::json`,
     before: shown('_s."before"'),
     after: shown('_s."after"'),
   };
   const columns = Object.entries(values).map(([name, value]) => `${value} as "${name}"`);
   return [
-    `select row_to_json(_e)::text${further} from (${rows}) l`,
-    `left join "crm_ledger" p on ${hasBefore('p', 'l')}`,
-    `cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before") _s`,
+    `select row_to_json(_e)::text${further} ${withBefore(rows, fields)}`,
     `cross join lateral (select ${columns.join(', ')}) _e order by ${order}`,
   ].join(' ');
 };

@@ -6,6 +6,7 @@ export {
   actionNames,
   administrator,
   allows,
+  eventsObject,
   everything,
   type Grants,
   grantedActions,
@@ -18,6 +19,7 @@ export {
   changeSchemas,
   changesSchema,
   hasBefore,
+  selectChangedNames,
   selectChanges,
   shownInChanges,
 } from './changes.ts';
@@ -29,6 +31,7 @@ export type { Import } from './import.ts';
 export type { ImportReport } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';
+export { matching } from './matching.ts';
 export type {
   Caller,
   DescribedResource,

@@ -2,7 +2,7 @@ import type { Database } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { type Caller, execute, hasBefore, selectChanges } from '../../engine/records/index.ts';
 import { arrayText, prepare } from '../../engine/sql/index.ts';
-import { sourceSql } from './epoch.ts';
+import { keepEpoch, sourceSql } from './epoch.ts';
 import type { GivenPlace, Place } from './place.ts';
 
 /** What a page of the feed is asked for. */
@@ -36,6 +36,9 @@ export interface Page {
 /** Changes of one page at most. */
 const maxChanges = 500;
 
+/** SQL of where the feed is at the moment: its epoch, whether that is this database's, and the first transaction that is not readable yet. */
+export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
+
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
 /**
@@ -53,7 +56,7 @@ const page = prepare<Asked>('ledger_page', 'deep', ($) => {
   const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
   const fields = `(select _v."fields"::text[] from unnest(${resources}, ${shown}) _v("object", "fields") where _v."object" = l."object")`;
   return [
-    `with _now as materialized (select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1),`,
+    `with _now as materialized (${nowSql}),`,
     `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${wanted} order by "transaction", "id" limit ${maxChanges}) _r),`,
     `_rows as materialized (select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before" from _sized)`,
     `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
@@ -88,6 +91,30 @@ export async function readPage(database: Database, asked: Asked): Promise<Page |
   };
 }
 
+const ending = prepare<undefined>(
+  'ledger_end',
+  'read',
+  () =>
+    `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
+);
+
+/** Where the feed ends, and what it still has. @throws HttpError 503 if that is not known at the moment */
+export async function feedEnd(database: Database): Promise<{
+  readonly end: Omit<GivenPlace, 'at'>;
+  readonly prunedBefore: number;
+}> {
+  for (const isSecond of [false, true]) {
+    const [[epoch, transaction, prunedBefore, same] = []] = await database.run(ending.bind(undefined));
+    if (String(same) === 'true')
+      return {
+        end: { epoch: String(epoch), transaction: String(transaction), id: '0' },
+        prunedBefore: Number(prunedBefore),
+      };
+    if (!isSecond) await keepEpoch(database, true);
+  }
+  throw errors.overloaded();
+}
+
 /** Transactions that write a row have begun at most so long before, in milliseconds. */
 const longestTransactionMs = 3_600_000;
 
@@ -95,7 +122,10 @@ const longestTransactionMs = 3_600_000;
 const oldestKept = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
 
 /** @throws HttpError 410 if changes after a place may be missing in the feed */
-export function assertKept(given: GivenPlace, { end, prunedBefore }: Page): void {
+export function assertKept(
+  given: GivenPlace,
+  { end, prunedBefore }: { readonly end: Omit<GivenPlace, 'at' | 'id'>; readonly prunedBefore: number },
+): void {
   const isKept = given.at >= oldestKept(prunedBefore);
   if (given.epoch !== end.epoch || !isKept || BigInt(given.transaction) > BigInt(end.transaction))
     throw errors.cursorExpired();

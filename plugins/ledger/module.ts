@@ -3,11 +3,12 @@ import type { AuditConfig } from '../../engine/effects/index.ts';
 import { type Module, pruneRegularly } from '../../engine/modules/index.ts';
 import type { RecordResource } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { type InstanceSecrets, signing } from '../secrets/index.ts';
+import type { InstanceSecrets } from '../secrets/index.ts';
 import { feedFragment } from './description.ts';
 import { feed } from './events.ts';
 import { watchFeed } from './lag.ts';
 import { prune } from './retention.ts';
+import { feedSigning } from './signing.ts';
 
 /** What the ledger needs of a running service. */
 export interface LedgerServices {
@@ -27,6 +28,6 @@ export const ledgerModule: Module<LedgerServices> = {
       () => prune(tablesOf(database), settings.current.retention.ledger_days),
     ]);
     watchFeed(app, database, config.audit);
-    feed(app, { config, database, resources, signing: signing(secrets, 'cursors of the change feed') });
+    feed(app, { config, database, resources, signing: feedSigning(secrets) });
   },
 };

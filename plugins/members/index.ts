@@ -2,4 +2,5 @@
 // May import engine, secrets, identity, mail, screens, profiles.
 
 export { acceptInvite, type OpenInvite, openInvite } from './invites.ts';
+export { listMembers } from './members.ts';
 export { membersModule } from './module.ts';

@@ -3,7 +3,7 @@ import type { Database } from '../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
 import { asJson, type CommandLine, ofOrganization, type Result } from '../../engine/modules/index.ts';
 import { organizationId, transaction } from '../../engine/tables/index.ts';
-import { createProfile, parseGrant } from './profiles.ts';
+import { createProfile, grantable, parseGrant } from './profiles.ts';
 
 type Line = CommandLine<{
   readonly config: AuditConfig;
@@ -31,7 +31,7 @@ const create = (
 ): Promise<Result> =>
   withInstance(async ({ database, resources, config }) => {
     const actor = commandLine(config);
-    const objects = resources.map((resource) => resource.name);
+    const objects = grantable(resources);
     const grants = grant.map((text) => parseGrant(text, objects));
     const id = await transaction(database, async (tables) =>
       createProfile(tables, actor, await organizationId(tables, org), name, grants),

@@ -40,6 +40,7 @@ for (const driver of drivers) {
     let instance: Instance;
     let key: string;
     let nothing: string;
+    let events: string;
     let person: Person;
     let token: string;
     let description: Description;
@@ -59,6 +60,7 @@ for (const driver of drivers) {
       const shop = await instance.organization(organization);
       key = shop.key;
       nothing = await shop.keyWith([]);
+      events = await shop.keyWith([{ object: 'events', actions: ['*'] }]);
       person = await makePerson(instance, [{ organization: shop }]);
       token = String((await logIn()).json.access_token);
       description = await descriptionOf(instance.url);
@@ -77,6 +79,7 @@ for (const driver of drivers) {
     const secrets = { 'x-inbound-secret': secret, 'x-acme-key': newSecret('acme') };
     /** Credentials that an operation takes. */
     const credentials = (template: string): Call => {
+      if (template.startsWith('/events/')) return { key: events };
       if (template.startsWith('/api/v1/') || template === '/events') return { key };
       if (template.startsWith('/auth/')) return { key: token };
       const headers = template === '/api/booking-forms/whatsapp' ? {} : secrets;

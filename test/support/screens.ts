@@ -1,15 +1,21 @@
 // The setup screens of an organization `acme`: its pages, and every form on them with fields that do something.
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { sql } from 'kysely';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { feedEnd } from '../../plugins/ledger/feed.ts';
 import { profileId } from '../../plugins/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/secrets/sealing.ts';
+import { createSubscription, sendTest } from '../../webhooks/subscriptions/subscriptions.ts';
 import { administratorOf, optionOf, shownIn, signIn, type Visitor } from './forms.ts';
 import type { Instance, Organization } from './instance.ts';
 import { delivered, integrate } from './partners.ts';
-import { fresh, logIn, makePerson, type Person } from './people.ts';
+import { command, fresh, logIn, makePerson, type Person } from './people.ts';
 import { until } from './process.ts';
 
 /** The pages of the organization. */
 export const sections = [
   ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'],
+  ...['events', 'event-deliveries'],
 ].map((name) => `/setup/o/acme/${name}`);
 
 /** Someone who administrates acme, at a browser. */
@@ -35,6 +41,7 @@ export interface Screens {
   readonly invitation: () => Promise<{ path: string; code: string; email: string }>;
   readonly newProfile: () => Promise<string>;
   /** Makes an integration, and a delivery of it that is processed; the ids of both. */
+  readonly newEventDelivery: () => Promise<string>;
   readonly newDelivery: () => Promise<{ integration: string; item: string }>;
   /** Waits until no delivery waits to be processed, so that nothing changes by itself. */
   readonly settled: () => Promise<void>;
@@ -54,7 +61,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
   const guest = async () => ({
     email: `${fresh('guest')}@people.example`,
-    profile: await optionOf(admin, members, 'read-only'),
+    profile: await optionOf(admin, `${members}/invite`, 'read-only'),
   });
   const invitation = async () => {
     const fields = await guest();
@@ -72,6 +79,34 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     return { integration, item: await delivered(instance, acme.id, integration) };
   };
   const newIntegration = async () => ({ id: (await newDelivery()).integration });
+  const newSubscription = async () => {
+    const { database, config } = instance;
+    const { end: place } = await feedEnd(database);
+    const made = await transaction(database, async (tables) =>
+      createSubscription(tables, command(instance), sealing(instanceSecrets(config)), {
+        organization: acme.id,
+        profile: await profileId(tables, acme.id, 'read-only'),
+        place,
+        url: `https://${fresh('hook')}.invalid/`,
+        resources: ['leads'],
+        actions: ['delete'],
+        filter: '',
+      }),
+    );
+    // It stays as it is, whatever else happens.
+    await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${made.id}::bigint`.execute(
+      tablesOf(database),
+    );
+    return made.id;
+  };
+  const newEventDelivery = async () => {
+    const tables = tablesOf(instance.database);
+    const id = await sendTest(tables, acme.id, await newSubscription());
+    await sql`update crm_event_deliveries set status = 'done', done_at = now() where id = ${id}::bigint`.execute(
+      tables,
+    );
+    return id;
+  };
   const settled = () => {
     const waiting = tablesOf(instance.database).selectFrom('crm_inbox').select('id');
     return until(
@@ -98,7 +133,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     }),
     '/setup/o/acme/keys/create': async () => ({
       name: 'k',
-      profile: await optionOf(admin, keys, 'read-only'),
+      profile: await optionOf(admin, `${keys}/create`, 'read-only'),
       expires: '30',
     }),
     '/setup/o/acme/keys/rotate': async () => ({ id: (await acme.makeKey()).id, overlap: '1h' }),
@@ -110,7 +145,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     },
     '/setup/o/acme/members/change': async () => ({
       id: await newMember(),
-      profile: await optionOf(admin, members, 'read-only'),
+      profile: await optionOf(admin, `${members}/invite`, 'read-only'),
     }),
     '/setup/o/acme/members/remove': async () => ({ id: await newMember() }),
     '/setup/o/acme/members/reset': async () => ({ id: await newMember() }),
@@ -128,6 +163,17 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       secret: fresh('secret'),
     }),
     '/setup/o/acme/integrations/remove': newIntegration,
+    '/setup/o/acme/events/add': async () => ({
+      url: `https://events.example/${fresh('hook')}`,
+      resource: 'leads',
+      action: 'create',
+      profile: await optionOf(admin, `${keys}/create`, 'read-only'),
+    }),
+    '/setup/o/acme/events/switch': async () => ({ id: await newSubscription(), to: 'off' }),
+    '/setup/o/acme/events/test': async () => ({ id: await newSubscription() }),
+    '/setup/o/acme/events/rotate': async () => ({ id: await newSubscription() }),
+    '/setup/o/acme/events/remove': async () => ({ id: await newSubscription() }),
+    '/setup/o/acme/event-deliveries/replay': async () => ({ id: await newEventDelivery() }),
     '/setup/o/acme/deliveries/replay': async () => ({ id: (await newDelivery()).item }),
   };
   const ready: Screens['ready'] = async (form, own) => {
@@ -145,7 +191,17 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       sections.find((each) => form.startsWith(each)) ?? (form === '/setup/login' ? form : '/setup/me');
     return { page, action: form, fields: await fields[form](own) };
   };
-  return { acme, admin, administrator, invitation, newProfile, newDelivery, settled, ready };
+  return {
+    acme,
+    admin,
+    administrator,
+    invitation,
+    newProfile,
+    newDelivery,
+    newEventDelivery,
+    settled,
+    ready,
+  };
 }
 
 /** Every form there is, by its address; that of an invitation goes on with its id. */
@@ -173,6 +229,12 @@ export const formNames = [
   '/setup/o/acme/integrations/secrets',
   '/setup/o/acme/integrations/remove',
   '/setup/o/acme/deliveries/replay',
+  '/setup/o/acme/events/add',
+  '/setup/o/acme/events/switch',
+  '/setup/o/acme/events/test',
+  '/setup/o/acme/events/rotate',
+  '/setup/o/acme/events/remove',
+  '/setup/o/acme/event-deliveries/replay',
 ] as const;
 export type FormName = (typeof formNames)[number];
 /** Whether a form is for people who are not logged in. */

@@ -6,11 +6,12 @@ import { CompiledQuery, sql } from 'kysely';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/secrets/sealing.ts';
-import { byIndexes, claim, claimStatement } from '../../webhooks/inbox/claim.ts';
-import { failureLog } from '../../webhooks/inbox/failures.ts';
+import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import { changeSecrets, switchIntegration } from '../../webhooks/inbox/integrations.ts';
-import { prune } from '../../webhooks/inbox/retention.ts';
-import { slots } from '../../webhooks/inbox/slots.ts';
+import { byIndexes, claim, claimStatement } from '../../webhooks/queue/claim.ts';
+import { failureLog } from '../../webhooks/queue/failures.ts';
+import { prune } from '../../webhooks/queue/retention.ts';
+import { slots } from '../../webhooks/queue/slots.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
@@ -26,25 +27,29 @@ const file = settingsFile({
   graph: { base_url: graph.url, timeout_ms: 20_000 },
 });
 
-test('slots: whatever organizations hold, another finds a free one', async () => {
-  const shared = slots(20);
+test('slots: whatever organizations, and owners within one, hold, another finds a free one', async () => {
+  const shared = slots(20, 5);
   const ends: (() => void)[] = [];
-  const hold = (organization: string) =>
-    shared.hold(organization, new Promise((resolve) => ends.push(resolve)), () => {});
-  const fill = (...organizations: string[]) => {
+  const hold = (organization: string, owner: string) =>
+    shared.hold({ organization, owner }, new Promise<void>((resolve) => ends.push(resolve)), () => {});
+  /** Each as an organization and the owner of its items, such as "a1". */
+  const fill = (...holders: string[]) => {
     for (let free = true; free; ) {
-      const wanting = organizations.filter((each) => !shared.full().includes(each));
-      for (const each of wanting.slice(0, shared.share())) hold(each);
+      const wanting = holders.filter(
+        (each) => !shared.full().includes(each.charAt(0)) && !shared.fullOwners().includes(each),
+      );
+      for (const each of wanting.slice(0, shared.share())) hold(each.charAt(0), each);
       free = wanting.length > 0 && shared.free() > 0;
     }
     return shared.free();
   };
-  assert.ok(fill('a') >= 9, 'alone it gets about a half');
-  assert.ok(fill('a', 'b') >= 5, 'two get a third each');
-  assert.ok(fill('a', 'b', 'c', 'd') >= 1);
+  assert.ok(fill('a1') >= 13, 'alone it gets about a third');
+  assert.ok(fill('a1', 'a2', 'a3') >= 9, 'its organization a half');
+  assert.ok(fill('a1', 'b1', 'b2') >= 3, 'two share');
+  assert.ok(fill('a1', 'b1', 'b2', 'c1', 'd1') >= 1);
   for (const end of ends) end();
   await shared.done();
-  assert.deepEqual([shared.free(), shared.full()], [20, []]);
+  assert.deepEqual([shared.free(), shared.full(), shared.fullOwners()], [20, [], []]);
 });
 
 describe('failures in the log', () => {
@@ -143,13 +148,26 @@ onBothDrivers(
       await empty(busy);
     });
 
+    test('nor do they another integration of the same organization', async () => {
+      const second = await integrate(instance(), acme, 'whatsapp');
+      await flood(tables(), busy, 2000);
+      await turn(busy, true);
+      const ahead = await waiting(busy);
+      await flood(tables(), second, 1, 'waiting', 0);
+      await until(async () => (await waiting(second)) === 0, 'process the other one');
+      const overtaken = ahead - (await waiting(busy));
+      assert.ok(overtaken < 200, `${overtaken} of ${ahead} came first`);
+      await turn(busy, false);
+      await empty(busy);
+    });
+
     test('slow items of one organization leave slots for another', async () => {
       const page = await integrate(instance(), acme, 'meta-lead-ads');
       graph.behave('slow');
       const before = graph.asked.length;
       const ids = Array.from({ length: 60 }, (_, n) => String(700_000_000_000 + n));
       await deliver(instance(), page, leadgenBody(...ids.map((id) => ({ leadgen: `"${id}"` }))));
-      await until(() => graph.asked.length - before >= 9, 'hold slots');
+      await until(() => graph.asked.length - before >= 6, 'hold slots');
       const id = fresh('quick');
       await deliver(instance(), quiet, message(id));
       await becomes(quiet, id, 'done');
@@ -170,7 +188,12 @@ onBothDrivers(
       const page = await integrate(instance(), beta, 'telegram');
       const pages = () =>
         transaction(instance().database, async (within) => {
-          const { sql: text, parameters } = claimStatement(within, { limit: 5, without: [], after: '0' });
+          const { sql: text, parameters } = claimStatement(within, inboxQueue, {
+            limit: 5,
+            without: [],
+            withoutOwners: [],
+            after: '0',
+          });
           const explain = CompiledQuery.raw(`explain (analyze, buffers, format json) ${text}`, [
             ...parameters,
           ]);
@@ -218,14 +241,16 @@ onBothDrivers(
         const organization = await instance().organization(fresh('turn'));
         others.push(await integrate(instance(), organization, 'whatsapp'));
       }
+      const [{ organization } = assert.fail()] = others;
+      const second = await integrate(instance(), organization, 'telegram');
       const nothing = new Error('nothing of this is kept');
       // In one transaction, so that no worker sees them.
       const taken = transaction(instance().database, async (within) => {
         for (const each of others) await flood(within, each, 4);
         const organizations: string[] = [];
         for (let last = '0'; organizations.length < 16; ) {
-          const wanted = { limit: 4, without: [], after: last };
-          const found = (await claim(within, wanted)).map(({ organization }) => organization);
+          const wanted = { limit: 4, without: [], withoutOwners: [], after: last };
+          const found = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
           last = found.at(-1) ?? assert.fail('nothing claimed');
           organizations.push(...found);
         }
@@ -233,6 +258,20 @@ onBothDrivers(
         assert.deepEqual(
           [...turns.values()].map((each) => each.length),
           Array(8).fill(2),
+        );
+        const [first = assert.fail()] = others;
+        await flood(within, first, 20, 'waiting', -2);
+        await flood(within, { ...first, id: second.id }, 2);
+        const mine = { limit: 4, without: others.slice(1).map(({ organization }) => organization.id) };
+        const claimed = await claim(within, inboxQueue, { ...mine, withoutOwners: [], after: '0' });
+        const owners = claimed.filter(({ organization }) => organization === first.organization.id);
+        assert.deepEqual(
+          Object.entries(Object.groupBy(owners, ({ owner }) => owner)).map(([id, items]) => [
+            id,
+            items?.length,
+          ]),
+          [first, second].map(({ id }) => [id, 2]),
+          'owners within an organization too',
         );
         throw nothing;
       });
@@ -336,15 +375,16 @@ onBothDrivers(
       await flood(tables(), busy, 5, 'done');
       await flood(tables(), busy, 5);
       const removed = [];
-      for (let count = 1; count > 0; removed.push(count)) count = await prune(tables(), 'done', 30);
+      for (let count = 1; count > 0; removed.push(count))
+        count = await prune(tables(), inboxQueue, 'done', 30);
       assert.deepEqual(removed.slice(0, 2), [500, 500]);
-      assert.equal(await prune(tables(), 'dead', 90), 0);
+      assert.equal(await prune(tables(), inboxQueue, 'dead', 90), 0);
       const left = Map.groupBy(await inboxOf(instance(), busy), ({ status }) => status);
       assert.deepEqual(
         ['done', 'dead', 'waiting'].map((status) => left.get(status)?.length),
         [5, 10, 5],
       );
-      assert.equal(await prune(tables(), 'dead', 30), 10);
+      assert.equal(await prune(tables(), inboxQueue, 'dead', 30), 10);
       await empty(busy);
     });
   },

@@ -9,9 +9,10 @@ import { tablesOf } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/secrets/sealing.ts';
 import { channels } from '../../webhooks/channels/channels.ts';
-import { replay } from '../../webhooks/inbox/inbox.ts';
+import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import { addIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
-import { backoff } from '../../webhooks/inbox/worker.ts';
+import { replayItem } from '../../webhooks/queue/items.ts';
+import { backoff } from '../../webhooks/queue/worker.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
 import { drivers, type Organization, onBothDrivers } from '../support/instance.ts';
 import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
@@ -31,11 +32,11 @@ test('backoff: doubles from two seconds to an hour, a half of it by chance', () 
   for (let attempt = 1; attempt <= 100; attempt++) {
     const longest = Math.min(2000 * 2 ** (attempt - 1), 3_600_000);
     assert.equal(
-      backoff(attempt, () => 0),
+      backoff(attempt, undefined, () => 0),
       longest / 2,
     );
     assert.equal(
-      backoff(attempt, () => 1),
+      backoff(attempt, undefined, () => 1),
       longest,
     );
     const chosen = backoff(attempt);
@@ -73,7 +74,7 @@ onBothDrivers(
       return Number(rows[0]?.ms);
     };
     const again = async (id: string) =>
-      replay(tables(), command(instance()), acme.id, String((await itemOf(id)).id));
+      replayItem(tables(), inboxQueue, command(instance()), acme.id, String((await itemOf(id)).id));
     const asked = (id: string) => graph.asked.filter(({ path }) => path.endsWith(`/${id}`)).length;
 
     test('failures: tried again later and later, given up after the configured number, replayed by hand', async () => {
@@ -136,7 +137,7 @@ onBothDrivers(
         [acme.id, '999999'],
       ] as const) {
         await assert.rejects(
-          replay(tables(), command(instance()), organization, id),
+          replayItem(tables(), inboxQueue, command(instance()), organization, id),
           /there is no inbox item/,
         );
       }
@@ -304,7 +305,13 @@ onBothDrivers(
       const body = whatsappBody({ messages: [{ id, from: '1', type: 'text', text: { body: 'Hello' } }] });
       await deliver(instance(), whatsapp, body);
       await becomes(id, 'done', whatsapp);
-      await replay(tables(), command(instance()), acme.id, String((await itemOf(id, whatsapp)).id));
+      await replayItem(
+        tables(),
+        inboxQueue,
+        command(instance()),
+        acme.id,
+        String((await itemOf(id, whatsapp)).id),
+      );
       await becomes(id, 'done', whatsapp);
       const kept = await tables()
         .selectFrom('crm_received_messages')

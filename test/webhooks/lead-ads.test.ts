@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { replay } from '../../webhooks/inbox/inbox.ts';
+import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
+import { replayItem } from '../../webhooks/queue/items.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { type Added, deliver, inboxOf, integerIn, integrate, settingsFile } from '../support/partners.ts';
@@ -256,7 +257,8 @@ onBothDrivers(
           // Read before: the embedded database has but one connection.
           const items = await inboxOf(instance(), page);
           await transaction(instance().database, async (tables) => {
-            for (const { id } of items) await replay(tables, command(instance()), acme.id, String(id));
+            for (const { id } of items)
+              await replayItem(tables, inboxQueue, command(instance()), acme.id, String(id));
           });
         },
       ],

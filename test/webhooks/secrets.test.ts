@@ -5,7 +5,8 @@ import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/secrets/sealing.ts';
-import { changeSecrets, openIntegration, renewSecrets } from '../../webhooks/inbox/integrations.ts';
+import { renewSecrets } from '../../webhooks/endpoint/renew-sealed.ts';
+import { changeSecrets, openIntegration, sealedColumns } from '../../webhooks/inbox/integrations.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dumped, integrate } from '../support/partners.ts';
 import { command, secondNode } from '../support/people.ts';
@@ -37,14 +38,18 @@ onBothDrivers(
       const opened = await open(id, young);
       assert.deepEqual([opened?.secret, opened?.token], [secret, token]);
       await assert.rejects(open(id, old), /AUTH_SECRETS has changed/);
-      assert.deepEqual(await renewSecrets(tables(), sealedWith(young)), [], 'nothing is left to do');
+      assert.deepEqual(
+        await renewSecrets(tables(), sealedWith(young), 'crm_integrations', sealedColumns),
+        [],
+        'nothing is left to do',
+      );
     });
 
     test('a secret that none of them opens is told, left as it is, and can be entered again', async () => {
       const { id } = await integrate(instance(), acme, 'telegram');
       const strange = sealedWith('some other secret of 32 characters.');
       const before = await dumped(instance(), 'crm_integrations');
-      assert.ok((await renewSecrets(tables(), strange)).includes(id));
+      assert.ok((await renewSecrets(tables(), strange, 'crm_integrations', sealedColumns)).includes(id));
       assert.equal(await dumped(instance(), 'crm_integrations'), before);
       const given = { secret: 'entered again', token: 'and this' };
       await changeSecrets(tables(), command(instance()), strange, acme.id, id, given);

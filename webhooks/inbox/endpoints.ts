@@ -4,12 +4,11 @@ import { refuseOtherMethods } from '../../engine/http/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { hashSecret, isSecret, openingOnce, sealing } from '../../plugins/secrets/index.ts';
 import { channels, type Delivery } from '../channels/index.ts';
-import type { Webhooks } from '../endpoint/index.ts';
-import { backlog } from './backlog.ts';
-import { store } from './inbox.ts';
-import { endpointPath, type OpenIntegration, openIntegration, renewSecrets } from './integrations.ts';
-import { startRetention } from './retention.ts';
-import { startWorker } from './worker.ts';
+import { renewSealed, type Webhooks } from '../endpoint/index.ts';
+import { backlog, startRetention, startWorker } from '../queue/index.ts';
+import { type InboxClaim, inboxQueue, store } from './inbox.ts';
+import { endpointPath, type OpenIntegration, openIntegration, sealedColumns } from './integrations.ts';
+import { processEvent } from './process.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -25,18 +24,12 @@ const maxEvents = 2000;
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
   const { database, secrets, settings, wrong } = webhooks;
   const sealed = openingOnce(sealing(secrets));
-  const worker = startWorker(app, webhooks, sealed);
-  const waiting = backlog(database);
-  startRetention(app, webhooks);
-  app.addHook('onReady', async () => {
-    try {
-      const lost = await renewSecrets(tablesOf(database), sealed);
-      if (lost.length > 0)
-        app.log.error({ integrations: lost }, 'AUTH_SECRETS opens not all secrets; enter them again');
-    } catch (cause) {
-      app.log.warn({ code: (cause as { code?: string }).code }, 'stored secrets could not be looked at');
-    }
-  });
+  const worker = startWorker<InboxClaim>(app, database, inboxQueue, (item) =>
+    processEvent(webhooks, sealed, item),
+  );
+  const waiting = backlog(database, inboxQueue);
+  startRetention(app, database, inboxQueue, (status) => settings.current.retention[`inbox_${status}_days`]);
+  renewSealed(app, database, sealed, 'crm_integrations', sealedColumns);
 
   app.decorateRequest('integration', null);
   for (const [provider, channel] of Object.entries(channels)) {

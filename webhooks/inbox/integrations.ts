@@ -112,36 +112,8 @@ export async function switchIntegration(
   await recordChanges(tables, actor, { organization, action, object: 'integration', objectId: id });
 }
 
-/**
- * Seals every stored secret again with the first of AUTH_SECRETS, so that the others can be removed.
- * @returns ids of integrations whose secrets none of AUTH_SECRETS opens
- */
-export async function renewSecrets(tables: Tables, { renew }: Sealing): Promise<string[]> {
-  const rows = await tables
-    .selectFrom('crm_integrations')
-    .select(['organization_id', 'id', 'secret', 'token'])
-    .execute();
-  const lost: string[] = [];
-  for (const { organization_id, id, secret, token } of rows) {
-    try {
-      const renewed = { secret: await renew(secret), token: await renew(token) };
-      if (renewed.secret === undefined && renewed.token === undefined) continue;
-      await tables
-        .updateTable('crm_integrations')
-        .set({ secret: renewed.secret ?? secret, token: renewed.token ?? token })
-        .where('organization_id', '=', organization_id)
-        .where('id', '=', id)
-        // An administrator may have changed it meanwhile.
-        .where('secret', '=', secret)
-        .where('token', '=', token)
-        .execute();
-    } catch (cause) {
-      if (!(cause instanceof UserError)) throw cause;
-      lost.push(String(id));
-    }
-  }
-  return lost;
-}
+/** The columns of integrations that hold secrets. */
+export const sealedColumns = ['secret', 'token'];
 
 /**
  * Changes the secrets of an integration; a blank one stays as it is.

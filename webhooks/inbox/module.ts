@@ -3,9 +3,10 @@ import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import { inboxCommands } from './commands.ts';
-import { deliveryPages } from './deliveries-page.ts';
+import { deliveryPages, queueCommands } from '../queue/index.ts';
 import { channelEndpoints } from './endpoints.ts';
+import { inboxQueue } from './inbox.ts';
+import { listIntegrations } from './integrations.ts';
 import { integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
 
@@ -20,7 +21,26 @@ export const inboxModule: Module<
   register: (app) => channelEndpoints(app, app.webhooks),
   pages: (screens, services) => {
     integrationPages(screens, services);
-    deliveryPages(screens, services);
+    deliveryPages(screens, services.database, {
+      name: 'deliveries',
+      title: 'Deliveries',
+      columns: { time: 'Received', owner: 'From' },
+      queue: inboxQueue,
+      owners: async (tables, organization) =>
+        new Map(
+          (await listIntegrations(tables, organization)).map(({ id, name, label }) => [
+            id,
+            `${name} (${label})`,
+          ]),
+        ),
+    });
   },
-  commands: inboxCommands,
+  commands: (line) =>
+    queueCommands(line, {
+      noun: 'inbox',
+      description: 'events that channels delivered',
+      owner: 'integration',
+      detail: 'payload',
+      queue: inboxQueue,
+    }),
 };

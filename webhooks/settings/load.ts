@@ -85,6 +85,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },
     inbox: { ...defaults.inbox, ...raw.inbox },
+    events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },
   };
   return { settings: freeze(resolved(written, environment)) as Settings, written, parsed };

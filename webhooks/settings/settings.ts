@@ -51,10 +51,18 @@ export interface Settings {
   readonly public_url: string;
   readonly mail: MailSettings;
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
+  /** Where events may be sent. */
+  readonly events: {
+    readonly allow_private_addresses: boolean;
+    readonly allow_http: boolean;
+    readonly ports: readonly number[];
+  };
   /** How long processed and dead events and the changes of the ledger are kept, in days. */
   readonly retention: {
     readonly inbox_done_days: number;
     readonly inbox_dead_days: number;
+    readonly events_done_days: number;
+    readonly events_dead_days: number;
     readonly ledger_days: number;
   };
 }
@@ -91,5 +99,12 @@ export const defaults = {
     allow_plaintext: false,
   },
   inbox: { attempts: 12, max_waiting: 50_000 },
-  retention: { inbox_done_days: 30, inbox_dead_days: 90, ledger_days: 400 },
+  events: { allow_private_addresses: false, allow_http: false, ports: [80, 443, 8080, 8443] },
+  retention: {
+    inbox_done_days: 30,
+    inbox_dead_days: 90,
+    events_done_days: 7,
+    events_dead_days: 30,
+    ledger_days: 400,
+  },
 } as const satisfies Settings;

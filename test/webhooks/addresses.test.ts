@@ -1,0 +1,199 @@
+// No door inwards: where events are sent, whatever the address, its name and its responses say.
+import assert from 'node:assert/strict';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { defaults } from '../../webhooks/settings/settings.ts';
+import { type Allowed, isPublic, receiverUrl } from '../../webhooks/subscriptions/addresses.ts';
+import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
+
+const allowed: Allowed = { ...defaults.events, allow_http: true };
+
+/** What people write, and why it is refused; with http allowed, so that the address is what counts. */
+const refused: readonly (readonly [url: string, reason: RegExp])[] = [
+  ...[
+    '127.0.0.1',
+    '127.8.9.10',
+    '2130706433',
+    '0177.0.0.1',
+    '0x7f000001',
+    '0x7f.1',
+    '127.1',
+    '0.0.0.0',
+    '0',
+    '10.0.0.1',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.1.1',
+    '100.64.0.1',
+    '169.254.169.254',
+    '192.0.0.192',
+    '192.0.2.1',
+    '198.18.0.1',
+    '224.0.0.1',
+    '255.255.255.255',
+    '[::1]',
+    '[::]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::127.0.0.1]',
+    '[64:ff9b::127.0.0.1]',
+    '[64:ff9b::a9fe:a9fe]',
+    '[64:ff9b:1::7f00:1]',
+    '[2002:7f00:1::]',
+    '[2001:0:7f00:1::]',
+    '[fd00:ec2::254]',
+    '[fc00::1]',
+    '[fe80::1]',
+    '[fec0::1]',
+    '[ff02::1]',
+    '[2001:db8::1]',
+    '１２７.0.0.1',
+    '127。0。0。1',
+  ].map((host) => [`http://${host}/`, /private address/] as const),
+  ['https://user:password@example.com/', /no user and password/],
+  ['https://example.com@127.0.0.1/', /no user and password/],
+  ['https://example.com:22/', /ports 80, 443, 8080, 8443/],
+  ['https://example.com:5432/', /ports/],
+  ['file:///etc/passwd', /https:/],
+  ['gopher://example.com/', /https:/],
+  ['ftp://example.com/', /https:/],
+  ['javascript:alert(1)', /https:/],
+  ['//example.com', /absolute URL/],
+  ['https://', /absolute URL/],
+  [`https://example.com/${'x'.repeat(2000)}`, /absolute URL/],
+  ['https://example.com/#x', /no fragment/],
+];
+
+describe('addresses that are refused as they are written', () => {
+  for (const [url, reason] of refused)
+    test(url.slice(0, 60), () => assert.throws(() => receiverUrl(url, allowed), reason));
+  test('http, unless configured', () => {
+    assert.throws(() => receiverUrl('http://example.com/', defaults.events), /https:/);
+    assert.equal(receiverUrl('http://example.com/', allowed).href, 'http://example.com/');
+  });
+  test('what is public is accepted', () => {
+    for (const url of [
+      'https://example.com/hook?a=1',
+      'https://93.184.216.34/',
+      'https://[2606:4700::1111]:8443/',
+    ])
+      assert.equal(receiverUrl(url, defaults.events).href, url);
+    assert.ok(isPublic('93.184.216.34') && isPublic('2606:4700::1111') && isPublic('::ffff:93.184.216.34'));
+    assert.ok(!isPublic('nothing') && !isPublic(''));
+  });
+});
+
+describe('where names lead to', () => {
+  let server: Server;
+  let port: number;
+  let requests: (string | undefined)[] = [];
+  let respond: (response: ServerResponse) => void = (response) => response.end();
+  before(async () => {
+    server = createServer((request, response) => {
+      requests.push(request.headers.host);
+      respond(response);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    ({ port } = server.address() as AddressInfo);
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  /** Posts to a name that has these addresses, one list for each time that it is looked up. */
+  const post = async (
+    answers: readonly (readonly string[])[],
+    { allow_private_addresses = false, path = '/', longestMs = 1000 } = {},
+  ) => {
+    requests = [];
+    let asked = 0;
+    const here = { ...allowed, allow_private_addresses, ports: [port] };
+    const resolve = async () =>
+      (answers[asked++] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+    const posting = poster(() => here, resolve, longestMs);
+    const posted = await posting.post(`http://hook.example:${port}${path}`, '{}', {});
+    posting.close();
+    return { ...posted, asked, requests };
+  };
+
+  for (const addresses of [
+    ['127.0.0.1'],
+    ['93.184.216.34', '127.0.0.1'],
+    ['::ffff:127.0.0.1'],
+    ['::1'],
+    ['169.254.169.254'],
+  ]) {
+    test(`a name with ${addresses} gets no connection`, async () => {
+      const { status, problem, requests } = await post([addresses]);
+      assert.deepEqual(
+        [status, problem, requests],
+        [undefined, 'url must not lead to a private address', []],
+      );
+    });
+  }
+
+  test('a name is looked up once, and another answer later leads nowhere', async () => {
+    // Were it looked up again for the connection, it would be the loopback one.
+    const rebound = await post([['192.0.2.1'], ['127.0.0.1']], { longestMs: 200 });
+    assert.deepEqual([rebound.asked, rebound.requests], [1, []]);
+    const there = await post([['127.0.0.1'], ['192.0.2.1']], { allow_private_addresses: true });
+    assert.deepEqual([there.status, there.asked, there.requests], [200, 1, [`hook.example:${port}`]]);
+  });
+
+  test('a name without an address, and one that is not answered', async () => {
+    assert.equal((await post([[]])).problem, 'the name has no address');
+    const posting = poster(
+      () => ({ ...allowed, ports: [port] }),
+      () => new Promise(() => {}),
+      50,
+    );
+    assert.equal(
+      (await posting.post(`http://hook.example:${port}/`, '{}', {})).problem,
+      'no response in time',
+    );
+    posting.close();
+  });
+
+  test('redirects are responses like any other', async () => {
+    for (const location of ['http://169.254.169.254/', `http://127.0.0.1:${port}/again`, '/again']) {
+      respond = (response) => response.writeHead(307, { location }).end();
+      const { status, requests } = await post([['127.0.0.1']], { allow_private_addresses: true });
+      assert.deepEqual([status, requests.length], [307, 1], location);
+    }
+  });
+
+  test('a body without end is cut, a slow one is left, and one that never begins is late', async () => {
+    let sent = 0;
+    respond = (response) => {
+      const more = () => {
+        if (response.destroyed || sent > 64 * maxBytes) return;
+        sent += 16 * 1024;
+        if (response.write(Buffer.alloc(16 * 1024))) setImmediate(more);
+        else response.once('drain', more);
+      };
+      more();
+    };
+    const endless = await post([['127.0.0.1']], { allow_private_addresses: true });
+    assert.equal(endless.status, 200);
+    assert.ok(sent < 64 * maxBytes, `${sent} bytes`);
+    respond = (response) => response.writeHead(200).write('a');
+    const start = performance.now();
+    const slow = await post([['127.0.0.1']], { allow_private_addresses: true, longestMs: 100 });
+    assert.equal(slow.status, 200);
+    respond = () => {};
+    const late = await post([['127.0.0.1']], { allow_private_addresses: true, longestMs: 100 });
+    assert.deepEqual([late.status, late.problem], [undefined, 'no response in time']);
+    assert.ok(performance.now() - start < 2000);
+  });
+
+  test('what is no HTTP, or too much of it', async () => {
+    respond = (response) => response.socket?.end('SSH-2.0-OpenSSH_9\r\n');
+    assert.match((await post([['127.0.0.1']], { allow_private_addresses: true })).problem, /^no connection/);
+    respond = (response) => response.writeHead(200, { 'x-large': 'x'.repeat(20_000) }).end();
+    assert.match((await post([['127.0.0.1']], { allow_private_addresses: true })).problem, /^no connection/);
+    respond = (response) => response.writeHead(200, { 'x-long': `${'x'.repeat(8000)}` }).end();
+    const { response } = await post([['127.0.0.1']], { allow_private_addresses: true });
+    assert.equal(response.length, 4000, 'what is kept is bounded');
+  });
+});

@@ -1,0 +1,355 @@
+// Event subscriptions: every change to those who asked for it, signed, in order for each record, whatever the receiver does.
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
+import { Webhook } from 'standardwebhooks';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const file = settingsFile(eventsTo(receiver.port));
+
+const all = ['list', 'read', 'create', 'update', 'delete'] as const;
+const events = { object: 'events', actions: all };
+const path = '/events/subscriptions';
+
+onBothDrivers(
+  'event subscriptions',
+  (instance) => {
+    let acme: Organization;
+    let key: string;
+    before(async () => {
+      acme = await instance().organization('acme');
+      key = await acme.keyWith([events, { object: '*', actions: ['*'] }]);
+    });
+    const call = (request: string, more: Call = {}) => instance().call(request, { key, ...more });
+    const write = async (request: string, body?: object, as = acme.key) => {
+      const answer = await instance().call(request, { key: as, ...(body && { body }) });
+      assert.ok(answer.status < 300, answer.text);
+      return Number(answer.json.id);
+    };
+    /** Subscribes a path of the receiver. */
+    const subscribe = async (body: object = {}, as = key) => {
+      const at = `/${fresh('hook')}`;
+      const given = { url: receiver.url + at, resources: ['leads'], ...body };
+      const answer = await instance().call(`POST ${path}`, { key: as, body: given });
+      assert.equal(answer.status, 201, answer.text);
+      const { id, secret } = answer.json as { id: number; secret: string };
+      return { at, id, secret, came: () => receiver.at(at), url: `${path}/${id}` };
+    };
+    const arrive = (came: () => readonly Received[], count: number) =>
+      until(async () => came().length >= count, `${count} events, not ${came().length}`, 20_000);
+    const told = (came: readonly Received[]) =>
+      came.map(({ event: { type, data } }) => `${type} ${data.id} v${data.version}`);
+    const deliveries = async (url: string) =>
+      (await call(`GET ${url}/deliveries`)).json.data as Readonly<Record<string, unknown>>[];
+    /** Has what waits for a retry tried now; what is being sent is leased for a minute. */
+    const hurry = (seconds = 50) =>
+      sql`update crm_event_deliveries set next_at = now()
+        where status = 'waiting' and next_at < now() + ${seconds}::int * interval '1 second'`.execute(
+        tablesOf(instance().database),
+      );
+
+    test('create, update and delete, signed as Standard Webhooks has it', async () => {
+      const { came, secret } = await subscribe();
+      const id = await write('POST /api/v1/leads', { last_name: 'Ames', lead_score: 7 });
+      await write(`PATCH /api/v1/leads/${id}`, { last_name: 'Bond' });
+      await arrive(came, 2);
+      const { text } = await call(`GET /api/v1/leads/${id}`);
+      await write(`DELETE /api/v1/leads/${id}`);
+      await arrive(came, 3);
+      assert.deepEqual(told(came()), [
+        `leads.created ${id} v1`,
+        `leads.updated ${id} v2`,
+        `leads.deleted ${id} v3`,
+      ]);
+      const [created, updated, deleted] = came();
+      assert.ok(created && updated && deleted);
+      assert.deepEqual(updated.event.data.changed.toSorted(), ['last_name', 'updated_at']);
+      assert.ok(updated.text.endsWith(`"record":${text}}}`), 'byte by byte what GET responds');
+      assert.deepEqual([deleted.event.data.action, deleted.event.data.record], ['delete', null]);
+      assert.ok(created.event.data.changed.includes('lead_score'));
+      for (const { text, headers } of came()) {
+        const verified = new Webhook(secret).verify(text, headers as Record<string, string>);
+        assert.deepEqual(verified, JSON.parse(text));
+        assert.throws(() => new Webhook(secret).verify(`${text} `, headers as Record<string, string>));
+      }
+      assert.equal(new Set(came().map(({ headers }) => headers['webhook-id'])).size, 3);
+      assert.match(String(created.headers['content-type']), /^application\/json/);
+    });
+
+    test('both secrets sign while one takes over; the new one alone afterwards', async () => {
+      const { came, secret, url } = await subscribe();
+      const answer = await call(`POST ${url}/secrets`);
+      const next = String(answer.json.secret);
+      assert.match(next, /^whsec_/);
+      await write('POST /api/v1/leads', { last_name: 'Twice' });
+      await arrive(came, 1);
+      const verify = (secret: string, { text, headers } = came().at(-1) ?? assert.fail()) =>
+        new Webhook(secret).verify(text, headers as Record<string, string>);
+      verify(secret);
+      verify(next);
+      await sql`update crm_event_subscriptions set previous_until = now()`.execute(
+        tablesOf(instance().database),
+      );
+      await write('POST /api/v1/leads', { last_name: 'Once' });
+      await arrive(came, 2);
+      verify(next);
+      assert.throws(() => verify(secret));
+    });
+
+    test('only the resources, actions, records and organization that were asked for', async () => {
+      const other = await instance().organization(fresh('other'));
+      const some = await subscribe({ resources: ['accounts'], actions: ['delete'] });
+      const hot = await subscribe({ filter: 'rating=Hot&rating=Warm' });
+      await write('POST /api/v1/leads', { last_name: 'Theirs', rating: 'Hot' }, other.key);
+      const account = await write('POST /api/v1/accounts', { name: 'Gone' });
+      await write(`DELETE /api/v1/accounts/${account}`);
+      await write('POST /api/v1/leads', { last_name: 'Cold', rating: 'Cold' });
+      const id = await write('POST /api/v1/leads', { last_name: 'Hot', rating: 'Hot' });
+      await arrive(some.came, 1);
+      await arrive(hot.came, 1);
+      assert.deepEqual(told(some.came()), [`accounts.deleted ${account} v2`]);
+      assert.deepEqual(told(hot.came()), [`leads.created ${id} v1`]);
+    });
+
+    test('what the profile may read when it is sent, and never more than whoever set the address', async () => {
+      const clerk = await acme.keyWith([events, { object: 'leads', actions: ['read'] }]);
+      const { came, url } = await subscribe({ resources: ['leads', 'accounts'] }, clerk);
+      await write('POST /api/v1/accounts', { name: 'Hidden' });
+      const id = await write('POST /api/v1/leads', { last_name: 'Seen' });
+      await arrive(came, 1);
+      assert.deepEqual(told(came()), [`leads.created ${id} v1`]);
+      await until(async () => (await deliveries(url)).some(({ status }) => status === 'dead'), 'be withheld');
+      const [, withheld] = await deliveries(url);
+      assert.equal(withheld?.error, 'the profile of the subscription does not grant read on accounts');
+      assert.equal(withheld?.request, '', 'nothing was sent');
+      const nobody = await acme.keyWith([events]);
+      const moved = await instance().call(`PATCH ${url}`, {
+        key: nobody,
+        body: { url: `${receiver.url}/elsewhere` },
+      });
+      assert.equal(moved.status, 200);
+      await write('POST /api/v1/leads', { last_name: 'Not for them' });
+      await until(async () => (await deliveries(url))[0]?.status === 'dead', 'withhold from another');
+      assert.deepEqual(receiver.at('/elsewhere'), []);
+    });
+
+    test('* does not grant events', async () => {
+      const everything = await acme.keyWith([{ object: '*', actions: ['*'] }]);
+      for (const request of [`GET ${path}`, `POST ${path}`, `GET ${path}/1`, `DELETE ${path}/1`]) {
+        const answer = await instance().call(request, {
+          key: everything,
+          ...(request[0] === 'P' && { body: {} }),
+        });
+        assert.equal(answer.status, 403, request);
+      }
+    });
+
+    test('in the order of a record, while others do not wait', async () => {
+      const { came, at } = await subscribe();
+      const [slow, quick] = [await write('POST /api/v1/leads', {}), await write('POST /api/v1/leads', {})];
+      await arrive(came, 2);
+      let failures = 0;
+      receiver.behave(at, (response, { event }) => {
+        const fails = event.data.id === slow && failures++ < 2;
+        response.writeHead(fails ? 500 : 204).end();
+      });
+      for (const last_name of ['a', 'b', 'c']) {
+        await write(`PATCH /api/v1/leads/${slow}`, { last_name });
+        await write(`PATCH /api/v1/leads/${quick}`, { last_name });
+      }
+      await arrive(() => came().filter(({ event }) => event.data.id === quick), 4);
+      await until(async () => {
+        await hurry();
+        return came().length >= 10;
+      }, 'retry');
+      const versions = (id: number) =>
+        came().flatMap(({ event: { data } }) => (data.id === id ? [data.version] : []));
+      assert.deepEqual(versions(quick), [1, 2, 3, 4]);
+      assert.deepEqual(versions(slow), [1, 2, 2, 2, 3, 4]);
+      const ids = came().filter(({ event: { data } }) => data.id === slow && data.version === 2);
+      assert.equal(new Set(ids.map(({ headers }) => headers['webhook-id'])).size, 1, 'the same event');
+    });
+
+    test('Retry-After is obeyed, of dates and seconds; 410 ends the subscription', async () => {
+      const { came, at, url } = await subscribe();
+      const dueIn = async () => {
+        const { rows } = await sql<{
+          seconds: number;
+        }>`select extract(epoch from d.next_at - now())::float8 as seconds
+          from crm_event_deliveries d where subscription_id = ${url.split('/').at(-1)}::bigint order by id desc limit 1`.execute(
+          tablesOf(instance().database),
+        );
+        return rows[0]?.seconds ?? 0;
+      };
+      for (const value of ['300', new Date(Date.now() + 301_000).toUTCString()]) {
+        receiver.behave(at, (response) => response.writeHead(429, { 'retry-after': value }).end());
+        const count = came().length;
+        await write('POST /api/v1/leads', {});
+        await arrive(came, count + 1);
+        await until(async () => (await dueIn()) > 280, `wait as ${value} says`);
+        assert.ok((await dueIn()) < 302);
+        await sql`update crm_event_subscriptions set paused_until = now()`.execute(
+          tablesOf(instance().database),
+        );
+      }
+      receiver.behave(at, 410);
+      await hurry(400);
+      await until(async () => (await call(`GET ${url}`)).json.state === 'gone', 'end');
+      assert.equal((await call(`POST ${url}/test`)).status, 400);
+      receiver.behave(at, 204);
+      const on = await call(`PATCH ${url}`, { body: { state: 'on' } });
+      assert.deepEqual([on.status, on.json.state, on.json.failing_since], [200, 'on', null]);
+    });
+
+    test('off after five days of failures, and goes on where it was', async () => {
+      const { came, at, url, id } = await subscribe();
+      receiver.behave(at, 500);
+      const lead = await write('POST /api/v1/leads', {});
+      await arrive(came, 1);
+      const since = async () => (await call(`GET ${url}`)).json.failing_since;
+      await until(async () => (await since()) !== null, 'say since when');
+      await sql`update crm_event_subscriptions set failing_since = now() - interval '121 hours' where id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      await hurry();
+      await until(async () => (await call(`GET ${url}`)).json.state === 'failed', 'be switched off');
+      await write(`PATCH /api/v1/leads/${lead}`, { last_name: 'meanwhile' });
+      receiver.behave(at, 204);
+      const count = came().length;
+      await call(`PATCH ${url}`, { body: { state: 'on' } });
+      await until(async () => {
+        await hurry();
+        return came().length >= count + 2;
+      }, 'go on');
+      assert.deepEqual(told(came().slice(-2)), [`leads.created ${lead} v1`, `leads.updated ${lead} v2`]);
+      const { rows } = await sql<{ action: string }>`select action from crm_ledger
+        where object = 'event subscription' and object_id = ${id}::bigint order by id`.execute(
+        tablesOf(instance().database),
+      );
+      assert.deepEqual(
+        rows.map(({ action }) => action),
+        ['create', 'switch off', 'update'],
+      );
+    });
+
+    test('replay: one, a range, and everything since a cursor, in order', async () => {
+      const start = String((await call('GET /events?after=now')).json.next);
+      const { came, url } = await subscribe();
+      const id = await write('POST /api/v1/leads', {});
+      for (const last_name of ['a', 'b']) await write(`PATCH /api/v1/leads/${id}`, { last_name });
+      await arrive(came, 3);
+      await until(async () => (await deliveries(url)).every(({ status }) => status === 'done'), 'be done');
+      const [third, second, first] = (await deliveries(url)).map((each) => Number(each.id));
+      const replayed = async (body: object, count: number, queued: number) => {
+        const before = came().length;
+        const answer = await call(`POST ${url}/replay`, { body });
+        assert.deepEqual([answer.status, answer.json], [200, { queued }], answer.text);
+        await arrive(came, before + count);
+        return came()
+          .slice(before)
+          .map(({ event }) => event.data.version);
+      };
+      assert.deepEqual(await replayed({ from: second }, 1, 1), [2]);
+      assert.deepEqual(await replayed({ from: first, to: third }, 3, 3), [1, 2, 3]);
+      assert.deepEqual(await replayed({ after: start }, 3, 0), [1, 2, 3]);
+      const ids = came().map(({ headers }) => headers['webhook-id']);
+      assert.equal(new Set(ids).size, 3, 'a replayed event keeps its id');
+      for (const body of [{}, { from: 'x' }, { after: 'x' }, { from: 1, to: 'x' }])
+        assert.equal((await call(`POST ${url}/replay`, { body })).status, 400, JSON.stringify(body));
+    });
+
+    test('in another epoch: cursors are gone, and what was sent is not sent again', async () => {
+      const { came, url } = await subscribe();
+      const id = await write('POST /api/v1/leads', {});
+      await arrive(came, 1);
+      const cursor = String((await call('GET /events?after=now')).json.next);
+      await sql`update crm_ledger_epochs set epoch = 'another'`.execute(tablesOf(instance().database));
+      const gone = await call(`POST ${url}/replay`, { body: { after: cursor } });
+      assert.deepEqual([gone.status, gone.json.code], [410, 'cursor_expired']);
+      await write(`PATCH /api/v1/leads/${id}`, { last_name: 'in another epoch' });
+      await arrive(came, 2);
+      assert.deepEqual(told(came()), [`leads.created ${id} v1`, `leads.updated ${id} v2`]);
+    });
+
+    test('a test event, and what is kept of deliveries: heads without secrets', async () => {
+      const { came, at, url, secret } = await subscribe();
+      receiver.behave(at, (response) =>
+        response.writeHead(200, { 'set-cookie': 'session=secret', 'x-answer': 'yes' }).end('thanks'),
+      );
+      const answer = await call(`POST ${url}/test`);
+      await arrive(came, 1);
+      const event = came().find(({ event }) => event.type === 'test');
+      assert.deepEqual([event?.event.type, event?.event.data], ['test', {}]);
+      new Webhook(secret).verify(event?.text ?? '', event?.headers as Record<string, string>);
+      const delivery = async () => (await deliveries(url)).find(({ id }) => id === answer.json.delivery);
+      await until(async () => (await delivery())?.status === 'done', 'be done');
+      const kept = await delivery();
+      assert.match(String(kept?.response), /^HTTP 200\n.*x-answer: yes/s);
+      assert.match(String(kept?.request), /^POST\n.*webhook-id: evt_/s);
+      assert.doesNotMatch(JSON.stringify(kept), /session=|v1,|whsec_/);
+      assert.equal((await call(`GET ${url}/deliveries?status=dead`)).json.next, null);
+      for (const query of ['status=x', 'before=x'])
+        assert.equal((await call(`GET ${url}/deliveries?${query}`)).status, 400);
+      const { rows } = await sql<{ secret: string }>`select secret from crm_event_subscriptions`.execute(
+        tablesOf(instance().database),
+      );
+      assert.ok(rows.every((row) => !row.secret.includes(secret.slice(6))));
+      assert.ok(!(await call(`GET ${url}`)).text.includes(secret));
+    });
+
+    test('a dead receiver delays nobody else’s, of the same organization neither', async () => {
+      const busy = await instance().organization(fresh('busy'));
+      const as = await busy.keyWith([events, { object: '*', actions: ['*'] }]);
+      const hanging = await subscribe({}, as);
+      const fine = await subscribe({}, as);
+      const held: ServerResponse[] = [];
+      receiver.behave(hanging.at, (response) => held.push(response));
+      const records = Array.from({ length: 100 }, () => ({ last_name: 'many' }));
+      await instance().call('POST /api/v1/leads/batch', { key: as, body: { records } });
+      await arrive(fine.came, 100);
+      assert.ok(hanging.came().length < 30, `${hanging.came().length} wait`);
+      assert.equal((await instance().call(`DELETE ${hanging.url}`, { key: as })).status, 200);
+      assert.equal((await instance().call(`GET ${hanging.url}`, { key: as })).status, 404);
+      for (const response of held) response.destroy();
+    });
+
+    test('mistakes are named; another organization’s subscription is not there', async () => {
+      const url = `${receiver.url}/x`;
+      const wrong: readonly (readonly [object, RegExp])[] = [
+        [{}, /url is required; resources is required/],
+        [{ url: 7, resources: ['leads'] }, /url must be a string/],
+        [{ url: 'nowhere', resources: ['leads'] }, /url must be an absolute URL/],
+        [{ url, resources: [] }, /resources must be a list of accounts/],
+        [{ url, resources: ['leeds'] }, /resources must be a list of accounts/],
+        [
+          { url, resources: ['leads'], actions: ['read'] },
+          /actions must be a list of create, update, delete/,
+        ],
+        [{ url, resources: ['leads'], filter: 'colour=red' }, /colour is no filter of leads: there are/],
+        [{ url, resources: ['leads'], filter: 'created_at[gte]=x' }, /filter: created_at\[gte\] must be/],
+      ];
+      for (const [body, message] of wrong) {
+        const answer = await call(`POST ${path}`, { body });
+        assert.equal(answer.status, 400, answer.text);
+        assert.match(String(answer.json.error), message);
+      }
+      const { url: ours } = await subscribe();
+      assert.equal((await call(`PATCH ${ours}`, { body: { state: 'maybe' } })).status, 400);
+      const other = await instance().organization(fresh('stranger'));
+      const stranger = await other.keyWith([events]);
+      for (const request of [`GET ${ours}`, `DELETE ${ours}`, `GET ${ours}/deliveries`, `POST ${ours}/test`])
+        assert.equal((await instance().call(request, { key: stranger })).status, 404, request);
+      const listed = await instance().call(`GET ${path}`, { key: stranger });
+      assert.deepEqual(listed.json.data, []);
+    });
+  },
+  { environment: file.environment },
+);

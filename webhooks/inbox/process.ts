@@ -1,0 +1,72 @@
+import { sqlState } from '../../engine/database/index.ts';
+import { HttpError, UserError } from '../../engine/errors.ts';
+import { type Tables, transaction } from '../../engine/tables/index.ts';
+import type { Sealing } from '../../plugins/secrets/index.ts';
+import { channelOf, GiveUp, TryAgain } from '../channels/index.ts';
+import type { Webhooks } from '../endpoint/index.ts';
+import { backoff, type Claimed, type Outcome } from '../queue/index.ts';
+import type { InboxClaim } from './inbox.ts';
+
+/** The reason for administrators: the text of our own errors, else the kind, because other texts may hold personal data. */
+const reasonOf = (cause: unknown): string =>
+  [TryAgain, GiveUp, UserError, HttpError].some((known) => cause instanceof known)
+    ? (cause as Error).message
+    : `failed: ${(cause as Error).name}`;
+
+/**
+ * Whether a retry would fail in the same way: the event is not what its channel sends, or more than the
+ * database can store. It is given up immediately, for a person to look at.
+ */
+const isHopeless = (cause: unknown): boolean =>
+  [GiveUp, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
+  (cause instanceof HttpError && cause.status < 500) ||
+  /^(?:22|54)/.test(sqlState(cause) ?? '');
+
+/** Processes an event of a channel. */
+export async function processEvent(
+  webhooks: Webhooks,
+  sealing: Sealing,
+  item: Claimed<InboxClaim>,
+): Promise<Outcome> {
+  try {
+    await passToChannel(webhooks, sealing, item);
+    return { reason: '' };
+  } catch (cause) {
+    const isGivenUp = isHopeless(cause) || item.attempts >= webhooks.settings.current.inbox.attempts;
+    return { reason: reasonOf(cause), ...(!isGivenUp && { retryMs: backoff(item.attempts) }) };
+  }
+}
+
+async function passToChannel(
+  webhooks: Webhooks,
+  { open }: Sealing,
+  { id, organization, owner, eventId, ageMs, row }: Claimed<InboxClaim>,
+): Promise<void> {
+  const { database } = webhooks;
+  const channel = channelOf(row.provider);
+  if (channel === undefined)
+    throw new TryAgain(`this version of the service has no channel "${row.provider}"`);
+  const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
+  const { provider, endpoint } = row;
+  await channel.process(
+    { id: eventId, data: JSON.parse(row.payload) },
+    {
+      webhooks,
+      integration: { id: owner, provider, endpoint, organization, secret, token },
+      requestId: `inbox-${id}`,
+      ageMs,
+      transaction: (work) => transaction(database, work),
+      remember: (tables, data) => remember(tables, organization, id, data),
+    },
+  );
+}
+
+/** Replaces the data of an item. */
+const remember = async (tables: Tables, organization: string, id: string, data: unknown): Promise<void> => {
+  await tables
+    .updateTable('crm_inbox')
+    .set({ payload: JSON.stringify(data) })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+};

@@ -1,0 +1,133 @@
+import type { Database } from '../../engine/database/index.ts';
+import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { isRowId } from '../../engine/fields/index.ts';
+import { asJson, type CommandLine, ofOrganization, type Result, table } from '../../engine/modules/index.ts';
+import { organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { type Item, listItems, replayItem, showItem, states } from './items.ts';
+import type { Queue } from './queue.ts';
+
+type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
+
+/** How the commands of a queue are named. */
+export interface QueueCommands {
+  /** The first word of its commands. */
+  readonly noun: string;
+  readonly description: string;
+  /** The key of the owner, and of the details, in JSON. */
+  readonly owner: string;
+  readonly detail: string;
+  readonly queue: Queue;
+}
+
+/** `… list`, `… show` and `… replay`: the items of a queue. */
+export function queueCommands(line: Line, commands: QueueCommands): void {
+  const { program, run } = line;
+  const ofQueue = program.command(commands.noun).description(commands.description);
+  ofQueue
+    .command('list')
+    .description('list deliveries, newest first')
+    .addOption(ofOrganization())
+    .option('--status <state>', 'only events that are waiting, done or dead (given up)')
+    .option('--limit <n>', 'the number of events', '50')
+    .addOption(asJson())
+    .action(({ json, ...options }) => run(json, list(line, commands, options)));
+  ofQueue
+    .command('show <id>')
+    .description('show a delivery with its details')
+    .addOption(ofOrganization())
+    .addOption(asJson())
+    .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
+  ofQueue
+    .command('replay <id>')
+    .description('process a delivery again, in any state')
+    .addOption(ofOrganization())
+    .addOption(asJson())
+    .action((id, { json, ...options }) => run(json, replay(line, commands, id, options)));
+}
+
+const list = (
+  { withInstance }: Line,
+  commands: QueueCommands,
+  options: {
+    org: string;
+    status?: string | undefined;
+    limit: string;
+  },
+): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const { status } = options;
+    if (status !== undefined && !states.includes(status)) {
+      throw new UserError(`"${status}" is no state; there are ${states.join(', ')}`);
+    }
+    const limit = Number(options.limit);
+    if (!/^\d{1,4}$/.test(options.limit) || limit < 1 || limit > 1000) {
+      throw new UserError('--limit must be from 1 to 1000');
+    }
+    const tables = tablesOf(database);
+    const organization = await organizationId(tables, options.org);
+    const items = await listItems(tables, commands.queue, organization, { status, limit });
+    const rows = items.map((item) => [
+      item.id,
+      item.receivedAt.toISOString(),
+      item.title.slice(0, 50),
+      item.status,
+      String(item.attempts),
+      item.error,
+    ]);
+    return {
+      json: { items: items.map((item) => toJson(item, commands)) },
+      text:
+        items.length === 0
+          ? `"${options.org}" has no such deliveries.`
+          : table(['id', 'received', 'event', 'state', 'attempts', 'reason'], rows),
+    };
+  });
+
+const show = (
+  { withInstance }: Line,
+  commands: QueueCommands,
+  id: string,
+  { org }: { org: string },
+): Promise<Result> =>
+  withInstance(async ({ database }) => {
+    const tables = tablesOf(database);
+    const item = await showItem(
+      tables,
+      commands.queue,
+      await organizationId(tables, org),
+      itemId(id, commands),
+    );
+    const json = { ...toJson(item, commands), [commands.detail]: item.detail };
+    const lines = Object.entries(json).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
+    return { json, text: lines.join('\n') };
+  });
+
+const replay = (
+  { withInstance }: Line,
+  commands: QueueCommands,
+  id: string,
+  { org }: { org: string },
+): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    const actor = commandLine(config);
+    await transaction(database, async (tables) =>
+      replayItem(tables, commands.queue, actor, await organizationId(tables, org), itemId(id, commands)),
+    );
+    return { json: { id, status: 'waiting' }, text: `Item ${id} waits to be processed again by the server.` };
+  });
+
+function itemId(id: string, { noun, queue }: QueueCommands): string {
+  if (!isRowId(id)) throw new UserError(`"${id}" is no id of an ${queue.item}; "${noun} list" shows them`);
+  return id;
+}
+
+const toJson = (item: Item, { owner }: QueueCommands) => ({
+  id: item.id,
+  [owner]: item.owner,
+  event: item.title,
+  status: item.status,
+  attempts: item.attempts,
+  reason: item.error,
+  received_at: item.receivedAt.toISOString(),
+});

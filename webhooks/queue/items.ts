@@ -1,0 +1,109 @@
+import { sql } from 'kysely';
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+import type { Queue } from './queue.ts';
+
+/** The states of an item: it waits, is done, or was given up. */
+export const states = ['waiting', 'done', 'dead'];
+
+/** An item as people see it. */
+export interface Item {
+  readonly id: string;
+  /** Id of what it belongs to. */
+  readonly owner: string;
+  readonly title: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly error: string;
+  readonly receivedAt: Date;
+  /** Where it was asked for. */
+  readonly detail?: string;
+}
+
+/** Which items of a list. */
+export interface ItemFilter {
+  readonly owner?: string | undefined;
+  readonly status?: string | undefined;
+  /** Only items that came before the one with this id. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+  /** With their details, which are megabytes in some queues. */
+  readonly isDetailed?: boolean;
+}
+
+/** The columns of a list. */
+const columns = ({ owner, title }: Queue) =>
+  sql`i.id, ${sql.ref(`i.${owner.column}`)} as owner, ${sql.raw(title)} as title, i.status, i.attempts, i.error, i.received_at as "receivedAt"`;
+
+/** Items of an organization, newest first. */
+export async function listItems(
+  tables: Tables,
+  queue: Queue,
+  organization: string,
+  { owner, status, before, limit, isDetailed }: ItemFilter,
+): Promise<Item[]> {
+  const conditions = [
+    sql`i.organization_id = ${organization}::bigint`,
+    ...(owner === undefined ? [] : [sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`]),
+    // A literal, because a partial index on some states is not used with a parameter.
+    ...(status === undefined ? [] : [sql`i.status = ${sql.lit(status)}`]),
+    ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
+  ];
+  const detail = isDetailed === true ? sql`, ${sql.raw(queue.detail)} as detail` : sql``;
+  const { rows } = await sql<Item>`select ${columns(queue)}${detail} from ${sql.table(queue.table)} i
+    where ${sql.join(conditions, sql` and `)} order by i.id desc limit ${limit}::int`.execute(tables);
+  return rows;
+}
+
+/** One item with its details, or their first characters. @throws UserError when there is none */
+export async function showItem(
+  tables: Tables,
+  queue: Queue,
+  organization: string,
+  id: string,
+  characters?: number,
+): Promise<Item & { readonly detail: string }> {
+  const detail = sql.raw(queue.detail);
+  const shown = characters === undefined ? detail : sql`left(${detail}, ${characters}::int)`;
+  const { rows } = await sql<Item & { readonly detail: string }>`
+    select ${columns(queue)}, ${shown} as detail from ${sql.table(queue.table)} i
+    where i.organization_id = ${organization}::bigint and i.id = ${id}::bigint`.execute(tables);
+  const [item] = rows;
+  if (item === undefined) throw noItem(queue, id);
+  return item;
+}
+
+const noItem = ({ item }: Queue, id: string) =>
+  new UserError(`there is no ${item} ${id} in this organization`);
+
+/** Queues an item to be processed again, in any state. @throws UserError when there is none */
+export async function replayItem(
+  tables: Tables,
+  queue: Queue,
+  actor: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  const count = await replayRange(tables, queue, organization, { from: id, to: id });
+  if (count === 0) throw noItem(queue, id);
+  await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
+}
+
+/** Queues items between two ids, both included, to be processed again, in any state. @returns how many */
+export async function replayRange(
+  tables: Tables,
+  queue: Queue,
+  organization: string,
+  { owner, from, to }: { readonly owner?: string; readonly from: string; readonly to: string },
+): Promise<number> {
+  const owned =
+    owner === undefined ? sql`true` : sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
+  const { numAffectedRows = 0n } = await sql`
+    update ${sql.table(queue.table)} i
+    set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null
+    where i.organization_id = ${organization}::bigint and i.id between ${from}::bigint and ${to}::bigint and ${owned}`.execute(
+    tables,
+  );
+  return Number(numAffectedRows);
+}

@@ -1,0 +1,34 @@
+import type { FastifyInstance } from 'fastify';
+import { sql } from 'kysely';
+import type { Database } from '../../engine/database/index.ts';
+import { pruneRegularly, removeOld } from '../../engine/modules/index.ts';
+import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import type { Queue } from './queue.ts';
+
+/** Removes some items that ended longer ago than the given time. @returns how many */
+export const prune = (
+  tables: Tables,
+  { table }: Queue,
+  status: 'done' | 'dead',
+  days: number,
+): Promise<number> =>
+  removeOld(
+    tables,
+    table,
+    ['organization_id', 'id'],
+    sql`status = ${sql.lit(status)} and done_at < now() - ${days}::int * interval '1 day'`,
+    'done_at',
+  );
+
+/** Removes old items. @param days how long those in a state are kept, at the moment */
+export const startRetention = (
+  app: FastifyInstance,
+  database: Database,
+  queue: Queue,
+  days: (status: 'done' | 'dead') => number,
+): void =>
+  pruneRegularly(
+    app,
+    `old items of ${queue.name}`,
+    (['done', 'dead'] as const).map((status) => () => prune(tablesOf(database), queue, status, days(status))),
+  );

@@ -1,0 +1,82 @@
+import type { EntitySchema } from '@mikro-orm/core';
+import type { Generated } from 'kysely';
+import {
+  identity,
+  integer,
+  now,
+  type TableRows,
+  table,
+  tenant,
+  tenantLink,
+  text,
+  time,
+} from '../../engine/tables/index.ts';
+
+/** The columns that every table of a queue has, besides that of the owner. */
+export interface QueueRow {
+  organization_id: string;
+  id: Generated<string>;
+  /** Unique within the owner. */
+  event_id: string;
+  /** waiting, done or dead. */
+  status: Generated<string>;
+  attempts: Generated<number>;
+  next_at: Generated<Date>;
+  error: Generated<string>;
+  received_at: Generated<Date>;
+  done_at: Date | null;
+}
+
+/**
+ * The table of a queue.
+ * @param owner the name of the link to the owner, and its table
+ * @param columns further ones
+ */
+export function queueTable(
+  name: keyof TableRows,
+  owner: { readonly name: string; readonly table: keyof TableRows },
+  columns: Record<string, Record<string, unknown>>,
+  keys: Parameters<typeof table>[2] = {},
+): EntitySchema {
+  const ownerColumn = `${owner.name}_id`;
+  return table(
+    name,
+    {
+      ...tenant(),
+      id: identity,
+      ...tenantLink(name, owner.name, owner.table, { ownColumns: [ownerColumn], deleteRule: 'cascade' }),
+      event_id: text,
+      ...columns,
+      status: { ...text, defaultRaw: "'waiting'" },
+      attempts: { ...integer, defaultRaw: '0' },
+      next_at: now,
+      error: { ...text, defaultRaw: "''" },
+      received_at: now,
+      done_at: { ...time, nullable: true },
+    },
+    {
+      ...keys,
+      uniques: [{ name: `${name}_event`, properties: ['organization_id_link', ownerColumn, 'event_id'] }],
+      indexes: [
+        // Finds due items, organization by organization (claim.ts).
+        {
+          name: `${name}_due`,
+          expression: `create index "${name}_due" on "${name}" ("organization_id", "${ownerColumn}", "next_at") where "status" = 'waiting'`,
+        },
+        // Finds dead items among many that are done.
+        {
+          name: `${name}_dead`,
+          expression: `create index "${name}_dead" on "${name}" ("organization_id", "id") where "status" = 'dead'`,
+        },
+        // Finds items that are old enough to remove.
+        {
+          name: `${name}_ended`,
+          expression: `create index "${name}_ended" on "${name}" ("status", "done_at") where "status" <> 'waiting'`,
+        },
+        ...(keys.indexes ?? []),
+      ],
+      // A claim walks through the organizations.
+      placement: 'coordinator',
+    },
+  );
+}

@@ -1,0 +1,47 @@
+import type { Queue } from '../queue/index.ts';
+
+/** Events that are sent to subscriptions. */
+export const deliveryQueue: Queue = {
+  name: 'events',
+  item: 'event delivery',
+  table: 'crm_event_deliveries',
+  owner: {
+    table: 'crm_event_subscriptions',
+    column: 'subscription_id',
+    isOpen: `g.state = 'on' and g.paused_until <= now()`,
+  },
+  // In the order of the changes of a record; others do not wait for it.
+  isReady: `(w.object_id is null or not exists (
+    select from crm_event_deliveries e
+    where e.organization_id = w.organization_id and e.subscription_id = w.subscription_id
+      and e.object = w.object and e.object_id = w.object_id and e.status = 'waiting' and e.version < w.version))`,
+  isFollowed: `exists (select from crm_event_deliveries e
+    where e.organization_id = i.organization_id and e.subscription_id = i.subscription_id
+      and e.object = i.object and e.object_id = i.object_id and e.status = 'waiting' and e.version > i.version)`,
+  title: `case when i.object = '' then i.action else i.action || ' ' || i.object || ' ' || i.object_id || ' v' || i.version end`,
+  detail: `i.request || E'\\n\\n' || i.response`,
+  claims: `i.position, i.object, i.object_id, i.version, i.action, i.changed,
+    replace((i.at at time zone 'UTC')::text, ' ', 'T') || 'Z' as at,
+    g.url, g.filter, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
+    g.failures`,
+  concurrency: 48,
+  batch: 12,
+};
+
+/** What is claimed of a delivery, and of its subscription; the secrets are still sealed. */
+export interface DeliveryClaim {
+  readonly position: string | null;
+  readonly object: string;
+  readonly object_id: string | null;
+  readonly version: string | null;
+  readonly action: string;
+  readonly changed: string;
+  /** RFC 3339. */
+  readonly at: string;
+  readonly url: string;
+  readonly filter: string;
+  readonly profile_id: string;
+  readonly secret: string;
+  readonly previous_secret: string;
+  readonly failures: number;
+}

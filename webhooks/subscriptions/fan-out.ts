@@ -1,0 +1,176 @@
+import type { FastifyInstance } from 'fastify';
+import { sql } from 'kysely';
+import type { Database } from '../../engine/database/index.ts';
+import { type RecordResource, selectChangedNames, shownInChanges } from '../../engine/records/index.ts';
+import { arrayText, literal, prepare } from '../../engine/sql/index.ts';
+import { type Tables, transaction } from '../../engine/tables/index.ts';
+import { keepEpoch, nowSql } from '../../plugins/ledger/index.ts';
+
+/** How often to look for changes where there are subscriptions, and where there are none, in milliseconds. */
+const [everyMs, withoutMs] = [50, 1000];
+/** Changes that are read at a time for each subscription, and subscriptions at a time. */
+const [pageLength, together] = [500, 20];
+/** Deliveries of a subscription that wait at most; the ledger keeps what comes after. */
+const mostWaiting = 5000;
+
+/** Which subscriptions are on, whether there are changes after their place, and whether they wait for their receiver. */
+const looking = prepare<undefined>(
+  'events_look',
+  'read',
+  () => `with _now as materialized (${nowSql})
+    select s."organization_id"::text, s."id"::text, n."same"::text,
+      (s."epoch" <> n."epoch" or exists (select from "crm_ledger" l where l."organization_id" = s."organization_id"
+        and (l."transaction", l."id") > (s."transaction", s."ledger_id") and l."transaction" < n."horizon" and l."version" is not null))::text
+    from "crm_event_subscriptions" s cross join _now n where s."state" = 'on'`,
+);
+
+/** SQL of whether a subscription `s` has room for more deliveries. */
+const hasRoom = `not exists (select from crm_event_deliveries d
+  where d.organization_id = s.organization_id and d.subscription_id = s.id and d.status = 'waiting'
+  offset ${mostWaiting} limit 1)`;
+
+/**
+ * Reads the ledger for subscriptions and makes deliveries, on one node at a time for each subscription.
+ * @param made is called when there are new ones
+ * @returns what has it done at once
+ */
+export function startFanOut(
+  app: FastifyInstance,
+  database: Database,
+  resources: readonly RecordResource[],
+  made: () => void,
+): { readonly now: () => void } {
+  const fields = fieldsOf(resources);
+  let isStopping = false;
+  /** Nothing is looked for before. */
+  let idleUntil = 0;
+  const look = async (): Promise<void> => {
+    if (performance.now() < idleUntil) return;
+    const rows = (await database.run(looking.bind(undefined))).map((row) => row.map(String));
+    if (rows.length === 0) idleUntil = performance.now() + withoutMs;
+    if (rows.some(([, , same]) => same !== 'true')) return keepEpoch(database, true);
+    let left = rows.filter(([, , , hasNews]) => hasNews === 'true');
+    while (left.length > 0 && !isStopping) {
+      const some = left.slice(0, together);
+      const { count, unfinished } = await transaction(database, (tables) => fanOut(tables, some, fields));
+      if (count > 0) made();
+      left = [...left.slice(together), ...some.filter(([, id]) => unfinished.includes(String(id)))];
+    }
+  };
+  app.addHook('preClose', async () => {
+    isStopping = true;
+  });
+  let isFailing = false;
+  const { now } = app.background.every(app, 'events of subscriptions', everyMs, async () => {
+    try {
+      await look();
+      isFailing = false;
+    } catch (cause) {
+      const { code } = cause as { code?: string };
+      // Once, for a database that is away for long.
+      if (!isFailing) app.log.warn({ code }, 'changes could not be read for subscriptions; trying again');
+      isFailing = true;
+      idleUntil = performance.now() + withoutMs;
+    }
+  });
+  return {
+    now: () => {
+      idleUntil = 0;
+      now();
+    },
+  };
+}
+
+/** SQL of the fields that changes of a row `l` show. */
+const fieldsOf = (resources: readonly RecordResource[]): string =>
+  `(case l."object" ${resources
+    .map(
+      ({ name, definition }) =>
+        `when ${literal(name)} then ${literal(arrayText(shownInChanges(definition)))}::text[]`,
+    )
+    .join(' ')} else '{}'::text[] end)`;
+
+/**
+ * Makes deliveries of the next changes of some subscriptions.
+ * @returns how many, and which subscriptions have more to read
+ */
+async function fanOut(
+  tables: Tables,
+  some: readonly (readonly string[])[],
+  fields: string,
+): Promise<{ readonly count: number; readonly unfinished: readonly string[] }> {
+  // A statement of its own: what another node has done until it let them go is seen by the next one.
+  const { rows: locked } = await sql<{ id: string }>`
+    select s.id from crm_event_subscriptions s
+    join unnest(${arrayText(some.map(([organization]) => String(organization)))}::bigint[],
+      ${arrayText(some.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
+      on s.organization_id = k.organization and s.id = k.id
+    where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
+  if (locked.length === 0) return { count: 0, unfinished: [] };
+  const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
+    with recursive _now as materialized (${sql.raw(nowSql)}),
+    subs as materialized (
+      -- In another epoch transactions are numbered anew: everything of the last hour is read again, and known by its id.
+      select s.organization_id, s.id, s.generation, s.actions, n.epoch, n.horizon,
+        case when s.epoch = n.epoch then s.transaction else '0'::xid8 end as transaction,
+        case when s.epoch = n.epoch then s.ledger_id else 0 end as ledger_id,
+        case when s.epoch = n.epoch then s.since else greatest(s.since, s.read_at - interval '1 hour', case s.generation when 0 then s.created_at end) end as since,
+        array(select r.resource from crm_event_resources r
+          where r.organization_id = s.organization_id and r.subscription_id = s.id) as resources
+      from crm_event_subscriptions s cross join _now n
+      where s.id = any(${arrayText(locked.map(({ id }) => id))}::bigint[]) and n.same),
+    page as materialized (
+      select s.id as subscription_id, l.organization_id, l.transaction, l.id, l.at, l.object, l.object_id, l.version,
+        row_number() over (partition by s.id order by l.transaction, l.id) as place
+      from subs s cross join lateral (
+        select l.organization_id, l.transaction, l.id, l.at, l.object, l.object_id, l.version from crm_ledger l
+        where l.organization_id = s.organization_id and (l.transaction, l.id) > (s.transaction, s.ledger_id)
+          and l.transaction < s.horizon and l.version is not null
+        order by l.transaction, l.id limit ${sql.lit(pageLength)}) l),
+    ends as materialized (
+      select s.id, coalesce(p.place = ${sql.lit(pageLength)}, false) as is_full,
+        case when p.place = ${sql.lit(pageLength)} then p.transaction else s.horizon end as transaction,
+        case when p.place = ${sql.lit(pageLength)} then p.id else 0 end as ledger_id,
+        case when p.place = ${sql.lit(pageLength)} then p.at else now() end as read_at
+      from subs s left join page p on p.subscription_id = s.id
+        and p.place = (select max(q.place) from page q where q.subscription_id = s.id)),
+    -- An older transaction may have written a record after a younger one: the earlier change is beyond the page, and comes first.
+    changes as (
+      select p.subscription_id, p.organization_id, p.transaction, p.id, p.at, p.object, p.object_id, p.version
+      from page p join subs s on s.id = p.subscription_id
+      where p.object = any(s.resources) and p.at >= s.since
+      union all
+      select c.subscription_id, e.organization_id, e.transaction, e.id, e.at, e.object, e.object_id, e.version
+      from changes c join ends z on z.id = c.subscription_id
+      join crm_ledger e on e.organization_id = c.organization_id and e.object = c.object
+        and e.object_id = c.object_id and e.version = c.version - 1
+        and (e.transaction, e.id) > (z.transaction, z.ledger_id)),
+    wanted as (
+      select l.*, c.subscription_id, s.generation from changes c
+      join crm_ledger l on l.organization_id = c.organization_id and l.transaction = c.transaction and l.id = c.id
+      join subs s on s.id = c.subscription_id
+      where l.action = any(string_to_array(s.actions, ','))),
+    made as (
+      insert into crm_event_deliveries (organization_id, subscription_id, generation, event_id, position,
+        object, object_id, version, action, at, changed)
+      ${sql.raw(
+        selectChangedNames(
+          'select * from wanted',
+          fields,
+          `l.organization_id, l.subscription_id, l.generation, l.id::text, l.transaction::text || '-' || l.id::text, l.object, l.object_id, l.version, l.action, l.at`,
+        ),
+      )} order by l.transaction, l.id
+      on conflict (organization_id, subscription_id, event_id) do update
+        set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null, generation = excluded.generation
+        where crm_event_deliveries.generation < excluded.generation
+      returning subscription_id)
+    update crm_event_subscriptions s set epoch = n.epoch, transaction = z.transaction, ledger_id = z.ledger_id,
+      since = n.since, read_at = z.read_at
+    from ends z join subs n on n.id = z.id
+    where s.organization_id = n.organization_id and s.id = n.id
+    returning s.id, z.is_full, (select count(*) from made)::text as made`.execute(tables);
+  return {
+    count: Number(rows[0]?.made ?? 0),
+    unfinished: rows.filter(({ is_full }) => is_full).map(({ id }) => id),
+  };
+}

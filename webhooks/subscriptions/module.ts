@@ -1,0 +1,86 @@
+import type { Resource } from '../../engine/compile/index.ts';
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { feedSigning } from '../../plugins/ledger/index.ts';
+import type { Mailer } from '../../plugins/mail/index.ts';
+import { type InstanceSecrets, openingOnce, sealing } from '../../plugins/secrets/index.ts';
+import { renewSealed, type WebhookServices } from '../endpoint/index.ts';
+import { queueCommands, startRetention, startWorker } from '../queue/index.ts';
+import type { SettingsConfig } from '../settings/index.ts';
+import { subscriptionRoutes } from './api.ts';
+import { subscriptionCommands } from './commands.ts';
+import { deliverer } from './deliver.ts';
+import { type DeliveryClaim, deliveryQueue } from './deliveries.ts';
+import { subscriptionsFragment } from './description.ts';
+import { startFanOut } from './fan-out.ts';
+import { noticeOf } from './notice.ts';
+import { subscriptionPages } from './page.ts';
+import { poster } from './post.ts';
+import { subscriptionTables } from './tables.ts';
+
+interface Services extends WebhookServices {
+  readonly config: AuditConfig;
+  readonly mailer: Mailer;
+}
+
+interface Instance {
+  readonly config: AuditConfig & SettingsConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly secrets: InstanceSecrets;
+}
+
+/** Event subscriptions: changes that are sent to addresses of customers. */
+export const subscriptionsModule: Module<Services, Instance> = {
+  name: 'subscriptions',
+  tables: subscriptionTables,
+  openApi: subscriptionsFragment,
+  register: (app, { config, database, resources, secrets, settings, mailer }) => {
+    const allowed = () => settings.current.events;
+    const sealed = openingOnce(sealing(secrets));
+    const worker = startWorker<DeliveryClaim>(
+      app,
+      database,
+      deliveryQueue,
+      deliverer(app, {
+        database,
+        resources,
+        sealing: sealed,
+        poster: poster(allowed),
+        tell: noticeOf(app, database, mailer),
+      }),
+    );
+    startRetention(
+      app,
+      database,
+      deliveryQueue,
+      (status) => settings.current.retention[`events_${status}_days`],
+    );
+    renewSealed(app, database, sealed, 'crm_event_subscriptions', ['secret', 'previous_secret']);
+    const fanOut = config.audit ? startFanOut(app, database, resources, worker.wake) : undefined;
+    subscriptionRoutes(app, {
+      config,
+      database,
+      resources,
+      sealing: sealed,
+      signing: feedSigning(secrets),
+      allowed,
+      wake: () => {
+        fanOut?.now();
+        worker.wake();
+      },
+    });
+  },
+  pages: subscriptionPages,
+  commands: (line) => {
+    subscriptionCommands(line);
+    queueCommands(line, {
+      noun: 'delivery',
+      description: 'events that were sent to subscriptions',
+      owner: 'subscription',
+      detail: 'heads',
+      queue: deliveryQueue,
+    });
+  },
+};

@@ -3,6 +3,7 @@ import { literal, quote } from '../sql/index.ts';
 import { finish } from './finish.ts';
 import { migrationName } from './ledger.ts';
 import { type LiveNode, listNodes, withoutMigration } from './nodes.ts';
+import { dropViews } from './older-models.ts';
 import { runEach } from './run.ts';
 import {
   asJson,
@@ -35,10 +36,7 @@ export async function contractIn(
     if (unfinished !== null) return `${migrationName(name)} is not done yet`;
     const [behind] = withoutMigration(nodes, migrationName(name));
     if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
-    const schemas = await execute(
-      `select nspname::text as name from pg_namespace where nspname like 'crm\\_views\\_%'`,
-    );
-    for (const { name: schema = '' } of schemas) await execute(`drop schema ${quote(schema)} cascade`);
+    await dropViews(execute, nodes);
     const statements = JSON.parse(contract ?? '[]') as string[];
     const remaining = await runEach(database, config, execute, name, { parts: statements });
     await execute(

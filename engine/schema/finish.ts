@@ -75,15 +75,15 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
               await run(stored(rest));
             });
           } else {
-            const { fill, after } = step;
-            current = fillSql(fill, after);
+            const filling = step;
+            current = fillSql(filling);
             rest = await briefly(outside, async (run) => {
-              await run(`set local crm.filling = 'on'`);
+              if (filling.missing === undefined) await run(`set local crm.filling = 'on'`);
               const [last] = await run(current);
               const next: Step[] =
                 last === undefined
                   ? rest
-                  : [{ fill, after: [String(last.organization), String(last.id)] }, ...rest];
+                  : [{ ...filling, after: [String(last.organization), String(last.id)] }, ...rest];
               await run(stored(next));
               return next;
             });

@@ -143,12 +143,15 @@ export interface StoredColumn {
   readonly default: string | null;
 }
 
+/** Writes the rows of a table in batches, from a key on: those without a value get one, or the trigger computes new columns of all. */
+export interface Fill {
+  readonly fill: string;
+  readonly after?: readonly [organization: string, id: string];
+  readonly missing?: { readonly column: string; readonly value: string };
+}
+
 /** What has to be done after the transaction of a migration: a statement, or one of these. */
-export type Step =
-  | string
-  /** Lets the trigger of a table compute its new columns, from a key on. */
-  | { readonly fill: string; readonly after?: readonly [organization: string, id: string] }
-  | { readonly swap: Swap };
+export type Step = string | Fill | { readonly swap: Swap };
 
 /** Says why records have no value of the new type. */
 const unfit = '"_unfit"';
@@ -395,16 +398,18 @@ function backward(columns: Swap['columns'], name: string, type: string): string 
 }
 
 /** How many rows are filled in one transaction: others who write them wait that long. */
-const batchRows = 1000;
+const batchRows = 500;
 
 /** Fills the next rows of a table. Gives the key of the last one, or no row at the end. */
-export function fillSql(table: string, after: readonly [string, string] | undefined): string {
-  const own = quote(table);
+export function fillSql({ fill, after, missing }: Fill): string {
+  const own = quote(fill);
+  const column = missing === undefined ? unfit : quote(missing.column);
+  const filled = missing === undefined ? '' : ` and t.${column} is null`;
   const from =
     after === undefined
       ? ''
       : `where ("organization_id", "id") > (${after.map((part) => `${literal(part)}::bigint`).join(', ')})`;
   return `with _b as (select "organization_id", "id" from ${own} ${from} order by "organization_id", "id" limit ${batchRows}),
-    _u as (update ${own} t set ${unfit} = t.${unfit} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id")
+    _u as (update ${own} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${filled})
     select "organization_id"::text as organization, "id"::text as id from _b order by _b."organization_id" desc, _b."id" desc limit 1`;
 }

@@ -22,6 +22,7 @@ import {
   migrationLock,
   nodesIn,
   type Row,
+  takingAway,
   unlimited,
 } from './session.ts';
 
@@ -98,7 +99,9 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
         steps = rest;
         waits = 0;
       }
-      await execute(stored([]));
+      await execute(
+        `update ${table} set "remaining" = null, "contract" = nullif("contract", ${literal(takingAway)}) where "name" = ${literal(name)}`,
+      );
     }
     return rows.map(({ name }) => migrationName(name));
   });

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
+import { readLedger } from '../../engine/schema/ledger.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -37,14 +38,18 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     });
 
   /** Migrates until what remains is stored, or was stored, as this says. */
-  const interruptedAt = async (remaining: string, at: 'old' | 'new' = 'new') => {
+  const interruptedAt = async (
+    remaining: string,
+    at: 'old' | 'new' = 'new',
+    work: () => Promise<unknown> = migrate,
+  ) => {
     await model.sql(
       `create function fails() returns trigger language plpgsql as $$ begin raise 'interrupted'; end $$`,
     );
     await model.sql(
       `create trigger fails before update on crm_migrations for each row when (${at}.remaining like '${remaining}') execute function fails()`,
     );
-    await assert.rejects(migrate(), /interrupted/);
+    await assert.rejects(work(), /interrupted/);
     await model.sql('drop function fails() cascade');
   };
 
@@ -105,9 +110,25 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await finished();
   });
 
+  test('a node goes on with what another one has begun to take away; nodes start meanwhile', async () => {
+    write('  text: { type: string }\n  score: { type: string }\n  note: { type: string, nullable: true }\n');
+    await model.create();
+    await migrate();
+    await withOldNode();
+    write('  text: { type: string }\n  score: { type: string }\n  note: { type: string }\n');
+    await model.create();
+    await migrate();
+    await stopOldNode();
+    await interruptedAt('%drop constraint%', 'old', () => contract(model.config, model.database));
+    assert.deepEqual((await readLedger(model.database, model.config)).pending, []);
+    assert.equal(await contract(model.config, model.database), true);
+    assert.deepEqual(await model.drift(), []);
+    assert.equal(await contract(model.config, model.database), false);
+  });
+
   test('keeps values that an older node cannot see when that changes another field', async () => {
     write('  score: { type: integer }\n  code: { type: integer }\n');
-    await model.create({ drop: ['things.text'], using: new Map([['things.score', "'0'"]]) });
+    await model.create({ drop: ['things.text', 'things.note'], using: new Map([['things.score', "'0'"]]) });
     await migrate();
     await withOldNode();
     write('  score: { type: int64 }\n  code: { type: string }\n');

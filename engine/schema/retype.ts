@@ -335,21 +335,32 @@ function bothTypes(
     const column = old.find((each) => each.name === name);
     return `${column === undefined ? `new.${quote(name)}` : `null::${column.type}`} as ${quote(name)}`;
   });
-  const values = columns.map(({ using }) => `(${using})`).join(', ');
-  const into = columns.map(({ name }) => `new.${quote(name)}`).join(', ');
-  const changed = (names: readonly string[]) =>
-    names.map((name) => `new.${name} is distinct from old.${name}`).join(' or ');
-  const olds = old.map(({ name }) => beforeOf(name));
-  const back = old.map(({ name, type, default: value }) => {
-    const fallback = value ?? 'null';
-    return `begin new.${beforeOf(name)} := coalesce(${backward(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
-  });
-  return [
-    `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ declare is_old boolean; begin
-      is_old := ${olds.map((name) => `new.${name} is not null`).join(' or ')};
-      if tg_op = 'UPDATE' then
-        is_old := ${changed(olds)};
-        if not is_old and not (${changed(columns.map(({ name }) => quote(name)))}) then return new; end if;
+  const anyOf = (names: readonly string[], is: (name: string) => string) => names.map(is).join(' or ');
+  const changed = (name: string) => `new.${name} is distinct from old.${name}`;
+  const before = old.map(({ name }) => beforeOf(name));
+  /** A field may have two columns: each changes with its own, because neither type may hold every value of the other. */
+  const fieldOf = (name: string): string => {
+    const [first] = columns.filter((each) => name === `${each.name}_offset`);
+    return first?.name ?? name;
+  };
+  const fields = [...new Set(columns.map(({ name }) => fieldOf(name)))].map((field) => {
+    const next = columns.filter(({ name }) => fieldOf(name) === field);
+    const was = old.filter(({ name }) => fieldOf(name) === field);
+    const values = next.map(({ using }) => `(${using})`).join(', ');
+    const into = next.map(({ name }) => `new.${quote(name)}`).join(', ');
+    const back = was.map(({ name, type, default: value }) => {
+      const fallback = value ?? 'null';
+      return `begin new.${beforeOf(name)} := coalesce(${backward(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
+    });
+    return `if tg_op = 'UPDATE' then
+        is_old := ${anyOf(
+          was.map(({ name }) => beforeOf(name)),
+          changed,
+        )};
+        is_new := not is_old and (${anyOf(
+          next.map(({ name }) => quote(name)),
+          changed,
+        )});
       end if;
       if is_old then
         begin
@@ -357,9 +368,15 @@ function bothTypes(
         exception when others then
           select ${values} into ${into} from (select ${none.join(', ')}) ${own};
         end;
-      else
+      elsif is_new then
         ${back.join('\n        ')}
-      end if;
+      end if;`;
+  });
+  return [
+    `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ declare is_old boolean; is_new boolean; begin
+      is_old := ${anyOf(before, (name) => `new.${name} is not null`)};
+      is_new := not is_old;
+      ${fields.join('\n      ')}
       return new;
     end $types$`,
     `create trigger ${trigger} before insert or update on ${own} for each row execute function ${routineOf(table)}()`,

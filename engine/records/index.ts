@@ -31,7 +31,7 @@ export type { Import } from './import.ts';
 export type { ImportReport } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';
-export { matching } from './matching.ts';
+export { type Matching, matching } from './matching.ts';
 export type {
   Caller,
   DescribedResource,

@@ -1,8 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors, HttpError } from '../../engine/errors.ts';
+import type { Database } from '../../engine/database/index.ts';
+import { errors, HttpError, UserError } from '../../engine/errors.ts';
 import type { ImportReport } from '../../engine/records/index.ts';
-import { type Form, type FormPage, field, redirectDone } from '../screens/index.ts';
+import { transaction } from '../../engine/tables/index.ts';
+import { claimForm, type Form, type FormPage, field, redirectDone } from '../screens/index.ts';
 import { escapeFormulas, unescapeFormulas } from './csv.ts';
 import { queryOf } from './list-page.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
@@ -12,18 +15,24 @@ import { words } from './values.ts';
 const maxFile = 5 * 1024 * 1024;
 /** Bytes of the form with it: the file comes back after it was checked, in base64. */
 const maxForm = 3 * maxFile;
+/** Parts of the form at most: each costs time, however small it is. */
+const maxParts = 20;
 /** Lines of the report that are shown. */
 const maxShown = 50;
 
 /** Lists as CSV, and CSV as records: checked first, then written. */
-export function csvPages(app: FastifyInstance, { get, post }: DataRoutes): void {
+export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, database: Database): void {
   app.addContentTypeParser(
     'multipart/form-data',
     { parseAs: 'buffer' },
     async ({ headers }: FastifyRequest, body: Buffer) => {
-      const type = { headers: { 'content-type': headers['content-type'] ?? '' } };
-      const form = await new Response(new Uint8Array(body), type).formData().catch(() => {
-        throw errors.invalidCsv('the form cannot be read');
+      const type = headers['content-type'] ?? '';
+      const unreadable = () => errors.invalidCsv('the form cannot be read');
+      const boundary = /boundary="?([^";]+)/i.exec(type)?.[1];
+      if (boundary === undefined || hasMore(body, boundary, maxParts + 1)) throw unreadable();
+      const headed = { headers: { 'content-type': type } };
+      const form = await new Response(new Uint8Array(body), headed).formData().catch(() => {
+        throw unreadable();
       });
       const sent: Record<string, string> = {};
       for (const [name, value] of form) {
@@ -70,6 +79,9 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes): void 
       if (bytes.length > maxFile)
         return refuse(`the file is larger than ${maxFile / 1024 / 1024} MiB: send it to the API`);
       try {
+        // Sent twice, a file is imported once.
+        if (isChecked)
+          await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
         const source = Readable.from([bytes]).pipe(unescapeFormulas());
         const report = await calls.importCsv(resource, source, {
           dry_run: String(!isChecked),
@@ -80,12 +92,23 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes): void 
         const checked = isChecked || report.created + report.updated === 0 ? undefined : content;
         return asked.shown(importForm(asked, { match, content: checked, report }));
       } catch (error) {
-        if (!(error instanceof HttpError) || error.status !== 400) throw error;
+        const isMistake = error instanceof UserError || (error instanceof HttpError && error.status === 400);
+        if (!isMistake) throw error;
         return refuse(error.message);
       }
     },
     { bodyLimit: maxForm },
   );
+}
+
+/** Whether a text is in a body more than so often. */
+function hasMore(body: Buffer, text: string, most: number): boolean {
+  let at = -1;
+  for (let count = 0; count <= most; count++) {
+    at = body.indexOf(text, at + 1);
+    if (at === -1) return false;
+  }
+  return true;
 }
 
 const counted = ({ created, updated }: ImportReport): string =>
@@ -130,7 +153,13 @@ function importForm(
     action: `${path}/import`,
     hasFile: true,
     ...(report && { report: reportLines(report) }),
-    hidden: content === undefined ? [] : [{ name: 'content', value: content }],
+    hidden:
+      content === undefined
+        ? []
+        : [
+            { name: 'content', value: content },
+            { name: 'key', value: randomUUID() },
+          ],
     inputs: [
       {
         kind: 'file',

@@ -128,6 +128,10 @@ export function bodyOf(resource: Resource, texts: Readonly<Record<string, string
   return body;
 }
 
+/** What a browser shows of a value: an input of one line takes line breaks away. */
+const shownIn = ({ typeName }: Field, value: unknown): string =>
+  typed[typeName].kind === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
+
 /** The fields of a body that differ from a record; null for those that are emptied. */
 export function changesOf(
   resource: Resource,
@@ -137,8 +141,9 @@ export function changesOf(
   const body = bodyOf(resource, texts);
   const before = bodyOf(resource, textsOf(resource, record));
   const changes: Record<string, unknown> = {};
-  for (const { name } of writable(resource)) {
-    if (textOf(body[name]) !== textOf(before[name])) changes[name] = body[name] ?? null;
+  for (const field of writable(resource)) {
+    const { name } = field;
+    if (shownIn(field, body[name]) !== shownIn(field, before[name])) changes[name] = body[name] ?? null;
   }
   return changes;
 }

@@ -47,9 +47,10 @@ const filtersOf = ({ definition }: Resource): FilterParameter[] =>
       }),
   );
 
-/** What the operation is asked for by the parameters of an address. */
+/** What the operation is asked for by the parameters of an address. Which fields are shown, pages choose. */
 export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
   const known = new Set(listParameters(definition));
+  for (const name of ['fields', 'expand']) known.delete(name);
   const query: Record<string, string[]> = {};
   for (const [name, value] of parameters) {
     if (!known.has(name) && !name.includes('[')) continue;

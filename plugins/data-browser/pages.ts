@@ -57,6 +57,9 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
     });
   };
 
+  const assertMember = async (request: FastifyRequest) => {
+    memberOf(app, request);
+  };
   // What these forms may be sent as is nobody else's.
   app.register(async (scope) => {
     const url = (path: string) => `/o/:org/data/:resource${path}`;
@@ -65,7 +68,8 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       post: (path, handle, options = { bodyLimit: 2 * 1024 * 1024 }) =>
         scope.post(
           url(path),
-          { preHandler: [signedIn(app), app.csrfProtection], ...options },
+          // Before the body is read: what strangers send may be large.
+          { onRequest: [signedIn(app), assertMember], preHandler: app.csrfProtection, ...options },
           handled(handle),
         ),
     };
@@ -76,7 +80,7 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
       return shown({ kind: 'list', ...(await listPage({ ...asked, parameters })) });
     });
-    csvPages(scope, routes);
+    csvPages(scope, routes, database);
     editPages(routes);
     recordPages(routes);
   });

@@ -10,4 +10,5 @@ export { addedFilter, kept, linkWith, listing, parametersOf, rowsPerPage } from 
 export { screensModule } from './module.ts';
 export { addDoneTexts, placeText, redirectDone, render, type Shown, type Subject, show } from './render.ts';
 export { type Asked, redirectGetToForm, type Sender, section } from './section.ts';
+export { claimForm } from './sent-forms.ts';
 export * from './views.ts';

@@ -277,6 +277,55 @@ onBothDrivers(
       assert.match(said(bad), /no writable field/);
     });
 
+    test('CSV: which columns there are, and how often a form is sent, changes none of it', async () => {
+      await make('accounts', { name: 'Chosen', phone: '=1+1' });
+      for (const query of ['fields=phone', 'fields=id,phone', 'fields=phone,description']) {
+        const file = await admin.get(`${data}/accounts/export?name=Chosen&${query}`);
+        assert.ok(!/[,\n]=1\+1/.test(file.text), `${query}: ${file.text}`);
+        assert.match(file.text, /'=1\+1/);
+      }
+      const page = `${data}/accounts/import`;
+      const content = Buffer.from('name\nTwice').toString('base64');
+      const { action, values } = formOf(await fill(admin, page, { file: content }));
+      await follow(admin, await admin.post(action, { ...values, step: 'import' }));
+      const again = await admin.post(action, { ...values, step: 'import' });
+      assert.equal(again.status, 400);
+      assert.match(said(again), /^this form was sent already/);
+      const found = await instance().call('GET /api/v1/accounts?name=Twice', { key: acme.key });
+      assert.equal((found.json.data as unknown[]).length, 1);
+    });
+
+    test('a file is read only from members, and only in few parts', async () => {
+      const part = '--b\r\ncontent-disposition: form-data; name="a"\r\n\r\n\r\n';
+      const send = async (count: number, browser: Visitor | undefined) => {
+        const cookie = [...(browser?.cookies ?? [])].map(([name, value]) => `${name}=${value}`).join('; ');
+        return fetch(`${instance().url}${data}/accounts/import`, {
+          method: 'POST',
+          redirect: 'manual',
+          headers: {
+            'content-type': 'multipart/form-data; boundary=b',
+            'sec-fetch-site': 'same-origin',
+            cookie,
+          },
+          body: `${part.repeat(count)}--b--\r\n`,
+        });
+      };
+      const stranger = await send(21, undefined);
+      assert.deepEqual([stranger.status, stranger.headers.get('location')], [303, '/setup/login']);
+      assert.equal((await send(20, admin)).status, 403, 'read: there is no token in it');
+      assert.equal((await send(21, admin)).status, 400);
+      const beta = await instance().organization(fresh('beta'));
+      assert.equal((await send(21, await signIn(instance(), administratorOf(beta)))).status, 403);
+    });
+
+    test('a line break in a text of one line, which no input shows, stays where nothing is typed', async () => {
+      const id = await make('leads', { last_name: 'Ames', company: 'one\ntwo' });
+      const page = `${data}/leads/${id}/edit`;
+      const same = await fill(admin, page, { company: 'onetwo', description: '' });
+      assert.equal(said(await follow(admin, same)), 'Ames is as it was: nothing was changed.');
+      assert.equal((await read('leads', id)).company, 'one\ntwo');
+    });
+
     test('a new YAML file has its screens at once: every type of field goes through the form exactly', async () => {
       const fields = Object.fromEntries(
         stored.map(([name, { examples }]) => [

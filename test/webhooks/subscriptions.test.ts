@@ -150,6 +150,35 @@ onBothDrivers(
       assert.deepEqual(receiver.at('/elsewhere'), []);
     });
 
+    test('whoever changes it has nothing sent that they may not read, and shows nothing more either', async () => {
+      const clerk = await acme.keyWith([events, { object: 'leads', actions: ['read'] }]);
+      const wide = await subscribe();
+      const widened = await instance().call(`PATCH ${wide.url}`, {
+        key: clerk,
+        body: { resources: ['leads', 'accounts'] },
+      });
+      assert.equal(widened.status, 200, widened.text);
+      await write('POST /api/v1/accounts', { name: 'Hidden' });
+      await until(async () => (await deliveries(wide.url))[0]?.status === 'dead', 'be withheld');
+      assert.deepEqual(wide.came(), []);
+      const narrow = await subscribe({ resources: ['leads'] }, clerk);
+      await call(`PATCH ${narrow.url}`, { body: { resources: ['leads', 'accounts'] } });
+      await write('POST /api/v1/accounts', { name: 'Hidden' });
+      await until(async () => (await deliveries(narrow.url))[0]?.status === 'dead', 'stay as narrow');
+      assert.deepEqual(narrow.came(), []);
+    });
+
+    test('a filter that a resource has no more sends nothing', async () => {
+      const { came, url, id } = await subscribe({ filter: 'rating=Hot' });
+      await sql`update crm_event_subscriptions set filter = 'colour=red' where id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      await write('POST /api/v1/leads', { rating: 'Cold' });
+      await until(async () => (await deliveries(url))[0]?.status === 'dead', 'be withheld');
+      assert.match(String((await deliveries(url))[0]?.error), /^filter: colour is no filter of leads/);
+      assert.deepEqual(came(), []);
+    });
+
     test('* does not grant events', async () => {
       const everything = await acme.keyWith([{ object: '*', actions: ['*'] }]);
       for (const request of [`GET ${path}`, `POST ${path}`, `GET ${path}/1`, `DELETE ${path}/1`]) {

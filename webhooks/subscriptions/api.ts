@@ -6,6 +6,7 @@ import { isRowId } from '../../engine/fields/index.ts';
 import { authorize, json, jsonId, refuseOtherMethods } from '../../engine/http/index.ts';
 import {
   type Action,
+  allows,
   eventsObject,
   type Principal,
   type RecordResource,
@@ -17,6 +18,7 @@ import { assertKept, cursors, feedEnd } from '../../plugins/ledger/index.ts';
 import type { Sealing } from '../../plugins/secrets/index.ts';
 import { type Item, listItems, states } from '../queue/index.ts';
 import type { Settings } from '../settings/index.ts';
+import { profileGrants } from './deliver.ts';
 import { deliveryQueue } from './deliveries.ts';
 import { checkFilter, readWish, type Wish } from './input.ts';
 import {
@@ -110,6 +112,18 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
       },
     });
 
+  /** Whether a caller may read all that a subscription may show. */
+  const readsAll = async (tables: Tables, { organization, grants }: Principal, { id }: Subscription) => {
+    const { profile_id } = await tables
+      .selectFrom('crm_event_subscriptions')
+      .select('profile_id')
+      .where('organization_id', '=', organization)
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow();
+    const shown = await profileGrants(tables, `${organization}/${profile_id}`);
+    return resources.every(({ name }) => allows(grants, name, 'read') || !allows(shown, name, 'read'));
+  };
+
   /** Reads the body of a create or a change. @throws HttpError 400 with everything that is wrong */
   const wishOf = (given: Readonly<Record<string, unknown>>, known?: Subscription): Partial<Wish> => {
     const problems: FieldProblem[] = [];
@@ -150,8 +164,9 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     const change = {
       ...wish,
       ...(given.state !== undefined && { state: given.state as 'on' | 'off' }),
-      // Otherwise a caller could have sent to it what only others may read.
-      ...(wish.url !== undefined && { profile: await profileOf(tables, principal) }),
+      // Otherwise a caller could have sent, or sent elsewhere, what only others may read.
+      ...(Object.values(wish).some((value) => value !== undefined) &&
+        !(await readsAll(tables, principal, known)) && { profile: await profileOf(tables, principal) }),
     };
     await transaction(database, (within) =>
       changeSubscription(within, actor, organization, known.id, change),

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
 import { type Database, ttlCache } from '../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
-import { HttpError, UserError } from '../../engine/errors.ts';
+import { type FieldProblem, HttpError, UserError } from '../../engine/errors.ts';
 import {
   allows,
   execute,
@@ -16,7 +16,7 @@ import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/secrets/index.ts';
 import { backoff, type Claimed, type Outcome } from '../queue/index.ts';
 import type { DeliveryClaim } from './deliveries.ts';
-import { filterQuery } from './input.ts';
+import { parseFilter } from './input.ts';
 import type { Posted, Poster } from './post.ts';
 import { signed } from './signature.ts';
 
@@ -98,7 +98,7 @@ export function deliverer(
 }
 
 /** The grants of a profile. @param key the organization and the profile, with a slash between */
-async function profileGrants(tables: Tables, key: string): Promise<Grants> {
+export async function profileGrants(tables: Tables, key: string): Promise<Grants> {
   const [organization = '', profile = ''] = key.split('/');
   const rows = await tables
     .selectFrom('crm_grants')
@@ -147,7 +147,7 @@ function eventsOf(
 type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
 /** Reads records of a resource for events. */
-function readerOf({ context, operations, definition }: Resource) {
+function readerOf({ name, context, operations, definition }: Resource) {
   // Not from a replica: it may not have the change yet.
   const { plan, statement, respond } = operations.read;
   const hidden = definition.fields.filter(({ sensitive }) => sensitive);
@@ -156,7 +156,7 @@ function readerOf({ context, operations, definition }: Resource) {
   const filters = matching(context);
   return {
     shown: new Set(shownInChanges(definition)),
-    /** The record as JSON; undefined if it is gone. @throws Unwanted if it does not meet the filter */
+    /** The record as JSON; undefined if it is gone. @throws Unwanted if it does not meet the filter; Withheld where that is not known */
     record: async (
       database: Database,
       caller: Caller,
@@ -165,7 +165,11 @@ function readerOf({ context, operations, definition }: Resource) {
     ): Promise<string | undefined> => {
       const { organization } = caller.principal;
       if (filter !== '') {
-        const asked = filters.parse(filterQuery(filter), []);
+        const problems: FieldProblem[] = [];
+        const asked = parseFilter(filter, name, filters, problems);
+        // The definition has changed since: without the filter, everything would be sent.
+        const [problem] = problems;
+        if (problem !== undefined) throw new Withheld(problem.message);
         const rows = await execute(database, filters, { organization, caller, id, asked });
         if (rows.length === 0) throw new Unwanted();
       }

@@ -38,7 +38,11 @@ const wish = {
 const subscription = {
   id: int64,
   ...wish,
-  profile: { ...text, description: 'Events show what this profile may read: that of whoever set `url`.' },
+  profile: {
+    ...text,
+    description:
+      'Events show what this profile may read: that of whoever made the subscription, or of the last one to change what it sends, or where, who may read less.',
+  },
   state: {
     ...text,
     description: '`on`; `off`; `gone`: the receiver responded 410; `failed`: no event arrived for five days.',
@@ -141,7 +145,7 @@ export const subscriptionsFragment: Fragment = {
         { ...withBody, ...ofOne },
         {
           description:
-            'Switched on again, it goes on where it was. With `url` it gets the profile of the caller.',
+            'Switched on again, it goes on where it was. Whoever changes what it sends, or where, and may not read all that its profile may, gives it the own profile.',
           ...body('SubscriptionChange'),
         },
       ),

@@ -1,6 +1,6 @@
 import type { FieldProblem } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/index.ts';
-import { matching, type RecordResource } from '../../engine/records/index.ts';
+import { type Matching, matching, type RecordResource } from '../../engine/records/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { receiverUrl } from './addresses.ts';
 
@@ -17,7 +17,7 @@ export interface Wish {
 }
 
 /** Parameters of a text as a list has them; a repeated one is a list. */
-export const filterQuery = (filter: string): Query => {
+const filterQuery = (filter: string): Query => {
   const query: Record<string, string | string[]> = Object.create(null);
   for (const [name, value] of new URLSearchParams(filter)) {
     const known = query[name];
@@ -83,17 +83,27 @@ export function checkFilter(
   resources: readonly RecordResource[],
   problems: FieldProblem[],
 ): void {
-  const query = filterQuery(filter);
   for (const { name, context } of resources.filter((each) => wanted.includes(each.name))) {
-    const { parameters, parse } = matching(context);
-    const found: FieldProblem[] = [];
-    const unknown = Object.keys(query).find((parameter) => !parameters.includes(parameter));
-    if (unknown === undefined) parse(query, found);
-    else
-      found.push({
-        field: unknown,
-        message: `${unknown} is no filter of ${name}: there are ${parameters.join(', ')}`,
-      });
-    problems.push(...found.map(({ message }) => ({ field: 'filter', message: `filter: ${message}` })));
+    parseFilter(filter, name, matching(context), problems);
   }
+}
+
+/** Reads the filter of a subscription for one of its resources; adds everything that is wrong to `problems`. */
+export function parseFilter(
+  filter: string,
+  resource: string,
+  { parameters, parse }: Matching,
+  problems: FieldProblem[],
+): ReturnType<Matching['parse']> {
+  const query = filterQuery(filter);
+  const found: FieldProblem[] = Object.keys(query)
+    .filter((parameter) => !parameters.includes(parameter))
+    .slice(0, 1)
+    .map((field) => ({
+      field,
+      message: `${field} is no filter of ${resource}: there are ${parameters.join(', ')}`,
+    }));
+  const asked = parse(query, found);
+  problems.push(...found.map(({ message }) => ({ field: 'filter', message: `filter: ${message}` })));
+  return asked;
 }

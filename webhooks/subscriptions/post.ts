@@ -67,6 +67,8 @@ export function poster(allowed: () => Allowed, resolve?: Resolve, longestMs = wh
           send(url, { method: 'POST', headers, agent, lookup, signal })
             .once('response', resolve)
             .once('error', reject)
+            // Neither comes where the receiver asks for another protocol.
+            .once('close', () => reject(new Error('closed')))
             .end(body);
         });
         await readSome(response);

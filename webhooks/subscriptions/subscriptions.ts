@@ -115,7 +115,7 @@ async function setResources(
 /** What may change of a subscription. */
 export interface SubscriptionChange extends Partial<Wish> {
   readonly state?: 'on' | 'off';
-  /** Id of the profile of whoever changes where its events go: nobody gets what they may not read. */
+  /** Id of the profile of whoever changes it, who may read less: nobody gets what they may not read. */
   readonly profile?: string;
 }
 

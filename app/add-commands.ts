@@ -2,14 +2,14 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { type FieldType, fieldTypes } from '../engine/fields/index.ts';
 import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
 import { type Source, suggestion, withEntry, withItem, YamlError } from '../engine/yaml/index.ts';
 import { readDefinitions } from './build.ts';
-import { readConfig } from './config.ts';
+import { type Config, readConfig } from './config.ts';
+import { refreshSchemas, schemaLine } from './editors.ts';
 import type { Instance } from './services.ts';
 
 interface FieldOptions {
@@ -65,8 +65,9 @@ async function addField(
   type: string,
   { filter, ...options }: FieldOptions,
 ): Promise<Result> {
-  const { resources } = readConfig();
-  const sources = await readDefinitions(readConfig());
+  const config = readConfig();
+  const { resources } = config;
+  const sources = await readDefinitions(config);
   const definitions = checkSources(sources);
   const definition = definitions.find((each) => each.name === resource);
   if (definition === undefined) {
@@ -84,11 +85,11 @@ async function addField(
   const field = fieldYaml(type, options);
   const source = found ?? {
     file: fileOf(resources, resource),
-    text: `${schemaLine(resources)}extends: ${resource}\n`,
+    text: `${schemaLine(resource)}extends: ${resource}\n`,
   };
   const withField = withEntry(source.text, 'fields', name, field);
   const text = filter ? withItem(withField, 'filters', name) : withField;
-  await write(sources, { file: source.file, text });
+  await write(config, sources, { file: source.file, text });
   return {
     json: { file: source.file, field: { [name]: parse(field) as object } },
     text: `Added to ${source.file}:\n  ${name}: ${field}\n${next(name)}`,
@@ -99,7 +100,7 @@ async function addResource(name: string, { singular, description }: ResourceOpti
   const config = readConfig();
   const file = fileOf(config.resources, name);
   if (existsSync(file)) throw new UserError(`${file} exists already`);
-  const text = `${schemaLine(config.resources)}${stringify({
+  const text = `${schemaLine(name)}${stringify({
     singular: singular ?? name.replace(/ies$/, 'y').replace(/s$/, ''),
     ...(description !== undefined && { description }),
     common: 'all',
@@ -107,7 +108,7 @@ async function addResource(name: string, { singular, description }: ResourceOpti
   name: { type: string, description: Name. }
 sort: { by: created_at, direction: desc }
 `;
-  await write(await readDefinitions(config), { file, text });
+  await write(config, await readDefinitions(config), { file, text });
   return { json: { file }, text: `Wrote ${file}.\n${next(name)}` };
 }
 
@@ -128,7 +129,7 @@ function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptio
 }
 
 /** Writes a file if the definitions are right with it. @throws UserError with every mistake; then nothing is written */
-async function write(sources: readonly Source[], changed: Source): Promise<void> {
+async function write(config: Config, sources: readonly Source[], changed: Source): Promise<void> {
   try {
     checkSources([...sources.filter(({ file }) => file !== changed.file), changed]);
   } catch (cause) {
@@ -136,17 +137,12 @@ async function write(sources: readonly Source[], changed: Source): Promise<void>
     throw new UserError(`${cause.message}\nNothing was written`, { cause });
   }
   await writeFile(changed.file, changed.text);
+  await refreshSchemas(config);
 }
 
 /** The name of a file as the messages show it. */
 const fileOf = (folder: string, name: string): string =>
   relative(process.cwd(), join(folder, `${name}.yaml`));
-
-/** The first line, by which editors complete and check the file. */
-function schemaLine(folder: string): string {
-  const schema = relative(folder, join(projectFolder, 'engine/definition/resource.schema.json'));
-  return `# yaml-language-server: $schema=${schema}\n`;
-}
 
 const next = (name: string): string =>
   `"npm run crm -- plan" tells what it will do, "npm run crm -- migrate --create ${name}" writes its migration.`;

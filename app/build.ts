@@ -10,11 +10,17 @@ import { chosenEffects } from '../engine/effects/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
 import { apiPrefix, cors, crud, httpServer, importRoutes, openApiDocument } from '../engine/http/index.ts';
 import { backgroundWork } from '../engine/modules/index.ts';
-import type { Source } from '../engine/yaml/index.ts';
+import { organizationSlugs, tablesOf } from '../engine/tables/index.ts';
+import { lineOf, type Source } from '../engine/yaml/index.ts';
 import { firstSamples } from '../plugins/demo/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
-import { liveSettings, withoutSlash } from '../webhooks/settings/index.ts';
+import {
+  endpointsOff,
+  liveSettings,
+  unknownOrganizations,
+  withoutSlash,
+} from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 import { modules } from './modules.ts';
 import type { Instance, Services } from './services.ts';
@@ -32,7 +38,9 @@ export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.
 };
 
 /** Reads the resource definitions: those of the instance, and those that it builds on. */
-export const readDefinitions = async (config: Config): Promise<readonly Source[]> => [
+export const readDefinitions = async (
+  config: Pick<Config, 'resources' | 'shippedResources'>,
+): Promise<readonly Source[]> => [
   ...(config.shippedResources === null ? [] : await readSources(config.shippedResources, true)),
   ...(await readSources(config.resources)),
 ];
@@ -71,7 +79,12 @@ export async function build(
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
-  const settings = await liveSettings(config, app.log);
+  const settings = await liveSettings(config, app.log, async (file) => {
+    for (const problem of endpointsOff(file, config.environment)) app.log.info(lineOf(problem));
+    // A database that does not respond is told of where it matters.
+    const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
+    for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
+  });
   app.addHook('onClose', async () => settings.close());
   app.decorate('settingsProblem', () => settings.problem);
   const services: Services = {

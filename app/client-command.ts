@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { projectFolder } from '../engine/config/index.ts';
-import { UserError } from '../engine/errors.ts';
+import { fileReason, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
 import { description, loadResources } from './build.ts';
 import { clientSource, type Document } from './client-source.ts';
@@ -31,7 +31,7 @@ async function writeClient({ output, url }: { output: string; url?: string | und
   const folder = resolve(output);
   const present: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
-    throw new UserError(`${output} cannot be read: ${cause.code}`, { cause });
+    throw new UserError(`${output} cannot be read: ${fileReason(cause)}`, { cause });
   });
   if (present.length > 0 && !existsSync(join(folder, ofResources)))
     throw new UserError(`${output} has files, but no client: choose an empty folder`);

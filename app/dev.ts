@@ -1,4 +1,6 @@
-import { type FSWatcher, rmSync, watch } from 'node:fs';
+import { existsSync, type FSWatcher, readdirSync, rmSync, watch } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../engine/compile/index.ts';
 import type { Database } from '../engine/database/index.ts';
@@ -8,6 +10,7 @@ import { applyPending, createMigration, type Plan, planOf } from '../engine/sche
 import type { Source } from '../engine/yaml/index.ts';
 import { build, compileResources, loadResources, readDefinitions } from './build.ts';
 import type { Config } from './config.ts';
+import { refreshSchemas } from './editors.ts';
 import { modelOf, openInstance } from './instance.ts';
 import { listen, urlOf } from './listen.ts';
 import { checkModules } from './model-commands.ts';
@@ -24,7 +27,7 @@ export interface Developing extends Pick<Instance, 'resources' | 'database'> {
 }
 
 /** Editors save in several steps; the last one counts. */
-const settleMs = 100;
+const settleMs = 80;
 
 const stays = 'The definitions from before are served.';
 
@@ -60,12 +63,17 @@ export async function develop(config: Config, tell: (text: string) => void): Pro
 
   /** The plan that waits for a key. */
   let waiting: (() => Promise<void>) | undefined;
+  /** The files that were followed last: editors and git touch them several times. */
+  let seen: string | undefined;
 
   /** Reads what was saved, and serves it, or says why not. */
   const follow = async (): Promise<void> => {
     const began = performance.now();
+    const { sources, text: found } = await settledFiles(config);
+    if (found === seen) return;
+    seen = found;
     waiting = undefined;
-    const sources = await readDefinitions(config);
+    await refreshSchemas(config);
     const resources = compileResources(config, sources);
     checkModules(resources);
     const plan = await planOn(config, modelOf(resources), {}, database);
@@ -107,6 +115,7 @@ export async function develop(config: Config, tell: (text: string) => void): Pro
       if (changesTables && onlyAdds(plan)) await migrate();
       await listener.swap(app, changesTables && !onlyAdds(plan) ? migrate : undefined);
     } catch (cause) {
+      seen = undefined;
       await app.close();
       throw cause;
     }
@@ -140,7 +149,10 @@ export async function develop(config: Config, tell: (text: string) => void): Pro
       if (accepted === undefined) return;
       waiting = undefined;
       if (key === 'y') queue(accepted);
-      else tell(`Left as it is. ${stays}`);
+      else {
+        seen = undefined;
+        tell(`Left as it is. ${stays}`);
+      }
     },
     close: async () => {
       for (const watcher of watchers) watcher.close();
@@ -151,6 +163,40 @@ export async function develop(config: Config, tell: (text: string) => void): Pro
     },
   };
 }
+
+/** How long files may change before they are read as they are, in milliseconds. */
+const unsettledMs = 10_000;
+
+/** The definitions and the names of the migrations, once nobody is writing them. */
+async function settledFiles(config: Config): Promise<Files> {
+  const end = performance.now() + unsettledMs;
+  for (let found = await readFiles(config); ; ) {
+    await pause(settleMs / 2);
+    const again = await readFiles(config);
+    // Some of the files that git changes, or a file that a shell has only emptied so far, would mean something else.
+    const isSettled =
+      again.text === found.text &&
+      again.sources.every(({ text }) => text.trim() !== '') &&
+      !isGitAtWork(config.resources);
+    if (isSettled || performance.now() > end) return again;
+    found = again;
+  }
+}
+
+interface Files {
+  readonly sources: readonly Source[];
+  /** All of it, to be compared. */
+  readonly text: string;
+}
+
+async function readFiles(config: Config): Promise<Files> {
+  const sources = await readDefinitions(config);
+  return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
+}
+
+/** Whether git, which locks its index meanwhile, is changing files. */
+const isGitAtWork = (folder: string): boolean =>
+  existsSync(join(folder, '.git/index.lock')) || (dirname(folder) !== folder && isGitAtWork(dirname(folder)));
 
 interface Change {
   readonly resources: readonly Resource[];
@@ -200,4 +246,4 @@ async function written(
 }
 
 const changesOf = ({ api }: Plan): string =>
-  api.length === 0 ? '' : `: ${api.map(({ name, text }) => `${name} ${text}`).join(', ')}`;
+  api.length === 0 ? '' : `: ${api.map(({ kind, name }) => `${kind} ${name}`).join(', ')}`;

@@ -15,9 +15,11 @@ import {
   stateOf,
   withDatabase,
 } from '../engine/schema/index.ts';
-import { readSettings } from '../webhooks/settings/index.ts';
+import { readSettingsFile } from '../webhooks/settings/index.ts';
 import { description, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
+import { notesOf } from './config-command.ts';
+import { refreshSchemas } from './editors.ts';
 import { entitiesFor, modelOf } from './instance.ts';
 import { modules } from './modules.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
@@ -61,12 +63,14 @@ async function check(withPlans: boolean): Promise<Result> {
   const resources = await loadResources(config);
   checkModules(resources);
   await assertMigrationsComplete(config, modelOf(resources));
-  const { partners } = await readSettings(config);
+  const file = await readSettingsFile(config);
+  const { partners } = file.settings;
+  const notes = notesOf(config, file);
   const names = resources.map((resource) => resource.name);
   const payments = Object.keys(partners.payments);
   const right = {
-    json: { ok: true, resources: names, payments },
-    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.`,
+    json: { ok: true, resources: names, payments, notes },
+    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.${notes.map((note) => `\nNote: ${note}`).join('')}`,
   };
   if (!withPlans) return right;
   const plans = await plansOf(config, resources);
@@ -159,6 +163,7 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
     options.create,
     intentOf(options),
   );
+  await refreshSchemas(config);
   const about =
     statements.length === 0
       ? 'Only callers notice the change; the tables are as they are.'
@@ -176,10 +181,11 @@ async function migrateModel(options: MigrateOptions): Promise<Result> {
 async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<Result> {
   const model = modelOf(resources);
   const state = await withDatabase(config, model, (database) => stateOf(database, config));
-  const { pending, problems, drift } = state;
+  const { pending, problems, waiting, drift } = state;
   const lines = [
     ...pending.map((name) => `pending: ${name}`),
     ...problems,
+    ...waiting,
     ...drift.map((line) => `not as its migrations made it: ${line}`),
   ];
   if (lines.length > 0) process.exitCode = 1;

@@ -1,6 +1,7 @@
 import type { Module } from '../engine/modules/index.ts';
 import { activityModule } from '../plugins/activity/index.ts';
 import { apiKeysModule } from '../plugins/api-keys/index.ts';
+import { dataModule } from '../plugins/data-browser/index.ts';
 import { explorerModule } from '../plugins/explorer/index.ts';
 import { idempotency } from '../plugins/idempotency/index.ts';
 import { identityModule } from '../plugins/identity/index.ts';
@@ -33,6 +34,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   ...webhookModules,
   ledgerModule,
   activityModule,
+  dataModule,
   screensModule,
   explorerModule,
 ];

@@ -1,9 +1,10 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { packageName, projectFolder } from '../engine/config/index.ts';
-import { UserError } from '../engine/errors.ts';
+import { fileReason, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
 import { version } from './build.ts';
+import { writeSchemas } from './editors.ts';
 import type { Instance } from './services.ts';
 
 /** A packed package has its files in `dist`; a clone runs its source, and instances refer to the clone. */
@@ -24,7 +25,7 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
   const folder = resolve(given);
   const present = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
-    throw new UserError(`${given} cannot be read: ${cause.code}`, { cause });
+    throw new UserError(`${given} cannot be read: ${fileReason(cause)}`, { cause });
   });
   if (present.length > 0) throw new UserError(`${given} is not empty: choose a new folder`);
   const clone = relative(folder, resolve(projectFolder));
@@ -34,6 +35,11 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text, { flag: 'wx' });
   }
+  await writeSchemas({
+    resources: join(folder, 'resources'),
+    shippedResources: join(projectFolder, 'resources'),
+    settingsFile: join(folder, 'config.yaml'),
+  });
   return {
     json: { folder, files: Object.keys(files), engine: dependency },
     text: `Made ${given}. Next:\n  cd ${given} && npm install && npm start`,
@@ -42,7 +48,6 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
 
 /** The files of a new instance, by name. */
 async function filesOf(name: string, engine: string): Promise<Readonly<Record<string, string>>> {
-  const inPackage = `./node_modules/${packageName}/${isPacked ? 'dist/' : ''}`;
   const config = await readFile(join(projectFolder, 'config.yaml'), 'utf8');
   const manifest = {
     name:
@@ -57,7 +62,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     allowScripts: { argon2: true },
   };
   return {
-    'config.yaml': config.replace('$schema=./', `$schema=${inPackage}`),
+    'config.yaml': config,
     'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
     'README.md': readme(name),
     '.gitignore': 'node_modules/\ndata/\n',
@@ -91,6 +96,7 @@ npm run -s crm -- --help
 - \`migrations/\`: what your tables have been through. After an edit, \`npm run -s crm -- plan\` tells what it will do, and
   \`npm run -s crm -- migrate --create fax\` writes its migration. Commit both. The engine's own tables have migrations of their
   own, in the package.
+- \`resources/.schemas/\`: what editors complete and check these files with; \`npm run -s crm -- schema\` writes it again.
 - \`config.yaml\`: partners, messages, mail.
 - \`data/\`: the embedded database, unless \`DATABASE_URL\` names a PostgreSQL. Back it up.
 

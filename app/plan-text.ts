@@ -98,10 +98,11 @@ const undecidedLines = (undecided: readonly string[]): readonly string[] =>
 
 function stateLines(state: DatabaseState | undefined): string[] {
   if (state === undefined) return [];
-  const { pending, problems, drift } = state;
+  const { pending, problems, waiting, drift } = state;
   return [
     ...(pending.length === 0 ? [] : [`\nThe database lacks ${pending.join(', ')}.`]),
     ...problems,
+    ...waiting,
     ...(drift.length === 0 ? [] : ['\nThe database is not as its migrations made it:']),
     ...drift.map((line) => `  ${line}`),
   ];

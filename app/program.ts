@@ -6,7 +6,9 @@ import { addCommands } from './add-commands.ts';
 import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
+import { configCommand } from './config-command.ts';
 import { devCommand } from './dev-command.ts';
+import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
@@ -47,6 +49,8 @@ export function makeProgram(): Command {
     addCommands,
     modelCommands,
     planCommands,
+    schemaCommand,
+    configCommand,
     clientCommand,
     recordCommands,
   ])

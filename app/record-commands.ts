@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Option } from '@commander-js/extra-typings';
 import type { Resource } from '../engine/compile/index.ts';
-import { HttpError, UserError } from '../engine/errors.ts';
+import { fileReason, HttpError, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, ofOrganization, type Result } from '../engine/modules/index.ts';
 import {
   everything,
@@ -227,7 +227,8 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
   } catch (cause) {
     const { code, path } = cause as NodeJS.ErrnoException;
     if (code === 'EPIPE') throw new UserError('nobody reads the output any more', { cause });
-    if (code !== undefined && path !== undefined) throw new UserError(`${path}: ${code}`, { cause });
+    if (code !== undefined && path !== undefined)
+      throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     if (!(cause instanceof HttpError)) throw cause;
     const { created = 0, updated = 0 } = (cause.extra.report ?? {}) as Partial<ImportReport>;
     const written = cause.extra.report ? `; before that, ${created} were created and ${updated} updated` : '';

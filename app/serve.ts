@@ -1,7 +1,10 @@
+import cluster from 'node:cluster';
 import { UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
 import { createDemo } from '../plugins/demo/index.ts';
+import { readSettingsFile } from '../webhooks/settings/index.ts';
 import { type Config, readConfig } from './config.ts';
+import { misspeltVariables } from './config-command.ts';
 import { type Admin, openAdmin } from './listen.ts';
 import { startService } from './service.ts';
 import type { Instance } from './services.ts';
@@ -23,6 +26,12 @@ export function serveCommand({ program, run }: CommandLine<Instance>): void {
  */
 async function serve(): Promise<Result> {
   const config = readConfig();
+  // Once, not by each worker.
+  if (cluster.isPrimary) {
+    for (const line of misspeltVariables(config, await readSettingsFile(config))) {
+      process.stderr.write(`crm: ${line}\n`);
+    }
+  }
   if (config.workers === 1) return serveAlone(config);
   if (config.databaseAddress === undefined) {
     throw new UserError(

@@ -6,6 +6,7 @@ import { build } from './build.ts';
 import type { Config } from './config.ts';
 import { openInstance } from './instance.ts';
 import { listen, urlOf } from './listen.ts';
+import { asNode, joinNodes } from './node.ts';
 import type { Instance } from './services.ts';
 
 /** A service that listens. */
@@ -26,11 +27,12 @@ export async function startService(
   config: Config,
   background?: BackgroundOfProcess,
 ): Promise<RunningService> {
-  const instance = await openInstance(config);
+  const instance = await openInstance(asNode(config));
   const { resources, database } = instance;
   let app: FastifyInstance | undefined;
   try {
     app = await build(instance, background);
+    await joinNodes(app, config, instance);
     await listen(app, config, '');
     const { settingsProblem, isLeaving } = app;
     let probe: Probe | undefined;

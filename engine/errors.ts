@@ -277,3 +277,21 @@ export const errors = {
 export class UserError extends Error {
   override readonly name = 'UserError';
 }
+
+const fileReasons: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EEXIST: 'something else is there already',
+  EISDIR: 'it is a folder',
+  ELOOP: 'its links lead in a circle',
+  ENOENT: 'it is not there',
+  ENOSPC: 'no space is left',
+  ENOTDIR: 'a part of its path is not a folder',
+  EPERM: 'permission denied',
+  EROFS: 'it is on a read-only file system',
+};
+
+/** Why a file or folder cannot be used, in words. */
+export function fileReason(cause: unknown): string {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return fileReasons[code ?? ''] ?? code ?? message;
+}

@@ -41,8 +41,15 @@ async function serve(dataFolder: string): Promise<{ started: Started; stop: () =
   };
 }
 
-/** Sends a form: texts by label, choices by label. */
-async function send(page: Page, texts: Labelled, choices: Labelled, button: string): Promise<void> {
+/** Opens a form and sends it: texts by label, choices by label. */
+async function send(
+  page: Page,
+  path: string,
+  texts: Labelled,
+  choices: Labelled,
+  button: string,
+): Promise<void> {
+  await page.goto(`/setup/o/demo/${path}`);
   for (const [label, text] of Object.entries(texts)) await page.getByLabel(label, { exact: true }).fill(text);
   for (const [label, choice] of Object.entries(choices)) {
     await page.getByLabel(label, { exact: true }).selectOption({ label: choice });
@@ -53,45 +60,41 @@ type Labelled = Readonly<Record<string, string>>;
 
 /** Gives the demo organization something to show. */
 async function furnish(page: Page): Promise<void> {
-  await page.goto('/setup/o/demo/profiles');
   for (const [name, grants] of Object.entries({
     'Website forms': ['leads:create', 'contacts:create'],
     Sales: ['accounts', 'contacts', 'leads', 'opportunities'].flatMap((object) =>
       ['list', 'read', 'create', 'update'].map((action) => `${object}:${action}`),
     ),
   })) {
-    await send(page, { Name: name }, {}, 'Make profile');
-    const section = page.getByRole('region', { name, exact: true });
-    for (const grant of grants) await section.locator(`input[value="${grant}"]`).check();
-    await section.getByRole('button', { name: `Save ${name}` }).click();
+    await send(page, 'profiles/create', { Name: name }, {}, 'Create profile');
+    await page.getByRole('link', { name, exact: true }).click();
+    for (const grant of grants) await page.locator(`input[value="${grant}"]`).check();
+    await page.getByRole('button', { name: 'Save profile' }).click();
   }
-  await page.goto('/setup/o/demo/members');
   for (const [email, profile] of Object.entries({
     'sofia@demo.example': 'Sales',
     'jonas@demo.example': 'read-only',
   })) {
-    await send(page, { 'E-mail address': email }, { Profile: profile }, 'Invite');
+    await send(page, 'members/invite', { 'E-mail address': email }, { Profile: profile }, 'Invite member');
   }
-  await page.goto('/setup/o/demo/keys');
   for (const [name, profile, expires] of [
     ['Data warehouse', 'read-only', 'in a year'],
     ['Landing pages', 'Website forms', 'never'],
     ['Trade fair app', 'Sales', 'in 30 days'],
     ['Website', 'Website forms', 'in 90 days'],
   ] as const) {
-    await send(page, { Name: name }, { Profile: profile, Expires: expires }, 'Make key');
+    await send(page, 'keys/create', { Name: name }, { Profile: profile, Expires: expires }, 'Create key');
   }
 }
 
 /** Adds channels; the secrets are nobody's. */
 async function integrate(page: Page): Promise<void> {
-  await page.goto('/setup/o/demo/integrations');
-  for (const [provider, name] of [
-    ['Telegram', 'Support bot'],
-    ['WhatsApp Cloud', 'Sales line'],
+  for (const [provider, name, label] of [
+    ['telegram', 'Support bot', 'Secret token given to setWebhook'],
+    ['whatsapp', 'Sales line', 'App secret'],
   ] as const) {
-    const texts = { Name: name, Secret: randomBytes(16).toString('hex') };
-    await send(page, texts, { Provider: provider }, 'Add integration');
+    const texts = { Name: name, [label]: randomBytes(16).toString('hex') };
+    await send(page, `integrations/add?provider=${provider}`, texts, {}, 'Add integration');
   }
 }
 
@@ -115,7 +118,9 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   await logIn(page, email, password);
   await furnish(page);
   await page.goto('/setup/o/demo/keys');
-  await page.getByRole('button', { name: 'Revoke Trade fair app' }).click();
+  await page.getByLabel('Actions for Trade fair app').click();
+  await page.getByRole('link', { name: 'Revoke Trade fair app' }).click();
+  await page.getByRole('button', { name: 'Revoke key' }).click();
   await integrate(page);
   for (const name of ['keys', 'members', 'integrations', 'activity'] as const) {
     await page.goto(`/setup/o/demo/${name}`);

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import leven from 'leven';
 import { UserError } from '../errors.ts';
 
 /** The folder of this package. */
@@ -32,6 +33,8 @@ export interface Variable<T> {
   readonly fallback: T;
   /** What a value must be, as in "PORT must be …". */
   readonly expected: string;
+  /** A value for people; absent: as it is written. Secrets are hidden here. */
+  show?(value: T): string;
   /** Parses a text; undefined if it is invalid. @throws UserError that says more than `expected` */
   readonly read: (text: string) => T | undefined;
 }
@@ -56,6 +59,7 @@ export const integer = <F extends number | undefined>(
     ? number | undefined
     : number,
   expected: `an integer from ${min} to ${max}`,
+  show: (value) => (value === undefined ? notSet : String(value / scale)),
   read: (text) => (/^\d{1,9}$/.test(text) && +text >= min && +text <= max ? +text * scale : undefined),
 });
 
@@ -103,6 +107,36 @@ export const oneOf = <T>(name: string, fallback: T, values: Readonly<Record<stri
 
 export const flag = (name: string, fallback: boolean): Variable<boolean> =>
   oneOf(name, fallback, { true: true, false: false });
+
+const notSet = 'not set';
+
+/** A variable in force: its value for people, and whether the environment gives it. */
+export interface Shown {
+  readonly name: string;
+  readonly value: string;
+  readonly isGiven: boolean;
+}
+
+/** The variables in force, without their secrets. The environment is right: it has been read. */
+export const shownVariables = (variables: Variables, environment: Environment): Shown[] =>
+  Object.values(variables).map(({ name, fallback, show, read }) => {
+    const given = environment[name]?.trim() ?? '';
+    if (given !== '') return { name, value: show?.(read(given)) ?? given, isGiven: true };
+    const isEmpty = fallback === undefined || (Array.isArray(fallback) && fallback.length === 0);
+    return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isGiven: false };
+  });
+
+/** Variables of the environment that are probably misspelt: each is close to a known one, and not known itself. */
+export function misspelt(environment: Environment, known: readonly string[]): string[] {
+  const isNear = (name: string, other: string) =>
+    Math.min(name.length, other.length) > 5 && leven(name, other) <= 2;
+  return Object.keys(environment)
+    .filter((name) => !known.includes(name))
+    .flatMap((name) => {
+      const meant = known.find((other) => isNear(name.toUpperCase(), other));
+      return meant === undefined ? [] : [`${name} means nothing here. Did you mean ${meant}?`];
+    });
+}
 
 /** Reads variables from the environment; each wrong one adds a line to `mistakes`. */
 export function readVariables<V extends Variables>(

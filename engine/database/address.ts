@@ -9,7 +9,7 @@ import {
   type SecureContext,
 } from 'node:tls';
 import leven from 'leven';
-import { UserError } from '../errors.ts';
+import { fileReason, UserError } from '../errors.ts';
 
 /** One server of an address. */
 export interface Host {
@@ -217,8 +217,7 @@ function read(parameter: string, file: string | undefined): string | undefined {
   try {
     text = readFileSync(file, 'utf8');
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    throw new UserError(`${parameter} "${file}" cannot be read: ${code}`, { cause });
+    throw new UserError(`${parameter} "${file}" cannot be read: ${fileReason(cause)}`, { cause });
   }
   if (!text.includes('-----BEGIN ')) throw new UserError(`${parameter} "${file}" is not a PEM file`);
   return text;

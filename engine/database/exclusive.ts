@@ -11,24 +11,30 @@ const pollMs = 100;
  * within a transaction: that would occupy a connection that the working node may need, and end after `lock_timeout`.
  * @param lock any number, the same on every node
  */
-export async function exclusively<T>(
-  orm: Orm,
-  lock: bigint,
-  work: (em: SqlEntityManager) => Promise<T>,
-): Promise<T> {
+export async function exclusively<T>(orm: Orm, lock: bigint, work: Work<T>): Promise<T> {
   for (;;) {
-    const done = await orm.em.fork().transactional(async (em) => {
-      const [row] = await em
-        .getConnection()
-        .execute<{ locked?: boolean }[]>(
-          `select pg_try_advisory_xact_lock(${lock}) as locked`,
-          [],
-          'all',
-          em.getTransactionContext(),
-        );
-      return row?.locked === true ? { result: await work(em) } : undefined;
-    });
+    const done = await ifFree(orm, lock, work);
     if (done !== undefined) return done.result;
     await delay(pollMs);
   }
 }
+
+type Work<T> = (em: SqlEntityManager) => Promise<T>;
+
+/** As {@link exclusively}, but waits for nobody. @returns undefined if another node works */
+export const ifFree = <T>(
+  orm: Orm,
+  lock: bigint,
+  work: Work<T>,
+): Promise<{ readonly result: T } | undefined> =>
+  orm.em.fork().transactional(async (em) => {
+    const [row] = await em
+      .getConnection()
+      .execute<{ locked?: boolean }[]>(
+        `select pg_try_advisory_xact_lock(${lock}) as locked`,
+        [],
+        'all',
+        em.getTransactionContext(),
+      );
+    return row?.locked === true ? { result: await work(em) } : undefined;
+  });

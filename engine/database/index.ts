@@ -6,7 +6,7 @@ export { shareOf } from './bounds.ts';
 export { clusterSetting } from './cluster.ts';
 export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
 export { type Part, sections, shapeOf, type TableShape, type TableShapes } from './differ.ts';
-export { exclusively } from './exclusive.ts';
+export { exclusively, ifFree } from './exclusive.ts';
 export {
   databaseFailure,
   foreignKeyViolation,

@@ -1,20 +1,17 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { UserError } from '../errors.ts';
+import { fileReason, UserError } from '../errors.ts';
 import { makeFolder } from './folder.ts';
 
 /** Releases a lock. Calling it again does nothing. */
 export type Release = () => void;
 
-/** Messages for the most common errors of a file system. */
+/** What is said of a data folder otherwise than of any file. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
-  ENOTDIR: 'a part of its path is not a folder',
   ENOENT: 'it cannot be created there',
   EACCES: 'this process may not write there',
   EPERM: 'this process may not write there',
-  EROFS: 'it is on a read-only file system',
-  ENOSPC: 'no space is left',
 };
 
 /**
@@ -42,12 +39,12 @@ export function lockFolder(folder: string): Release {
       held = false;
     };
   } catch (cause) {
-    const { errcode, code, message } = cause as { errcode?: number; code?: string; message: string };
+    const { errcode, code } = cause as { errcode?: number; code?: string };
     const busy = errcode === 5;
     throw new UserError(
       busy
         ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
-        : `the data folder ${folder} cannot be used: ${reasons[code ?? ''] ?? code ?? message}`,
+        : `the data folder ${folder} cannot be used: ${reasons[code ?? ''] ?? fileReason(cause)}`,
       { cause },
     );
   }

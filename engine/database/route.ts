@@ -17,6 +17,8 @@ export interface Found {
   readonly way: Way;
   /** Whether a pooler is in between: the process that runs statements is not the one that was connected to. */
   readonly pooled: boolean;
+  /** The schemas where it looks for tables. */
+  readonly searchPath: string;
 }
 
 /** Finds the server to connect to. */
@@ -74,11 +76,12 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
     try {
       signal.throwIfAborted();
       await client.connect();
-      const { rows } = await client.query<{ unfit: boolean; pid: number }>(
-        `select ${unfit(target)} as unfit, pg_backend_pid() as pid`,
+      const { rows } = await client.query<{ unfit: boolean; pid: number; path: string }>(
+        `select ${unfit(target)} as unfit, pg_backend_pid() as pid, current_setting('search_path') as path`,
       );
-      if (rows[0]?.unfit !== false) throw unfitError(target);
-      return { way, pooled: rows[0].pid !== wire(client).processID };
+      const [row] = rows;
+      if (row?.unfit !== false) throw unfitError(target);
+      return { way, pooled: row.pid !== wire(client).processID, searchPath: row.path };
     } catch (cause) {
       throw signal.aborted ? new Error('timeout exceeded when trying to connect') : cause;
     } finally {

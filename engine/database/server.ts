@@ -1,8 +1,13 @@
 import type { ClientConfig } from 'pg';
 import { UserError } from '../errors.ts';
 import { type Address, describeAddress } from './address.ts';
+import { sqlState } from './failures.ts';
 import { type Route, reason, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
+
+/** SQLSTATEs. */
+const noDatabase = '3D000';
+const wrongPassword = '28P01';
 
 /** A usable server and how to connect to it. */
 export interface FoundServer {
@@ -38,10 +43,12 @@ export async function findServer(
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };
+  let searchPath: string | undefined;
   const server = (pooled: boolean): FoundServer => {
     const login: FoundServer['login'] = (statementTimeoutMs, lockTimeoutMs = config.lockTimeoutMs) => {
       const parameters = pooled ? [] : sessionParameters(statementTimeoutMs, lockTimeoutMs);
-      const given = [...parameters, options ?? ''].join(' ').trim();
+      // What comes last counts.
+      const given = [...parameters, options ?? '', viewsFirst(config, searchPath)].join(' ').trim();
       return given === '' ? common : { ...common, options: given };
     };
     return {
@@ -52,29 +59,43 @@ export async function findServer(
   };
   try {
     if (config.databasePooler !== true) {
-      const direct = server(false);
       const unknown = config.databasePooler === undefined;
-      const pooled = await direct.route
-        .find()
-        .then((found) => found.pooled, unknown ? refusesSettings : undefined);
-      if (!unknown || !pooled) return direct;
+      const direct = server(false);
+      const found = await direct.route.find().catch((cause) => {
+        if (!unknown || !refusesSettings(cause)) throw cause;
+      });
+      if (found !== undefined && (!unknown || !found.pooled)) {
+        searchPath = found.searchPath;
+        return direct;
+      }
     }
     const pooler = server(true);
     await pooler.route.find();
     return pooler;
   } catch (cause) {
-    throw new UserError(`the database at ${describeAddress(address)} does not answer: ${reason(cause)}`, {
-      cause,
-    });
+    throw new UserError(`the database at ${describeAddress(address)} ${problem(cause)}`, { cause });
   }
 }
 
-/** A pooler refuses session parameters for connections that it shares. @throws every other error */
-function refusesSettings(cause: unknown): true {
-  const { code, message } = cause as { code?: string; message?: string };
-  if (code === '08P01' && String(message).includes('startup parameter')) return true;
-  throw cause;
+/** What is wrong with a server, as it says itself or because it says nothing. */
+function problem(cause: unknown): string {
+  const state = sqlState(cause);
+  if (state === noDatabase) return `does not exist: create it, or correct DATABASE_URL (${reason(cause)})`;
+  if (state === wrongPassword) return `refuses the login: correct DATABASE_URL (${reason(cause)})`;
+  return `does not answer: ${reason(cause)}`;
 }
+
+/** A pooler refuses session parameters for connections that it shares. */
+function refusesSettings(cause: unknown): boolean {
+  const { code, message } = cause as { code?: string; message?: string };
+  return code === '08P01' && String(message).includes('startup parameter');
+}
+
+/** The session parameter that puts the schema of views before those where tables are looked for. */
+const viewsFirst = ({ views }: DatabaseConfig, searchPath: string | undefined): string =>
+  views === undefined || searchPath === undefined
+    ? ''
+    : `-c search_path=${`${views},${searchPath}`.replace(/[\\\s]/g, '\\$&')}`;
 
 /** Session parameters of a connection, as command-line options of its server process. */
 const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): readonly string[] =>

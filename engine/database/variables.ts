@@ -9,7 +9,7 @@ import {
   type Values,
   type Variable,
 } from '../config/index.ts';
-import { type Address, isAddress, parseAddress } from './address.ts';
+import { type Address, describeAddress, isAddress, parseAddress } from './address.ts';
 
 const duration = [1, 600_000] as const;
 const maxWorkers = 128;
@@ -21,6 +21,7 @@ export const databaseVariables = {
     name: 'DATABASE_URL',
     fallback: undefined,
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
+    show: (address) => (address === undefined ? '' : describeAddress(address)),
     read: (given) => (isAddress(given) ? parseAddress(given) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
   /** The addresses of standbys that reads may go to. */
@@ -28,6 +29,7 @@ export const databaseVariables = {
     name: 'DATABASE_REPLICA_URLS',
     fallback: [],
     expected: 'PostgreSQL addresses, with commas between',
+    show: (addresses) => addresses.map(describeAddress).join(', '),
     read: (given) => {
       // An address may have several hosts, with commas between them too.
       const all = given.split(/\s*,\s*(?=postgres(?:ql)?:)/);
@@ -70,4 +72,7 @@ export const databaseVariables = {
 };
 
 /** How the database is reached and bounded. */
-export type DatabaseConfig = Values<typeof databaseVariables>;
+export interface DatabaseConfig extends Values<typeof databaseVariables> {
+  /** A schema whose tables come before the others, if it is there: how those who run an older model see the tables. */
+  readonly views?: string;
+}

@@ -1,6 +1,7 @@
 import type { Field } from '../fields/index.ts';
-import { declareQuery, querySchema } from '../query/index.ts';
+import { declareQuery } from '../query/index.ts';
 import {
+  choice,
   inOrder,
   type Problem,
   parseYaml,
@@ -9,12 +10,13 @@ import {
   suggestion,
   YamlError,
 } from '../yaml/index.ts';
+import { adviseOn } from './advice.ts';
 import type { RawResource, ResourceDefinition } from './definition.ts';
 import { type Report, readField } from './field.ts';
 import { resourceNameOf, type Shaped, withOverlays } from './overlay.ts';
 import { aliasOf, readRenamed } from './renamed.ts';
-import schema from './resource.schema.json' with { type: 'json' };
-import { stem } from './sources.ts';
+import { resourceSchema } from './schema.ts';
+import { commonName, stem } from './sources.ts';
 import { readUniques } from './unique.ts';
 
 /** Where a field is written: its file and its path there. */
@@ -23,9 +25,7 @@ interface Place {
   readonly path: readonly string[];
 }
 
-// The query parts say what their keys may hold.
-const hasShape = shape<RawResource>({ ...schema, properties: { ...schema.properties, ...querySchema } });
-const commonName = 'common';
+const hasShape = shape<RawResource>(resourceSchema, adviseOn);
 /**
  * Checks YAML sources and puts the shared fields in.
  * @returns the definitions, by name
@@ -52,6 +52,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const [index, each] of drafts.entries()) checkName(each, drafts[index + 1], problems);
   checkFormerNames(drafts, problems);
+  checkSingulars(drafts, problems);
   for (const { name, broken: wrong } of drafts) if (wrong) broken.add(name);
 
   const definitions = drafts
@@ -93,6 +94,21 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: P
   }
 }
 
+/** The description names what one record is by the singular: two of one name would be one. */
+function checkSingulars(drafts: readonly Draft[], problems: Problem[]): void {
+  const owners = new Map<string, Draft>();
+  for (const each of drafts) {
+    const { name, parsed } = each;
+    const singular = parsed.data.singular ?? name;
+    const owner = owners.get(singular);
+    if (owner === undefined || owner.name === name) owners.set(singular, each);
+    else {
+      const message = `"${singular}" is one record of ${owner.name} (${owner.parsed.file}) already: give another "singular"`;
+      problems.push(parsed.problem({ path: ['singular'] }, message));
+    }
+  }
+}
+
 /** No two resources have had one name, and none has the alias of another one. */
 function checkFormerNames(drafts: readonly Draft[], problems: Problem[]): void {
   const former = new Map<string, Draft>();
@@ -128,7 +144,9 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
   const shared = common?.data.fields ?? {};
   const wanted = raw.common === 'all' ? Object.keys(shared) : (raw.common ?? []);
   for (const [index, name] of wanted.entries()) {
-    if (common !== undefined && Object.hasOwn(shared, name)) {
+    if (wanted.indexOf(name) < index) {
+      problems.push(parsed.problem({ path: ['common', index] }, `"${name}" is listed twice in common`));
+    } else if (common !== undefined && Object.hasOwn(shared, name)) {
       places.set(name, { parsed: common, path: ['fields', name] });
     } else {
       const hint = suggestion(name, Object.keys(shared));
@@ -236,8 +254,16 @@ function finish(
   };
 }
 
-/** No two fields may be stored in one column. */
-function checkColumns({ fields, retired, places }: Draft, problems: Problem[]): void {
+/** What a table of PostgreSQL can have, less the column that the engine adds. */
+const maxColumns = 1600 - 1;
+
+/** No two fields may be stored in one column, and a table has room for all of them. */
+function checkColumns({ parsed, fields, retired, places }: Draft, problems: Problem[]): void {
+  const columns = [...fields, ...retired].flatMap((field) => field.type.columns?.(field) ?? []).length;
+  if (columns > maxColumns) {
+    const message = `the fields need ${columns} columns, and a table of PostgreSQL has room for ${maxColumns}: divide the resource`;
+    problems.push(parsed.problem({ path: ['fields'], key: true }, message));
+  }
   const owners = new Map<string, string>();
   for (const field of [...fields, ...retired]) {
     for (const column of field.type.columns?.(field) ?? []) {
@@ -266,13 +292,13 @@ function checkLink(
     problems.push(place.parsed.problem({ path: [...place.path, key] }, message));
   if (field.to !== undefined && !broken.has(field.to) && !drafts.some(({ name }) => name === field.to)) {
     const known = drafts.map(({ name }) => name);
-    report('to', `no resource "${field.to}"${suggestion(field.to, known)}`);
+    report('to', `no resource "${field.to}"${choice(field.to, known)}`);
   }
   if (field.through === undefined) return;
   const link = fields.find(({ name }) => name === field.through);
   if (link?.type.refers !== true) {
     const references = fields.filter(({ type }) => type.refers === true).map(({ name }) => name);
-    report('through', `no reference "${field.through}" here${suggestion(field.through, references)}`);
+    report('through', `no reference "${field.through}" here${choice(field.through, references)}`);
     return;
   }
   const target = drafts.find((draft) => draft.name === link.to && !draft.broken);
@@ -280,7 +306,7 @@ function checkLink(
     const found = target?.fields.find(({ name }) => name === shown);
     if (target !== undefined && found?.type.text === undefined) {
       const texts = target.fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name);
-      report('show', `no text field "${shown}" in ${target.name}${suggestion(shown, texts)}`);
+      report('show', `no text field "${shown}" in ${target.name}${choice(shown, texts)}`);
     }
   }
 }

@@ -7,11 +7,13 @@ import {
   type ServerValue,
   validateValue,
 } from '../fields/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { choice, suggestion } from '../yaml/index.ts';
+import { typeAdvice } from './advice.ts';
 import type { RawField } from './definition.ts';
 import { readRenamed } from './renamed.ts';
 
-const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
+/** The type that a field needs for what the server writes into it. */
+export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   id: 'int64',
   organization: 'int64',
   creator: 'int64',
@@ -20,7 +22,13 @@ const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   updated: 'timestamp',
 };
 /** Names with a meaning on every JavaScript object, and the key that `?expand=` adds to a record. */
-const forbidden = new Set(['constructor', 'prototype', 'expanded']);
+export const forbidden: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
+
+/** The type that was probably meant, or all that there are. */
+function typeHint(type: string): string {
+  const advice = typeAdvice(type);
+  return advice === undefined ? choice(type, Object.keys(fieldTypes)) : `: ${advice}`;
+}
 
 /** Reports a mistake at a key of the field, or at the field's name where `key` is undefined. */
 export type Report = (key: string | undefined, message: string) => void;
@@ -31,7 +39,7 @@ export type Report = (key: string | undefined, message: string) => void;
  */
 export function readField(name: string, raw: RawField, place: string, report: Report): Field | undefined {
   if (!Object.hasOwn(fieldTypes, raw.type)) {
-    report('type', `unknown type "${raw.type}"${suggestion(raw.type, Object.keys(fieldTypes))}`);
+    report('type', `unknown type "${raw.type}"${typeHint(raw.type)}`);
     return undefined;
   }
   const typeName = raw.type as FieldTypeName;
@@ -56,6 +64,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
   if (raw.enum !== undefined && raw.suggested !== undefined) {
     report('suggested', 'give "enum" or "suggested", not both');
   }
+  checkValues(raw, report);
   const wrongPattern = raw.pattern === undefined ? undefined : patternProblem(raw.pattern);
   if (wrongPattern !== undefined) {
     report('pattern', `no regular expression that runs in linear time: ${wrongPattern}`);
@@ -101,6 +110,21 @@ export function readField(name: string, raw: RawField, place: string, report: Re
   if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, report);
   return field;
 }
+
+/** Checks that the known values can be told apart, and that the default is one of those that reports know. */
+function checkValues({ enum: closed, suggested, default: given }: RawField, report: Report): void {
+  const key = closed === undefined ? 'suggested' : 'enum';
+  const seen = new Map<string, string>();
+  for (const value of closed ?? suggested ?? []) {
+    const twin = seen.get(bare(value));
+    if (twin === undefined) seen.set(bare(value), value);
+    else report(key, `"${value}" and "${twin}" differ only in case or spaces: keep one`);
+  }
+  if (closed === undefined || typeof given !== 'string' || closed.includes(given)) return;
+  report('default', `the default "${given}" is not in "enum"${suggestion(given, closed)}`);
+}
+
+const bare = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
 /** Checks that a field without a given value has a default. */
 function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: Report): void {

@@ -3,5 +3,6 @@
 
 export { checkSources } from './check.ts';
 export type { Needs, ResourceDefinition, Unique } from './definition.ts';
+export { editorSchemas } from './editor.ts';
 export { checkNeeds } from './needs.ts';
-export { readSources } from './sources.ts';
+export { readSources, stem } from './sources.ts';

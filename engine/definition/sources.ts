@@ -1,36 +1,52 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
-import { UserError } from '../errors.ts';
-import type { Source } from '../yaml/index.ts';
+import { fileReason, UserError } from '../errors.ts';
+import { readYaml, type Source } from '../yaml/index.ts';
 
-const maxBytes = 1024 * 1024;
+const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /**
- * Reads every `*.yaml` of a folder, by name.
+ * Reads every `*.yaml` of a folder, by name. Those of its sub-folders are mistakes.
  * @param isShipped whether they come with the engine, and instances extend them
- * @throws UserError when the folder cannot be read or a file is larger than 1 MiB
+ * @throws UserError when the folder or a file cannot be read
  */
 export async function readSources(folder: string, isShipped = false): Promise<Source[]> {
-  const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read the folder ${folder}: ${cause.code}`);
+  const entries = await list(folder);
+  const below = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'));
+  const names = entries.filter((entry) => !entry.isDirectory() && isYaml(entry.name)).map(({ name }) => name);
+  const sources = names.sort().map(async (name) => {
+    const path = join(folder, name);
+    const source = await readYaml(path).catch((cause: unknown) => {
+      throw new UserError(`cannot read ${path}: ${fileReason(cause)}`);
+    });
+    return { ...source, isShipped };
   });
-  const files = names.filter((name) => /\.ya?ml$/.test(name)).sort();
-  return Promise.all(
-    files.map(async (name) => {
-      const path = join(folder, name);
-      const unreadable = (cause: NodeJS.ErrnoException) => {
-        throw new UserError(`cannot read ${path}: ${cause.code}`);
-      };
-      const { size } = await stat(path).catch(unreadable);
-      if (size > maxBytes) throw new UserError(`${path} is larger than 1 MiB`);
-      return {
-        file: relative(process.cwd(), path) || path,
-        text: await readFile(path, 'utf8').catch(unreadable),
-        isShipped,
-      };
-    }),
+  const misplaced = below.map(async ({ name }) =>
+    (await list(join(folder, name)))
+      .filter((entry) => isYaml(entry.name))
+      .map((entry) => misplacedFile(folder, join(folder, name, entry.name)))
+      .sort((a, b) => (a.file < b.file ? -1 : 1)),
   );
+  return [...(await Promise.all(sources)), ...(await Promise.all(misplaced)).flat()];
+}
+
+const list = (folder: string) =>
+  readdir(folder, { withFileTypes: true }).catch((cause: NodeJS.ErrnoException) => {
+    throw new UserError(`cannot read the folder ${folder}: ${fileReason(cause)}`);
+  });
+
+function misplacedFile(folder: string, path: string): Source {
+  const file = relative(process.cwd(), path);
+  const into = relative(process.cwd(), folder) || '.';
+  const message = `sub-folders are not read: move this file to ${into}, or take it out`;
+  return { file, text: '', problem: { file, line: 1, column: 1, message } };
 }
 
 /** The file's name without folder and ending. */
 export const stem = (file: string): string => basename(file).replace(/\.ya?ml$/, '');
+
+/** The file of the fields that resources share, without its ending. */
+export const commonName = 'common';
+
+/** Names of tables that belong to the platform or to PostgreSQL. */
+export const taken = /^(?:crm|pg)_/;

@@ -1,9 +1,9 @@
 import type { FieldProblem } from '../errors.ts';
 import { type Field, lookupOf, type Schema } from '../fields/index.ts';
 import { indexKey, lookupKey } from '../sql/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { implies, oneOf, suggestion } from '../yaml/index.ts';
 import { type OperatorName, operatorOf, operators } from './operators.ts';
-import { type Declaring, type Query, type QueryPart, wrong } from './part.ts';
+import { type Declaring, type NamedField, type Query, type QueryPart, wrong } from './part.ts';
 
 /** The maximum number of values of one filter. */
 export const maxFilterValues = 50;
@@ -51,11 +51,48 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
           minItems: 1,
           items: { enum: Object.keys(operators) },
           uniqueItems: true,
+          'x-expected': 'a list of operators, such as [ eq, in ]',
         },
       },
       'x-expected': 'a field, or { field: …, operators: [ … ] }',
     },
     uniqueItems: true,
+    'x-expected': 'a list, such as [ status, { field: created_at, operators: [ gte, lt ] } ]',
+    examples: [['status', { field: 'created_at', operators: ['gte', 'lt'] }]],
+  },
+  yamlOf: (fields, reserved) => {
+    const able = fields.filter(({ name }) => !reserved.includes(name));
+    const groups = Object.entries(Object.groupBy(able, (field) => operatorsOf(field).join()));
+    const named = groups.map(([names, of = []]) => ({
+      operators: names === '' ? [] : names.split(','),
+      field: oneOf(of.map(({ name }) => name)),
+    }));
+    return {
+      items: {
+        anyOf: [
+          {
+            type: 'string',
+            anyOf: [
+              false,
+              ...named.flatMap((group) => (group.operators.includes('eq') ? [group.field] : [])),
+            ],
+          },
+          {
+            type: 'object',
+            properties: { field: oneOf(able.map(({ name }) => name)) },
+            allOf: [
+              true,
+              ...named.map(({ field, operators }) =>
+                implies(
+                  { required: ['field'], properties: { field } },
+                  { properties: { operators: { items: oneOf(operators) } } },
+                ),
+              ),
+            ],
+          },
+        ],
+      },
+    };
   },
   declare: (declaring) => {
     const seen = new Set<string>();
@@ -114,6 +151,13 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       return serves('find') ? [{ field, keys: [indexKey(field)] }] : [];
     }),
 };
+
+/** The operators that a field can be filtered with. */
+const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
+  (Object.keys(operators) as OperatorName[]).filter((name) => {
+    const { needs, nullable: needsNull } = operatorOf(name);
+    return type[needs] !== undefined && (needsNull !== true || nullable);
+  });
 
 /** Whether an index finds few records that do not match: a value may share its lookup's key with many records. */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {

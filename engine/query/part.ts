@@ -17,6 +17,9 @@ export interface Declaring {
   readonly report: (path: readonly (string | number)[], message: string) => void;
 }
 
+/** A field as an editor knows it: its file may still be wrong. */
+export type NamedField = Pick<Field, 'name' | 'type' | 'nullable'>;
+
 /** What a part adds to the statement of a list. */
 export interface Clauses {
   /** Conditions, all of which must hold. */
@@ -63,6 +66,8 @@ export type Index =
 export interface QueryPart<Declared = unknown, Asked = unknown> {
   /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
   readonly yaml?: Schema;
+  /** What a resource with these fields can have under the key, for editors: the schema says what its names may be. */
+  readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => Schema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
   readonly declare: (declaring: Declaring) => Declared;
   /** Whether it also shapes a record that is read by its id. */

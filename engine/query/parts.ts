@@ -1,10 +1,10 @@
 import type { FieldProblem } from '../errors.ts';
-import type { Field } from '../fields/index.ts';
+import type { Field, Schema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 import { expansion } from './expansion.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
-import type { Clauses, Cost, Declaring, Index, Query, QueryPart } from './part.ts';
+import type { Clauses, Cost, Declaring, Index, NamedField, Query, QueryPart } from './part.ts';
 import { search } from './search.ts';
 import { selection } from './selection.ts';
 import { sort } from './sort.ts';
@@ -30,6 +30,12 @@ const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
 export const querySchema = Object.fromEntries(
   parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
 );
+
+/** What the keys may hold in a resource with these fields, for editors. */
+export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, Schema>> =>
+  Object.fromEntries(
+    parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
+  );
 
 /**
  * Reads the YAML keys of the parts of a resource.

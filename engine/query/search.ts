@@ -1,6 +1,6 @@
 import { type Field, isStorable } from '../fields/index.ts';
 import { column, quote } from '../sql/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { oneOf, suggestion } from '../yaml/index.ts';
 import { type QueryPart, wrong } from './part.ts';
 
 /** The longest text that may be searched for, in UTF-16 code units, and the maximum number of its words. */
@@ -13,7 +13,12 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
     type: 'array',
     items: { type: 'string' },
     uniqueItems: true,
+    'x-expected': 'a list of fields, such as [ name, email ]',
+    examples: [['name', 'email']],
   },
+  yamlOf: (fields) => ({
+    items: oneOf(fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name)),
+  }),
   declare: ({ yaml, fields, report }) =>
     ((yaml ?? []) as readonly string[]).flatMap((name, index) => {
       const field = fields.get(name);

@@ -1,6 +1,6 @@
 import type { Field } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { oneOf, suggestion } from '../yaml/index.ts';
 import { after, type GivenPlace, parseCursor, placeShape } from './cursor.ts';
 import { type QueryPart, wrong } from './part.ts';
 
@@ -33,17 +33,24 @@ export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description: 'The order of a list. Equal values are ordered by id, in the same direction.',
     type: 'object',
+    'x-expected': 'a map such as { by: created_at, direction: desc }',
+    examples: [{ by: 'created_at', direction: 'desc' }],
     required: ['by'],
     additionalProperties: false,
     properties: {
-      by: { type: 'string' },
-      direction: { enum: ['asc', 'desc'] },
+      by: { description: 'A field.', type: 'string' },
+      direction: { description: 'Default: asc.', enum: ['asc', 'desc'] },
       selectable: {
         description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
         type: 'boolean',
       },
     },
   },
+  yamlOf: (fields) => ({
+    properties: {
+      by: oneOf(fields.filter(({ type }) => type.order !== undefined).map(({ name }) => name)),
+    },
+  }),
   declare: ({ yaml, fields, report }) => {
     const { by: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
     const field = fields.get(name);

@@ -2,11 +2,14 @@
 // May import errors, fields, yaml, sql, definition, database, tables, records, compile.
 
 export type { ApiChange } from './api.ts';
-export { applyPending, assertUpToDate, migrate, withDatabase } from './apply.ts';
+export { applyPending, assertUpToDate, migrate } from './apply.ts';
 export type { Intent } from './changes.ts';
 export { type CitusKind, citusModel } from './citus.ts';
+export { contract } from './contract.ts';
 export { assertMigrationsComplete, createMigration } from './create.ts';
+export { migrationNames } from './ledger.ts';
 export { entitiesOf, type Model } from './model.ts';
+export { heartbeatMs, registerNode, viewsOf } from './nodes.ts';
 export {
   countMs,
   type DatabaseState,
@@ -16,3 +19,4 @@ export {
   planOf,
   stateOf,
 } from './plan.ts';
+export { withDatabase } from './session.ts';

@@ -5,6 +5,7 @@ import type { Migration } from '@mikro-orm/migrations';
 import { type Database, type DatabaseConfig, migrationsTable } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
+import { listNodes, withoutMigration } from './nodes.ts';
 import { sequencesOf } from './sequences.ts';
 
 /** Which migrations a database has, and how that differs from the files. */
@@ -12,6 +13,10 @@ export interface Ledger {
   /** In the order in which they were applied. */
   readonly applied: readonly string[];
   readonly pending: readonly string[];
+  /** What has not been taken away yet, because nodes run that use it, a line each. */
+  readonly waiting: readonly string[];
+  /** The tables that have something of before and something of after a migration. */
+  readonly unfinishedTables: readonly string[];
   /** What is not as it should be, a line each. */
   readonly problems: readonly string[];
 }
@@ -65,7 +70,7 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
       ? []
       : await database.run({
           name: '',
-          text: `select "name"::text, to_jsonb(m) ->> 'checksum', to_jsonb(m) ->> 'remaining' from ${table} m order by "id"`,
+          text: `select "name"::text, to_jsonb(m) ->> 'checksum', to_jsonb(m) ->> 'remaining', to_jsonb(m) ->> 'contract' from ${table} m order by "id"`,
           values: [],
         });
   const applied = rows
@@ -90,11 +95,35 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
       );
     }
   }
-  for (const [name, checksum] of rows) {
-    if (checksum === null || !files.includes(String(name))) continue;
-    if (checksumOf(await statementsIn(database, config, String(name))) !== checksum) {
+  for (const [stored, checksum] of rows) {
+    const name = migrationName(String(stored));
+    if (checksum === null || !files.includes(name)) continue;
+    if (checksumOf(await statementsIn(database, config, name)) !== checksum) {
       problems.push(`${name} was changed after it was applied: put it back, and write another migration`);
     }
   }
-  return { applied, pending, problems };
+  const waiting: string[] = [];
+  const unfinishedTables = new Set<string>();
+  const contracts = rows.filter(([, , , contract]) => contract !== null);
+  const nodes =
+    contracts.length === 0
+      ? []
+      : await listNodes((sql) => database.orm.em.fork().getConnection().execute(sql, [], 'all'));
+  for (const [stored] of contracts) {
+    const name = migrationName(String(stored));
+    const behind = withoutMigration(nodes, name).map(({ says }) => says);
+    const reason =
+      behind.length === 0
+        ? 'the next migrate, or a node, does it'
+        : `it waits for ${behind.join(', and for ')}`;
+    waiting.push(`${name} has yet to take away what older nodes use: ${reason}`);
+  }
+  for (const [, , ...steps] of rows) {
+    for (const [, table = ''] of steps
+      .join()
+      .matchAll(/(?:(?:table|on) (?:if exists )?\\|"fill":)"(\w+)\\?"/g)) {
+      unfinishedTables.add(table);
+    }
+  }
+  return { applied, pending, problems, waiting, unfinishedTables: [...unfinishedTables] };
 }

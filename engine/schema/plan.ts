@@ -7,7 +7,8 @@ import { driftOf } from './drift.ts';
 import { readLedger } from './ledger.ts';
 import type { Model } from './model.ts';
 import { online } from './online.ts';
-import { type Analyzed, analyzed, whileOthersWrite } from './statements.ts';
+import { withRetypes } from './retype.ts';
+import { type Analyzed, analyzed, inASecondColumn, whileOthersWrite } from './statements.ts';
 import { storedModel } from './stored.ts';
 import type { Check } from './survival.ts';
 
@@ -54,6 +55,8 @@ export interface Plan {
 export interface DatabaseState {
   readonly pending: readonly string[];
   readonly problems: readonly string[];
+  /** What was not taken away yet, because nodes that use it run, a line each. */
+  readonly waiting: readonly string[];
   readonly drift: readonly string[];
 }
 
@@ -79,11 +82,19 @@ export async function planOf(
   const { statements, checks, api, undecided } = await changeOf(config, model, intent);
   const count = database && counter(database);
   const planned: PlannedStatement[] = [];
+  const retyped = new Set(
+    withRetypes(statements).flatMap((part) => (typeof part === 'string' ? [] : part.statements)),
+  );
   for (const statement of statements.map(analyzed)) {
     const touched = statement.touches === 'nothing' ? undefined : statement.table;
     const rows = touched === undefined ? undefined : await count?.(touched);
-    const isOnline = config.databaseAddress !== undefined && rows?.count !== 0 && online(statement.sql);
-    planned.push({ ...(isOnline ? whileOthersWrite(statement) : statement), rows });
+    const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
+    if (isOnline && retyped.has(statement.sql)) planned.push({ ...inASecondColumn(statement), rows });
+    else
+      planned.push({
+        ...(isOnline && online(statement.sql) ? whileOthersWrite(statement) : statement),
+        rows,
+      });
   }
   const checked: PlannedCheck[] = [];
   for (const check of checks) checked.push(await examined(check, database));
@@ -111,9 +122,10 @@ async function runInTime(database: Database, text: string): Promise<Rows | undef
 
 /** How a database stands to the migrations of a folder. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
-  const { applied, pending, problems } = await readLedger(database, config);
-  const drift = await driftOf(database, storedModel(config, (name) => applied.includes(name)).tables);
-  return { pending, problems, drift };
+  const { applied, pending, problems, waiting, unfinishedTables } = await readLedger(database, config);
+  const { tables } = storedModel(config, (name) => applied.includes(name));
+  const compared = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
+  return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(compared)) };
 }
 
 /** Counts the rows of tables, each once. */

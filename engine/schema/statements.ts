@@ -25,7 +25,8 @@ const brief = (says: string, risks: readonly Risk[] = []): Kind => ({
   risks,
   says,
 });
-const old = 'nodes that run the old definitions fail with it until they are restarted';
+const old = 'nodes with the old definitions go on with what they know until they are restarted';
+const last = 'it waits until no node with the old definitions runs';
 
 /** What statements are, by their beginnings; the first that fits counts. */
 const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
@@ -36,10 +37,10 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
   ],
   [/^alter table \S+ rename constraint/, brief('renames a constraint')],
   [/^alter index/, { ...brief('renames an index'), lock: 'SHARE UPDATE EXCLUSIVE' }],
-  [/^drop table/, brief(`drops the table with all its rows; ${old}`, ['destructive', 'needs a restart'])],
+  [/^drop table/, brief(`drops the table with all its rows; ${last}`, ['destructive', 'needs a restart'])],
   [
     /^alter table .*\bdrop column/,
-    brief(`drops the column with all its values; ${old}`, ['destructive', 'needs a restart']),
+    brief(`drops the column with all its values; ${last}`, ['destructive', 'needs a restart']),
   ],
   [
     /^alter table .*\balter column \S+ type/,
@@ -158,3 +159,18 @@ export const whileOthersWrite = (statement: Analyzed): Analyzed => ({
   risks: statement.risks.filter((risk) => risk !== 'blocking'),
   says: 'reads every row after the rest of the migration, while others read and write the table',
 });
+
+/** The same for a statement that belongs to a change of types, which PostgreSQL carries out while others read and write. */
+export const inASecondColumn = (statement: Analyzed): Analyzed =>
+  statement.touches === 'rewrites'
+    ? {
+        ...statement,
+        lock: 'ROW EXCLUSIVE',
+        risks: statement.risks.filter((risk) => risk !== 'blocking'),
+        says: `fills a second column after the rest of the migration, in batches, while others read and write the table; then the two change places; ${old}`,
+      }
+    : {
+        ...statement,
+        risks: statement.risks.filter((risk) => risk !== 'blocking'),
+        says: `is a part of the change of types: ${statement.says}`,
+      };

@@ -73,7 +73,10 @@ export function survival(
       checks.push(...change.checks);
       tables[definition.name] = change.stored ?? stored;
     }
-    checks.push(...duplicates(before, definition));
+    for (const change of duplicates(before, definition, instead)) {
+      statements.push(...change.statements);
+      checks.push(...change.checks);
+    }
   }
   return { statements, checks, tables };
 }
@@ -116,7 +119,9 @@ function changeOfField(
   const given = instead.get(name);
   const add = { before, definition, field, name, given };
   if (column === undefined)
-    return next.nullable || next.default !== null ? undefined : newRequired(add, next);
+    return given === undefined && (next.nullable || next.default !== null)
+      ? undefined
+      : newField(add, stored, next);
   const former = formerly(before, definition.name, field.name);
   const known: ApiField | undefined = before.api[former.table]?.fields[former.column];
   const from = known?.type ?? storedType(stored, field.name);
@@ -147,7 +152,7 @@ function changeOfField(
   if (gone.length > 0) {
     const where = ({ columns: [own = ''] }: Names) => `${quote(own)} in (${gone.map(literal).join(', ')})`;
     const value = given === undefined ? undefined : `(${given})::text`;
-    bounds.push(bounded(add, 'has a value that is not listed any more', where, value, false));
+    bounds.push(bounded(add, 'has a value that is not listed any more', where, value, true));
   }
   return bounds.length === 0
     ? undefined
@@ -200,8 +205,8 @@ function checkOf(
   return { name, says, where: where({ table, columns }), table, shown, refuses };
 }
 
-/** A new field that every record needs a value of. */
-function newRequired(adding: Adding, next: Part): FieldChange {
+/** A new field that every record needs a value of, or that those that are there get one of. */
+function newField(adding: Adding, stored: TableShape, next: Part): FieldChange {
   const { definition, field, given, name } = adding;
   if (given === undefined) {
     const says = 'is required, and records that are there have no value';
@@ -215,14 +220,15 @@ function newRequired(adding: Adding, next: Part): FieldChange {
   const value = `((${given})::${column?.type})`;
   const table = quote(definition.name);
   const own = quote(field.name);
-  const stored = adding.before.tables[definition.name] as TableShape;
+  const rule = next.nullable ? '' : ' not null';
+  const statements = [`alter table ${table} add ${own} ${column?.type}${collation}${rule} default ${value};`];
+  // Any other default takes its place.
+  if (next.default === null) statements.push(`alter table ${table} alter column ${own} drop default;`);
+  const added = { ...next, default: next.default === null ? null : value };
   return {
-    statements: [
-      `alter table ${table} add ${own} ${column?.type}${collation} not null default ${value};`,
-      `alter table ${table} alter column ${own} drop default;`,
-    ],
+    statements,
     checks: [],
-    stored: { ...stored, columns: { ...stored.columns, [field.name]: next } },
+    stored: { ...stored, columns: { ...stored.columns, [field.name]: added } },
   };
 }
 
@@ -325,7 +331,7 @@ const collate = (collation: string | undefined): string =>
   collation === undefined ? '' : ` collate ${quote(collation)}`;
 
 /** A statement that refuses the migration when records would not survive it. */
-function guard(table: string, name: string, says: string, where: string): string {
+export function guard(table: string, name: string, says: string, where: string): string {
   const body = `declare lost bigint; ids text; begin
   select count(*) into lost from ${quote(table)} where ${where};
   if lost > 0 then
@@ -336,28 +342,52 @@ end`;
   return `do $check$ ${body} $check$;`;
 }
 
-/** Values that are there more than once of fields that become unique. The index of the migration refuses them. */
-function duplicates(before: Before, { name, fields, uniques }: ResourceDefinition): Check[] {
+/** Values that are there more than once of fields that become unique. */
+function duplicates(
+  before: Before,
+  { name, fields, uniques }: ResourceDefinition,
+  instead: ReadonlyMap<string, string>,
+): FieldChange[] {
   const [anyField] = fields;
   if (anyField === undefined) return [];
   const { table } = formerly(before, name, anyField.name);
   const known = before.api[table];
   if (known === undefined) return [];
   return uniques.flatMap((unique) => {
-    const columns = unique.map((field) => formerly(before, name, field.name).column);
-    const isStored = unique.every((field) => before.tables[name]?.columns[field.name] !== undefined);
+    const own = namesOf(unique);
+    const columns = own.map((field) => formerly(before, name, field).column);
+    const isStored = own.every((field) => before.tables[name]?.columns[field] !== undefined);
     if (!isStored || known.unique.some((each) => each.join() === columns.join())) return [];
-    const distinctions = unique.map((field, index) => distinctionOf(field, quote(columns[index] ?? '')));
-    const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
-    const filled = distinctions.map((each) => each.filled).join(' and ');
+    const where = (names: Names): string => {
+      const distinctions = unique.map((field, index) =>
+        distinctionOf(field, quote(names.columns[index] ?? '')),
+      );
+      const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
+      const filled = distinctions.map((each) => each.filled).join(' and ');
+      return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
+    };
+    const now = where({ table: name, columns: own });
+    const label = `${name}.${own.join('+')}`;
+    const says = 'is the same in several records';
+    const given = instead.get(label);
+    const [first] = unique;
+    const update =
+      given === undefined
+        ? []
+        : [`update ${quote(name)} set ${quote(first.name)} = (${given})::text where ${now};`];
     return [
       {
-        name: `${name}.${namesOf(unique).join('+')}`,
-        says: 'is the same in several records',
-        where: `${filled} and (${keys}) in (select ${keys} from ${quote(table)} where ${filled} group by ${keys} having count(*) > 1)`,
-        table,
-        shown: unique[0]?.sensitive ? undefined : columns[0],
-        refuses: true,
+        statements: [...update, guard(name, label, says, now)],
+        checks: [
+          {
+            name: label,
+            says,
+            where: where({ table, columns }),
+            table,
+            shown: first.sensitive ? undefined : columns[0],
+            refuses: given === undefined,
+          },
+        ],
       },
     ];
   });

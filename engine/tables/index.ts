@@ -19,5 +19,5 @@ export {
 } from './columns.ts';
 export { runForId, type Tables, tablesOf, transaction } from './handle.ts';
 export { displayName } from './names.ts';
-export { findOrganization, organizationId, organizations } from './organizations.ts';
+export { findOrganization, organizationId, organizationSlugs, organizations } from './organizations.ts';
 export * from './tables.ts';

@@ -21,6 +21,10 @@ export async function findOrganization(
   return (await one.executeTakeFirst())?.id;
 }
 
+/** The slugs of all organizations. */
+export const organizationSlugs = async (tables: Tables): Promise<string[]> =>
+  (await tables.selectFrom('crm_organizations').select('slug').execute()).map(({ slug }) => slug);
+
 /**
  * The id of the organization with a slug.
  * @throws UserError when there is none

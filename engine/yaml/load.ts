@@ -1,10 +1,24 @@
-import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
+import {
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  visit,
+  type YAMLMap,
+} from 'yaml';
 import { UserError } from '../errors.ts';
+import { type SyntaxMistake, syntaxMistakes, tooDeep } from './syntax.ts';
 
 /** A YAML text and the name to show for it. */
 export interface Source {
   readonly file: string;
   readonly text: string;
+  /** Why it has no text that can be read. */
+  readonly problem?: Problem;
   /** Whether it comes with the engine, and belongs to nobody who edits files. */
   readonly isShipped?: boolean;
 }
@@ -19,11 +33,15 @@ export interface Problem {
   readonly message: string;
 }
 
+/** A mistake as one line. */
+export const lineOf = ({ file, line, column, message }: Problem): string =>
+  `${file}:${line}:${column}  ${message}`;
+
 /** All mistakes found in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
   readonly problems: readonly Problem[];
   constructor(problems: readonly Problem[]) {
-    super(problems.map((p) => `${p.file}:${p.line}:${p.column}  ${p.message}`).join('\n'));
+    super(problems.map(lineOf).join('\n'));
     this.problems = problems;
   }
 }
@@ -48,11 +66,15 @@ export interface Parsed {
   readonly problem: (target: Target, message: string) => Problem;
 }
 
-/** One wrong bracket can cause a thousand syntax errors; the first few show where it is. */
+/** The first few show what a file with very many has. */
 const maxMistakes = 10;
 
 /** Parses YAML 1.2 without aliases, tags or duplicate keys. Syntax mistakes are collected into `problems`. */
 export function parseYaml(source: Source, problems: Problem[]): Parsed | undefined {
+  if (source.problem !== undefined) {
+    problems.push(source.problem);
+    return undefined;
+  }
   const lines = new LineCounter();
   const at = (offset: number, message: string): Problem => {
     const { line, col } = lines.linePos(offset);
@@ -64,12 +86,10 @@ export function parseYaml(source: Source, problems: Problem[]): Parsed | undefin
       uniqueKeys: true,
       prettyErrors: false,
     });
-    const mistakes = [
-      ...[...document.errors, ...document.warnings].map(({ pos, message }) => at(pos[0], message)),
-      ...aliases(document).map((offset) => at(offset, 'aliases (*name) are not allowed')),
-    ].slice(0, maxMistakes);
+    const mistakes = syntaxMistakes(source.text, document);
+    if (mistakes.length === 0) mistakes.push(...aliases(document));
     if (mistakes.length > 0) {
-      problems.push(...mistakes.map((mistake) => ({ ...mistake, message: readable(mistake.message) })));
+      problems.push(...mistakes.slice(0, maxMistakes).map(({ offset, message }) => at(offset, message)));
       return undefined;
     }
     return {
@@ -84,18 +104,28 @@ export function parseYaml(source: Source, problems: Problem[]): Parsed | undefin
   }
 }
 
-const tooDeep = 'the file is nested too deeply';
-/** The parser reports its own exhausted stack as a syntax error. */
-const readable = (message: string): string => (/call stack/i.test(message) ? tooDeep : message);
-
-/** The positions of aliases. They are refused: a few nodes could expand to very many. */
-function aliases(document: Document): number[] {
-  const found: number[] = [];
+/** Aliases are refused: a few nodes could expand to very many. */
+function aliases(document: Document): SyntaxMistake[] {
+  const found: SyntaxMistake[] = [];
   visit(document, {
-    Alias: (_key, node) => {
-      found.push(node.range?.[0] ?? 0);
+    Alias: (_key, { range, source }) => {
+      const message = `aliases (*${source}) are not allowed; a text that begins with "*" needs quotes`;
+      found.push({ offset: range?.[0] ?? 0, message });
     },
   });
+  return found;
+}
+
+const pairs = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
+
+/** The pairs of a map by their keys; each of thousands of fields is looked up. */
+function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
+  const known = pairs.get(map);
+  if (known !== undefined) return known;
+  const found = new Map(
+    map.items.flatMap((item) => (isScalar(item.key) ? [[String(item.key.value), item] as const] : [])),
+  );
+  pairs.set(map, found);
   return found;
 }
 
@@ -106,7 +136,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
   for (const [depth, step] of path.entries()) {
     const last = depth === path.length - 1;
     if (isMap(node)) {
-      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
+      const pair = pairsOf(node).get(String(step));
       if (pair === undefined) break;
       const keyNode = pair.key as Node;
       offset = keyNode.range?.[0] ?? offset;

@@ -1,3 +1,4 @@
+import { isRowId, isStorable } from '../../engine/fields/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 
 /** Actors that are not people or keys. */
@@ -23,16 +24,38 @@ const placeOf = (text: unknown): readonly [transaction: string, id: string] | un
   return transaction === undefined || id === undefined ? undefined : [transaction, id];
 };
 
+/** What activity can be filtered by, each with its words before the value. */
+export const activityFilters = {
+  actor: { label: 'Who is' },
+  action: { label: 'Action is' },
+  object: { label: 'Object is' },
+  record: { label: 'Number is' },
+  from: { label: 'From' },
+  until: { label: 'Until' },
+} as const;
+
+/** A time as people type it, a day or RFC 3339; undefined for what is none. */
+function timeOf(text: string): Date | undefined {
+  const at = new Date(text.trim().replace(' ', 'T'));
+  return Number.isNaN(at.getTime()) ? undefined : at;
+}
+
 /**
  * The ledger of an organization, newest first.
+ * @param asked values of {@link activityFilters}; what cannot be one finds nothing
  * @param before lists lines before the one at this place; anything else: from the newest
  */
 export async function listActivity(
   tables: Tables,
   organization: string,
-  { before, limit }: { before?: unknown; limit: number },
+  {
+    asked,
+    before,
+    limit,
+  }: { asked: { readonly [name: string]: string | undefined }; before?: unknown; limit: number },
 ): Promise<ActivityLine[]> {
   const place = placeOf(before);
+  if (!Object.values(asked).every((text) => text === undefined || isStorable(text))) return [];
   let query = tables
     .selectFrom('crm_ledger')
     .select([
@@ -49,6 +72,26 @@ export async function listActivity(
     .where('organization_id', '=', organization);
   if (place !== undefined) {
     query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('transaction', 'id'), '<', tuple(...place)));
+  }
+  const { actor, action, object, record, from, until } = asked;
+  if (actor !== undefined) {
+    const kind = Object.keys(unnamed).find((each) => unnamed[each] === actor);
+    query = kind === undefined ? query.where('actor_name', '=', actor) : query.where('actor_kind', '=', kind);
+  }
+  if (action !== undefined) query = query.where('action', '=', action);
+  if (object !== undefined) query = query.where('object', '=', object);
+  if (record !== undefined) {
+    if (!isRowId(record)) return [];
+    query = query.where('object_id', '=', record);
+  }
+  for (const [text, comparison] of [
+    [from, '>='],
+    [until, '<='],
+  ] as const) {
+    if (text === undefined) continue;
+    const at = timeOf(text);
+    if (at === undefined) return [];
+    query = query.where('at', comparison, at);
   }
   const rows = await query.orderBy('transaction', 'desc').orderBy('id', 'desc').limit(limit).execute();
   return rows.map((row) => ({

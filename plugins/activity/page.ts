@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { section, viewsIn } from '../screens/index.ts';
-import { listActivity } from './activity.ts';
+import { kept, linkWith, parametersOf, section } from '../screens/index.ts';
+import { type ActivityLine, activityFilters, listActivity } from './activity.ts';
 
 const pageLength = 50;
 
@@ -15,13 +15,54 @@ export function activityPage(
   section(app, database, {
     name: 'activity',
     title: 'Activity',
-    view: viewsIn(import.meta.dirname)('activity'),
-    load: async ({ membership: { organization } }, request) => {
-      const { before } = request.query as { before?: unknown };
-      const lines = await listActivity(tablesOf(database), organization, { before, limit: pageLength });
+    load: async ({ membership: { organization, slug } }, request) => {
+      const path = `/setup/o/${slug}/activity`;
+      const parameters = parametersOf(request);
+      const lines = await listActivity(tablesOf(database), organization, {
+        asked: parameters,
+        before: parameters.before,
+        limit: pageLength,
+      });
       const last = lines.length === pageLength ? lines.at(-1)?.place : undefined;
-      return { lines, older: last, off: !config.audit };
+      const asked = Object.entries(activityFilters).filter(([name]) => parameters[name] !== undefined);
+      const without = ['by', 'value', 'before'];
+      return {
+        ...(!config.audit && {
+          intro:
+            "Activity is switched off in this instance's configuration (AUDIT=false); what follows is from before.",
+        }),
+        filter: {
+          keep: kept(parameters, without),
+          fields: Object.entries(activityFilters).map(([value, { label }]) => ({ value, label })),
+          values: [],
+        },
+        chips: asked.map(([name, { label }]) => ({
+          label: `${label} ${parameters[name]}`,
+          name: `Remove the filter ${label} ${parameters[name]}`,
+          isRemoved: true,
+          href: linkWith(path, parameters, { [name]: undefined, before: undefined }),
+        })),
+        columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
+        rows: lines.map((line) => ({
+          id: line.place,
+          cells: [
+            { text: whatOf(line) },
+            { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null },
+            { time: line.at },
+          ],
+        })),
+        empty:
+          asked.length > 0
+            ? { text: 'Nothing is found.', link: { label: 'Show all', href: path } }
+            : { text: 'What members, keys and partners do in this organization is listed here.' },
+        first:
+          parameters.before === undefined ? undefined : linkWith(path, parameters, { before: undefined }),
+        next: last === undefined ? undefined : linkWith(path, parameters, { before: last }),
+      };
     },
     actions: {},
   });
 }
+
+const whatOf = ({ action, object, objectId }: ActivityLine): string =>
+  [action, object, ...(objectId === null ? [] : [objectId])].join(' ');

@@ -18,7 +18,7 @@ export function keyCommands(line: Line): void {
     .command('create')
     .description('create a key; it is printed once')
     .addOption(ofOrganization())
-    .option('--profile <name>', 'profile of the key', 'administrator')
+    .requiredOption('--profile <name>', 'its profile: what it may do, such as read-only')
     .option('--name <name>', 'name of the key', 'API key')
     .option('--expires <time>', 'when it expires, such as 2027-01-31; default: never')
     .addOption(asJson())
@@ -70,7 +70,10 @@ const create = (
         last_four: key.lastFour,
         expires_at: expiresAt?.toISOString() ?? null,
       },
-      text: `Key ${key.id} made for "${options.org}", as ${options.profile}. Shown this once:\n${key.plaintext}`,
+      text: [
+        `Key ${key.id} made for "${options.org}", as ${options.profile}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown this once:`,
+        key.plaintext,
+      ].join('\n'),
     };
   });
 

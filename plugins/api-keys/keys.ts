@@ -21,6 +21,7 @@ export interface KeyInfo {
 /** A new API key. The plaintext is not stored. */
 export interface NewApiKey {
   readonly id: string;
+  readonly name: string;
   readonly plaintext: string;
   readonly lastFour: string;
 }
@@ -42,6 +43,7 @@ export async function createKey(
   },
 ): Promise<NewApiKey> {
   const made = makeKey(prefix);
+  const name = displayName(key.name, 'the name');
   const row = await tables
     .insertInto('crm_api_keys')
     .values({
@@ -50,7 +52,7 @@ export async function createKey(
       public_id: made.publicId,
       secret_hash: made.hash,
       last_four: made.lastFour,
-      name: displayName(key.name, 'the name'),
+      name,
       created_by_id: key.user,
       expires_at: key.expiresAt,
       last_used_at: null,
@@ -60,7 +62,7 @@ export async function createKey(
     .executeTakeFirstOrThrow();
   const entry = { organization: key.organization, object: 'key', objectId: row.id };
   await recordChanges(tables, actor, { ...entry, action: 'create' });
-  return { id: row.id, plaintext: made.plaintext, lastFour: made.lastFour };
+  return { id: row.id, name, plaintext: made.plaintext, lastFour: made.lastFour };
 }
 
 /** Every key of an organization, oldest first. */

@@ -1,3 +1,4 @@
+import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
@@ -9,6 +10,7 @@ import { apiKeyTables } from './tables.ts';
 interface Services {
   readonly config: KeyConfig & AuditConfig;
   readonly database: Database;
+  readonly resources: readonly Resource[];
 }
 
 /** API keys of organizations: what programs authenticate with. */

@@ -1,91 +1,230 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { tablesOf } from '../../engine/tables/index.ts';
-import { listProfiles } from '../profiles/index.ts';
-import { field, idField, section, viewsIn } from '../screens/index.ts';
+import { apiPrefix } from '../../engine/http/index.ts';
+import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
+import { type Form, field, idField, listing, type Made, section, type Value } from '../screens/index.ts';
 import type { KeyConfig } from './authentication.ts';
-import { createKey, listKeys, revokeKey, rotateKey } from './keys.ts';
+import { createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 const dayMs = 86_400_000;
-/** The lifetime of a key by the form's value, in milliseconds; null: no expiry. */
-const lifetimes: ReadonlyMap<string, number | null> = new Map([
-  ['never', null],
-  ['30', 30 * dayMs],
-  ['90', 90 * dayMs],
-  ['365', 365 * dayMs],
+/** The lifetimes of a key by the form's value; the first is proposed. Null: no expiry. */
+const lifetimes: ReadonlyMap<string, { readonly label: string; readonly ms: number | null }> = new Map([
+  ['90', { label: 'in 90 days', ms: 90 * dayMs }],
+  ['30', { label: 'in 30 days', ms: 30 * dayMs }],
+  ['365', { label: 'in a year', ms: 365 * dayMs }],
+  ['never', { label: 'never', ms: null }],
 ]);
-/** How long a rotated key stays valid, by the form's value, in milliseconds. */
-const overlaps: ReadonlyMap<string, number> = new Map([
-  ['1h', dayMs / 24],
-  ['1d', dayMs],
-  ['7d', 7 * dayMs],
+/** How long a rotated key stays valid, by the form's value. */
+const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: number }> = new Map([
+  ['1h', { label: '1 hour', ms: dayMs / 24 }],
+  ['1d', { label: '1 day', ms: dayMs }],
+  ['7d', { label: '7 days', ms: 7 * dayMs }],
 ]);
+const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, chosen: string) =>
+  [...choices].map(([value, { label }]) => ({ value, label, selected: value === chosen }));
 
-/** The page to create, rotate and revoke API keys; the plaintext is shown once. */
+type ShownKey = KeyInfo & { readonly state: 'live' | 'expired' | 'revoked' };
+
+/** What tells a key from others of the same name. */
+const described = ({ name, last_four }: KeyInfo): string => `${name} (…${last_four})`;
+
+/** The pages to create, rotate and revoke API keys; the plaintext is shown once. */
 export function keyPages(
   app: FastifyInstance,
-  { config, database }: { readonly config: KeyConfig; readonly database: Database },
+  {
+    config,
+    database,
+    resources,
+  }: { readonly config: KeyConfig; readonly database: Database; readonly resources: readonly Resource[] },
 ): void {
+  const keysOf = async (tables: Tables, organization: string): Promise<ShownKey[]> => {
+    const now = new Date().toISOString();
+    const state = ({ revoked_at, expires_at }: KeyInfo) =>
+      revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= now ? 'expired' : 'live';
+    return (await listKeys(tables, organization)).reverse().map((key) => ({
+      ...key,
+      state: state(key),
+      last_used_at: app.keyLastUsed(key.id) ?? key.last_used_at,
+    }));
+  };
+  const liveKey = async (organization: string, given: Form): Promise<ShownKey> => {
+    const id = idField(given, 'id');
+    const key = (await keysOf(tablesOf(database), organization)).find((each) => each.id === id);
+    if (key?.state !== 'live') throw new UserError('there is no such live key');
+    return key;
+  };
+  const made = (request: FastifyRequest, name: string, plaintext: string): Made => ({
+    title: `${name} is created`,
+    text: 'Copy the key now: it is shown this once and stored nowhere.',
+    values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
+    command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
+  });
+
   section(app, database, {
     name: 'keys',
     title: 'API keys',
-    view: viewsIn(import.meta.dirname)('keys'),
-    done: {
-      'key-revoked': 'The key is revoked. Every node refuses it within a second.',
-    },
-    load: async ({ membership: { organization } }) => {
-      const [keys, profiles] = await Promise.all([
-        listKeys(tablesOf(database), organization),
-        listProfiles(tablesOf(database), organization),
-      ]);
-      const now = new Date().toISOString();
-      const expired = (at: string | null) => at !== null && at <= now;
+    done: { 'key-revoked': '{} is revoked. Every node refuses it within a second.' },
+    load: async ({ membership: { organization, slug } }, request) => {
+      const keys = await keysOf(tablesOf(database), organization);
+      const create = { label: 'Create key', href: `/setup/o/${slug}/keys/create` };
+      const inState = (label: string, state: ShownKey['state']) => ({
+        label,
+        has: (key: ShownKey) => key.state === state,
+      });
       return {
-        profiles,
-        keys: keys
-          .map((key) => ({
-            ...key,
-            live: key.revoked_at === null && !expired(key.expires_at),
-            last_used_at: app.keyLastUsed(key.id) ?? key.last_used_at,
-          }))
-          .reverse(),
+        primary: create,
+        ...listing(request, keys, {
+          searchLabel: 'Search keys',
+          text: ({ name, profile, last_four, created_by }) => `${name} ${profile} ${last_four} ${created_by}`,
+          parts: {
+            live: inState('Live', 'live'),
+            expired: inState('Expired', 'expired'),
+            revoked: inState('Revoked', 'revoked'),
+            all: { label: 'All', has: () => true },
+          },
+          columns: [
+            { title: 'Name', cell: ({ name }) => ({ text: name }), by: ({ name }) => name },
+            { title: 'Key', cell: ({ last_four }) => ({ code: `…${last_four}` }) },
+            { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
+            {
+              title: 'Created',
+              cell: ({ created_at, created_by }) => ({ time: created_at, below: created_by }),
+              by: ({ created_at }) => created_at,
+            },
+            {
+              title: 'Last used',
+              cell: ({ last_used_at }) =>
+                last_used_at === null ? { text: 'never' } : { time: last_used_at },
+              by: ({ last_used_at }) => last_used_at,
+            },
+            { title: 'State', cell: stateCell, by: ({ expires_at }) => expires_at },
+          ],
+          row: ({ id, state, ...key }) => ({
+            id,
+            links:
+              state === 'live'
+                ? ['Rotate', 'Revoke'].map((label) => ({
+                    label,
+                    name: `${label} ${key.name}`,
+                    href: `/setup/o/${slug}/keys/${label.toLowerCase()}?id=${id}`,
+                  }))
+                : [],
+          }),
+          empty: {
+            text: 'An API key lets a program read and write records. It may do what its profile grants.',
+            link: create,
+          },
+        }),
       };
+    },
+    pages: {
+      create: async ({ membership: { organization, slug } }, { given, back }) => {
+        const profiles = await listProfiles(tablesOf(database), organization);
+        return {
+          kind: 'form',
+          title: 'Create an API key',
+          action: `/setup/o/${slug}/keys/create`,
+          inputs: [
+            {
+              kind: 'line',
+              name: 'name',
+              label: 'Name',
+              required: true,
+              maxLength: 200,
+              value: field(given, 'name'),
+              focus: true,
+              help: 'Which program uses it, such as Website.',
+            },
+            profileChoice(profiles, field(given, 'profile'), 'What the program may do.'),
+            {
+              kind: 'choice',
+              name: 'expires',
+              label: 'Expires',
+              options: optionsOf(lifetimes, field(given, 'expires') || '90'),
+            },
+          ],
+          submit: 'Create key',
+          cancel: back,
+        };
+      },
+      rotate: async ({ membership: { organization, slug } }, { given, back }) => {
+        const key = await liveKey(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Rotate ${described(key)}?`,
+          consequence: `A new key with the same name, profile and expiry is created. The old one works on for a while, so that programs can change over.`,
+          action: `/setup/o/${slug}/keys/rotate`,
+          hidden: [{ name: 'id', value: key.id }],
+          inputs: [
+            {
+              kind: 'choice',
+              name: 'overlap',
+              label: 'The old key works on for',
+              options: optionsOf(overlaps, field(given, 'overlap') || '1d'),
+            },
+          ],
+          submit: 'Rotate key',
+          cancel: back,
+          isSafe: true,
+        };
+      },
+      revoke: async ({ membership: { organization, slug } }, { given, back }) => {
+        const key = await liveKey(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Revoke ${described(key)}?`,
+          consequence: 'Programs that use it get 401 at once. A revoked key never works again.',
+          action: `/setup/o/${slug}/keys/revoke`,
+          hidden: [{ name: 'id', value: key.id }],
+          submit: 'Revoke key',
+          cancel: back,
+        };
+      },
     },
     once: ['create', 'rotate'],
     actions: {
-      create: async ({ membership: { organization }, person, actor, transact }, form) => {
+      create: async ({ membership: { organization }, person, actor, transact }, form, request) => {
         const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new UserError('choose when the key expires');
         const name = field(form, 'name');
-        const profile = idField(form, 'profile');
-        const key = await transact(async (tables) => {
-          const known = await listProfiles(tables, organization);
-          if (!known.some((each) => each.id === profile)) throw new UserError('there is no such profile');
-          return createKey(tables, actor, config.keyPrefix, {
+        const key = await transact(async (tables) =>
+          createKey(tables, actor, config.keyPrefix, {
             organization,
-            profile,
+            profile: await chosenProfile(tables, organization, form),
             name,
             user: person.session.user.id,
-            expiresAt: lifetime === null ? null : new Date(Date.now() + lifetime),
-          });
-        });
-        return { shown: { newKey: key.plaintext } };
+            expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
+          }),
+        );
+        return { shown: { made: made(request, name, key.plaintext), marked: key.id } };
       },
-      rotate: async ({ membership: { organization }, actor, transact }, form) => {
+      rotate: async ({ membership: { organization }, actor, transact }, form, request) => {
         const id = idField(form, 'id');
-        const overlapMs = overlaps.get(field(form, 'overlap'));
-        if (overlapMs === undefined) throw new UserError('choose how long the old key works on');
-        const key = await transact((tables) => {
-          return rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs });
-        });
-        return { shown: { newKey: key.plaintext } };
+        const overlap = overlaps.get(field(form, 'overlap'));
+        if (overlap === undefined) throw new UserError('choose how long the old key works on');
+        const key = await transact((tables) =>
+          rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
+        );
+        return { shown: { made: made(request, key.name, key.plaintext), marked: key.id } };
       },
       revoke: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
-        await transact((tables) => revokeKey(tables, actor, organization, id));
-        return { done: 'key-revoked' };
+        const name = await transact(async (tables) => {
+          await revokeKey(tables, actor, organization, id);
+          return (await listKeys(tables, organization)).find((key) => key.id === id)?.name;
+        });
+        return { done: 'key-revoked', ...(name !== undefined && { name }) };
       },
     },
   });
+}
+
+function stateCell({ state, expires_at, revoked_at }: ShownKey): Value {
+  if (state === 'revoked') return { text: 'revoked', time: revoked_at, state: 'quiet' };
+  if (state === 'expired') return { text: 'expired', time: expires_at, state: 'quiet' };
+  if (expires_at === null) return { text: 'live', state: 'good' };
+  return { text: 'live, expires', time: expires_at, state: 'good' };
 }

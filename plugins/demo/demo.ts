@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import type { Resource, Sample } from '../../engine/compile/index.ts';
 import { type Database, exclusively } from '../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
-import { HttpError, UserError } from '../../engine/errors.ts';
+import { fileReason, HttpError, UserError } from '../../engine/errors.ts';
 import { isDate } from '../../engine/fields/index.ts';
 import { type Principal, type Records, records } from '../../engine/records/index.ts';
 import { runForId, type TableRows, type Tables } from '../../engine/tables/index.ts';
@@ -137,7 +137,7 @@ export async function firstSamples(
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined;
-    throw new UserError(`cannot read ${file}: ${cause.code}`);
+    throw new UserError(`cannot read ${file}: ${fileReason(cause)}`);
   });
   if (text === undefined) return undefined;
   try {

@@ -12,6 +12,7 @@ import {
   type Form,
   field,
   idField,
+  membershipsOf,
   personOf,
   redirectGetToForm,
   render,
@@ -21,6 +22,7 @@ import {
 } from '../screens/index.ts';
 import { organizationsOf } from './login.ts';
 import type { LoginServices } from './services.ts';
+import { deviceName } from './user-agents.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -33,10 +35,12 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
       title: 'You',
       sessions: all.map((each) => ({
         ...each,
+        device: deviceName(each.user_agent),
         current: each.id === session.id,
         last_seen_at: app.sessionLastUsed(each.id) ?? each.last_seen_at,
       })),
-      memberships: [...session.memberships.values()],
+      isMe: true,
+      memberships: membershipsOf(personOf(request)),
       ...more,
     });
   };

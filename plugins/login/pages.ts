@@ -3,9 +3,9 @@ import { HttpError, UserError } from '../../engine/errors.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
 import {
-  administrated,
   type Form,
   field,
+  membershipsOf,
   personOf,
   render,
   type Shown,
@@ -22,7 +22,7 @@ const view = viewsIn(import.meta.dirname);
 export function entryPages(app: FastifyInstance, { config, database }: LoginServices): void {
   const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
     render(request, reply, view('login'), {
-      title: 'Log in',
+      title: 'Log in to CRM',
       links: app.loginLinks.filter(({ isOn }) => isOn()),
       next: safeNext((request.query as { next?: unknown }).next),
       organization: (request.query as { organization?: unknown }).organization,
@@ -30,8 +30,8 @@ export function entryPages(app: FastifyInstance, { config, database }: LoginServ
     });
 
   app.get('/', { preHandler: signedIn(app) }, async (request, reply) => {
-    const [first] = administrated(personOf(request));
-    return reply.redirect(first === undefined ? '/setup/me' : `/setup/o/${first.slug}/keys`, 303);
+    const [first] = membershipsOf(personOf(request));
+    return reply.redirect(first === undefined ? '/setup/me' : `/setup/o/${first.slug}`, 303);
   });
 
   app.get('/login', async (request, reply) => showLogin(request, reply));

@@ -140,6 +140,8 @@ export interface OpenInvite {
   readonly slug: string;
   /** Name of the organization. */
   readonly name: string;
+  /** Address of the person who invites; null if that was none, or they are gone. */
+  readonly inviter: string | null;
   readonly id: string;
   readonly email: string;
   readonly profile: string;
@@ -161,8 +163,9 @@ export async function openInvite(
   const row = await tables
     .selectFrom('crm_invites as i')
     .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
+    .leftJoin('crm_users as u', 'u.id', 'i.invited_by_id')
     .select(['i.organization_id', 'o.slug', 'o.name', 'i.id', 'i.code_hash', 'i.email', 'i.profile_id'])
-    .select('i.mailed')
+    .select(['i.mailed', 'u.email as inviter'])
     .where('i.public_id', '=', publicId)
     .where('i.used_at', 'is', null)
     .where('i.expires_at', '>', new Date())
@@ -173,6 +176,7 @@ export async function openInvite(
     organization,
     slug: row.slug,
     name: row.name,
+    inviter: row.inviter,
     id: row.id,
     email: row.email,
     profile: row.profile_id,

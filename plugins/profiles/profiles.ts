@@ -119,7 +119,7 @@ export async function changeProfile(
 
 /**
  * Deletes an unused profile.
- * @throws UserError when there is no such profile, it is built in, or a member, key or invitation uses it
+ * @throws UserError when there is no such profile, it is built in, or a member, live key or open invitation uses it
  */
 export async function deleteProfile(
   tables: Tables,
@@ -128,7 +128,15 @@ export async function deleteProfile(
   id: string,
 ): Promise<void> {
   await assertOwn(tables, organization, id);
-  // Closed invitations do not count as uses.
+  // What can never be used again is no use: keys that are revoked or expired, and closed invitations.
+  await tables
+    .deleteFrom('crm_api_keys')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .where((expression) =>
+      expression.or([expression('revoked_at', 'is not', null), expression('expires_at', '<', new Date())]),
+    )
+    .execute();
   await tables
     .deleteFrom('crm_invites')
     .where('organization_id', '=', organization)
@@ -139,7 +147,7 @@ export async function deleteProfile(
     .execute();
   for (const [table, users] of [
     ['crm_memberships', 'members'],
-    ['crm_api_keys', 'API keys (revoked ones too)'],
+    ['crm_api_keys', 'API keys'],
     ['crm_invites', 'invitations'],
     ['crm_event_subscriptions', 'event subscriptions'],
   ] as const) {

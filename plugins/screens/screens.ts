@@ -9,9 +9,11 @@ import handlebars from 'handlebars';
 import { projectFolder } from '../../engine/config/index.ts';
 import { errors } from '../../engine/errors.ts';
 import type { InstanceSecrets } from '../secrets/index.ts';
+import { sendFailure } from './failure.ts';
 import { type Form, field } from './form.ts';
 import { withHelpers } from './helpers.ts';
-import { sendFailure, viewsIn } from './page.ts';
+import { homePage } from './home.ts';
+import { parts, viewsIn } from './views.ts';
 
 /** The services that the screens need. */
 export interface ScreenServices {
@@ -25,6 +27,13 @@ const formLimit = 64 * 1024;
 
 /** Everything under /setup. */
 export async function setupScreens(root: FastifyInstance, { secrets, pages }: ScreenServices): Promise<void> {
+  // Somebody who opens the address of the instance in a browser is looking for the screens; programs get the API's 404.
+  root.get('/', async (request, reply) => {
+    reply.header('vary', 'accept');
+    return request.headers.accept?.includes('text/html') === true
+      ? reply.redirect('/setup', 303)
+      : reply.callNotFound();
+  });
   await root.register(
     async (app) => {
       await app.register(helmet, {
@@ -58,7 +67,7 @@ export async function setupScreens(root: FastifyInstance, { secrets, pages }: Sc
         getToken: (request) => field((request.body ?? {}) as Form, '_csrf'),
       });
       await app.register(view, {
-        engine: { handlebars: withHelpers(handlebars.create()) },
+        engine: { handlebars: withParts(withHelpers(handlebars.create())) },
         root: projectFolder,
         viewExt: 'hbs',
         layout: relative(projectFolder, viewsIn(import.meta.dirname)('layout')),
@@ -67,6 +76,8 @@ export async function setupScreens(root: FastifyInstance, { secrets, pages }: Sc
       });
       app.decorate('setupSections', []);
       app.decorate('doneTexts', new Map());
+      app.decorate('homeChecks', []);
+      app.decorate('recordsOf', []);
       app.decorateRequest('formOwner', 'nobody');
       app.decorateRequest('person', null);
       app.setErrorHandler((error, request, reply) => sendFailure(error, request, reply));
@@ -78,17 +89,22 @@ export async function setupScreens(root: FastifyInstance, { secrets, pages }: Sc
         if (request.method === 'POST' && !app.site.isSameOrigin(request)) throw errors.crossSite();
       });
       assets(app);
+      homePage(app);
       for (const add of pages) add(app);
     },
     { prefix: '/setup' },
   );
 }
 
-/** Stylesheets and the one script, read at boot and served from here. */
+/** Adds the parts of pages. */
+function withParts(engine: typeof handlebars): typeof handlebars {
+  for (const [name, text] of parts) engine.registerPartial(name, text);
+  return engine;
+}
+
+/** The stylesheet and the one script, read at boot and served from here. */
 function assets(app: FastifyInstance): void {
   const files = [
-    // https://picocss.com, its classless build: the package has 20 MB besides.
-    ['pico.css', join(import.meta.dirname, 'assets/pico.css'), 'text/css'],
     ['setup.css', join(import.meta.dirname, 'assets/setup.css'), 'text/css'],
     ['setup.js', join(import.meta.dirname, 'assets/setup.js'), 'text/javascript'],
   ] as const;

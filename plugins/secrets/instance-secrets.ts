@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Values, Variable } from '../../engine/config/index.ts';
 import { type DatabaseConfig, makeFolder } from '../../engine/database/index.ts';
-import { UserError } from '../../engine/errors.ts';
+import { fileReason, UserError } from '../../engine/errors.ts';
 
 /** The environment variables of the instance's own secrets. */
 export const secretsVariables = {
@@ -11,6 +11,7 @@ export const secretsVariables = {
   authSecrets: {
     name: 'AUTH_SECRETS',
     fallback: [],
+    show: (secrets) => `${secrets.length}, hidden`,
     expected: 'secrets of at least 32 characters, separated by commas',
     read: (given) => {
       const list = given.split(',').map((secret) => secret.trim());
@@ -51,7 +52,9 @@ function keptSecret(folder: string): string {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'EEXIST') {
-      throw new UserError(`cannot keep a secret in ${folder} (${code}): set AUTH_SECRETS or DATA_DIR`);
+      throw new UserError(
+        `cannot keep a secret in ${folder} (${fileReason(cause)}): set AUTH_SECRETS or DATA_DIR`,
+      );
     }
   }
   const secret = readFileSync(file, 'utf8').trim();

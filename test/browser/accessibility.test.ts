@@ -8,7 +8,7 @@ import { fresh } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('accessibility', (world) => {
-  const { addIntegration, fillWebhooks } = steps(world);
+  const { addIntegration, choose, fillWebhooks, inviteMember, makeKey, makeProfile } = steps(world);
   const looks = [
     { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
     { colorScheme: 'dark', viewport: { width: 1280, height: 900 } },
@@ -43,45 +43,72 @@ inBrowser('accessibility', (world) => {
       await check('a refused login');
 
       await logIn(page, `admin@${acme.slug}.example`);
-      for (const name of ['Website', 'Website', 'Warehouse']) {
-        await page.goto(at('keys'));
-        await page.getByLabel('Name', { exact: true }).fill(name);
-        await page.getByRole('button', { name: 'Make key' }).click();
-        await page.getByLabel('API key', { exact: true }).waitFor();
-      }
+      await check('home');
+      for (const name of ['Website', 'Website', 'Warehouse']) await makeKey(page, name);
       await check('a new key');
-      await page.getByRole('button', { name: 'Revoke Warehouse' }).click();
+      await page.goto(at('keys'));
+      await page.getByLabel('Actions for Warehouse').click();
+      await check('a menu');
+      await page.getByRole('link', { name: 'Revoke Warehouse' }).click();
+      await check('a question');
+      await page.getByRole('button', { name: 'Revoke key' }).click();
       await page.getByRole('status').waitFor();
       await check('a revoked key');
-      await page.goto(at('members'));
-      await page.getByLabel('E-mail address', { exact: true }).fill('guest@people.example');
-      await page.getByRole('button', { name: 'Invite' }).click();
+      await inviteMember(page, 'guest@people.example');
       await page.getByLabel('Code', { exact: true }).waitFor();
       await check('an invitation');
-      await page.goto(at('profiles'));
       for (const count of [1, 2]) {
-        await page.getByLabel('Name', { exact: true }).fill('Sales');
-        await page.getByRole('button', { name: 'Make profile' }).click();
+        await makeProfile(page, 'Sales');
         await page.getByRole(count === 1 ? 'status' : 'alert').waitFor();
       }
       await check('a profile’s name taken');
+      await page.goto(at('profiles'));
+      await choose(page, 'Sales', 'Change Sales');
+      await check('a profile');
       await fillWebhooks(page, acme, 'Number');
       await check('a new integration');
       await page.reload();
       await page.getByRole('alert').waitFor();
       await check('an integration’s form sent again');
-      await page.goto(at('integrations'));
       await addIntegration(page, 'Page', 'Messenger');
-      await page.getByRole('button', { name: 'Switch off Page' }).click();
+      await choose(page, 'Page', 'Switch off Page');
       await page.getByRole('status').waitFor();
       for (const section of ['integrations', 'deliveries', 'partners']) {
         await page.goto(at(section));
         await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
         await check(`${section}, all unfolded`);
       }
+      const lead = await instance.call('POST /api/v1/leads', {
+        key: acme.key,
+        body: { last_name: 'Ames', description: 'Several\nlines' },
+      });
+      await page.goto(at(`data/leads/${lead.json.id}/edit`));
+      await page.getByLabel('Lead score').fill('much');
+      await page.getByRole('button', { name: 'Save lead' }).click();
+      await page.getByRole('alert').waitFor();
+      await check('a refused record');
+      await page.getByLabel('Lead score').fill('7');
+      await page.getByRole('button', { name: 'Save lead' }).click();
+      await page.getByRole('status').waitFor();
+      await check('a record with history');
+      await page.getByRole('link', { name: /^Undo/ }).click();
+      await check('undo');
+      await page.goto(at('data/leads'));
+      await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
+      await check('records, all unfolded');
+      for (const path of ['data/leads?rating=Hot', 'data/leads/new', 'data/leads/import', 'data/cases'].map(
+        at,
+      )) {
+        await page.goto(path);
+        await check(path);
+      }
       for (const path of [
         ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'].map(at),
-        at('deliveries?status=dead'),
+        ...['deliveries?status=dead', 'keys?show=revoked', 'keys?q=nothing', 'members?show=invitations'].map(
+          at,
+        ),
+        ...['partners?show=payments', 'integrations/add', 'keys/create?at=q%3Dx'].map(at),
+        '/setup/organizations',
         '/setup/me',
         '/setup/o/none/keys',
       ]) {

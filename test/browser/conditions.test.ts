@@ -7,8 +7,18 @@ import { fresh, makePerson, soonerThan } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('the setup screens under all conditions', (world) => {
-  const { enter, go, makeKey, addIntegration, fillWebhooks, statusOf, row } = steps(world);
-  const sections = ['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'];
+  const { enter, go, makeKey, makeProfile, choose, addIntegration, fillWebhooks, statusOf, row } =
+    steps(world);
+  const sections = [
+    '',
+    'keys',
+    'members',
+    'profiles',
+    'activity',
+    'integrations',
+    'deliveries',
+    'partners?show=payments',
+  ];
 
   test('names never become markup or script, on no page', async () => {
     const evil = '"\'><img src=x onerror=alert(1)><script>alert(2)</script>{{constructor}}';
@@ -19,10 +29,7 @@ inBrowser('the setup screens under all conditions', (world) => {
     const { id } = await makePerson(world().instance, [{ organization: acme }]);
     // Such an address is refused today; one that is stored is shown all the same.
     await rows.updateTable('crm_users').set({ email: address }).where('id', '=', id).execute();
-    await go(page, acme, 'profiles');
-    await page.getByLabel('Name', { exact: true }).fill(evil);
-    await page.getByRole('button', { name: 'Make profile' }).click();
-    await go(page, acme, 'keys');
+    await makeProfile(page, evil);
     await makeKey(page, evil, evil);
     const { key } = await acme.makeKey();
     await rows
@@ -32,6 +39,20 @@ inBrowser('the setup screens under all conditions', (world) => {
       .execute();
     await world().instance.call('POST /api/v1/leads', { key, body: { last_name: evil } });
     assert.ok((await row(page, evil).count()) > 0, 'shown as it was written');
+    const account = await world().instance.call('POST /api/v1/accounts', { key, body: { name: evil } });
+    const body = { name: evil, stage: evil, description: evil, account_id: account.json.id };
+    const { json } = await world().instance.call('POST /api/v1/opportunities', { key, body });
+    for (const place of [
+      '',
+      `?stage=${encodeURIComponent(evil)}`,
+      `/${json.id}`,
+      `/${json.id}/edit`,
+      `/${json.id}/delete`,
+    ]) {
+      await go(page, acme, `data/opportunities${place}`);
+      assert.equal(await page.locator('img, main script').count(), 0, place);
+      assert.ok((await page.content()).includes('onerror=alert'), place);
+    }
     await fillWebhooks(page, acme, evil);
     assert.equal(await page.locator('img, main script').count(), 0, 'a new integration');
     for (const section of sections) {
@@ -58,24 +79,24 @@ inBrowser('the setup screens under all conditions', (world) => {
     const key = await makeKey(page, 'Plain');
     assert.equal(await statusOf(key), 200);
     assert.equal(await page.getByRole('button', { name: 'Copy' }).count(), 0);
-    await go(page, acme, 'profiles');
-    await page.getByLabel('Name', { exact: true }).fill('Sales');
-    await page.getByRole('button', { name: 'Make profile' }).click();
+    await makeProfile(page, 'Sales');
+    await choose(page, 'Sales', 'Change Sales');
     await page.getByLabel('Sales: list on leads').check();
-    await page.getByRole('button', { name: 'Save Sales' }).click();
-    await page.getByRole('button', { name: 'Delete Sales' }).click();
-    await page.getByRole('status').getByText('The profile is deleted.').waitFor();
+    await page.getByRole('button', { name: 'Save profile' }).click();
+    await choose(page, 'Sales', 'Delete Sales');
+    await page.getByRole('heading', { name: 'Delete Sales?' }).waitFor();
+    await page.getByRole('button', { name: 'Delete profile' }).click();
+    await page.getByRole('status').getByText('Sales is deleted.').waitFor();
     await fillWebhooks(page, acme, 'Number');
     await go(page, acme, 'deliveries');
     await row(page, 'dead Number').getByRole('button', { name: 'Replay dead Number' }).click();
     await page.getByRole('status').getByText('The delivery is processed again.').waitFor();
-    await go(page, acme, 'integrations');
     const { address, verifyToken } = await addIntegration(page, 'Plain');
     const query = `hub.mode=subscribe&hub.verify_token=${verifyToken}&hub.challenge=plain`;
     const handshake = await world().instance.call(`GET ${new URL(address).pathname}?${query}`);
     assert.equal(handshake.text, 'plain');
-    await page.getByRole('button', { name: 'Switch off Plain' }).click();
-    await page.getByRole('status').getByText('The integration is off').waitFor();
+    await choose(page, 'Plain', 'Switch off Plain');
+    await page.getByRole('status').getByText('Plain is off').waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('status').getByText('You are logged out.').waitFor();
   });
@@ -99,11 +120,16 @@ inBrowser('the setup screens under all conditions', (world) => {
     await page.keyboard.type('a long enough password');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Log out' }).waitFor();
+    for (const link of ['API keys', 'Create key']) {
+      await tabTo(link);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: link === 'API keys' ? link : 'Create an API key' }).waitFor();
+    }
     await tabTo('name');
     await page.keyboard.type('By hand');
     await tabTo('profile');
     await page.keyboard.type('read');
-    await tabTo('Make key');
+    await tabTo('Create key');
     const outline = await page.evaluate(
       'getComputedStyle(document.activeElement).boxShadow + getComputedStyle(document.activeElement).outlineStyle',
     );
@@ -139,6 +165,21 @@ inBrowser('the setup screens under all conditions', (world) => {
           await check(section);
           await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
           await check(`${section}, unfolded`);
+        }
+        const { json } = await world().instance.call('POST /api/v1/leads', {
+          key: acme.key,
+          body: { last_name: `${'long '.repeat(20)}${'W'.repeat(100)}`, description: 'W'.repeat(300) },
+        });
+        for (const place of [
+          '',
+          '/new',
+          `/${json.id}`,
+          `/${json.id}/edit`,
+          `/${json.id}/delete`,
+          '/import',
+        ]) {
+          await go(page, acme, `data/leads${place}`);
+          await check(`records${place}`);
         }
         for (const path of ['/setup/me', '/setup/login', '/setup/invite/x', '/setup/nowhere']) {
           await page.goto(path);

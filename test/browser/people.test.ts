@@ -36,16 +36,14 @@ async function reset(page: Page, code: string): Promise<void> {
 }
 
 inBrowser('people in a browser, without mail', (world) => {
-  const { enter, go } = steps(world);
+  const { enter, go, choose, inviteMember } = steps(world);
   for (const options of looks) {
     const { width } = options.viewport;
     test(`an invitation, a reset link and two users of one address, ${width} pixels wide`, async () => {
       const { acme, page } = await enter({ bypassCSP: true, ...options });
       const beta = await world().instance.organization(fresh('beta'));
       const member = await makePerson(world().instance, [{ organization: beta }], { password: chosen });
-      await go(page, acme, 'members');
-      await page.getByLabel('E-mail address', { exact: true }).fill(member.email);
-      await page.getByRole('button', { name: 'Invite' }).click();
+      await inviteMember(page, member.email, 'administrator');
       const link = await page.getByLabel('Link', { exact: true }).inputValue();
       const code = await page.getByLabel('Code', { exact: true }).inputValue();
       await look(page, 'invited');
@@ -73,7 +71,8 @@ inBrowser('people in a browser, without mail', (world) => {
       await guest.waitForURL(/\/setup\/o\//);
 
       await go(page, acme, 'members');
-      await page.getByRole('button', { name: `Create a reset link for ${member.email}` }).click();
+      await choose(page, member.email, `Reset password of ${member.email}`);
+      await page.getByRole('button', { name: 'Create reset link' }).click();
       await look(page, 'reset-link');
       const resetLink = await page.getByLabel('Link', { exact: true }).inputValue();
       const resetCode = await page.getByLabel('Code', { exact: true }).inputValue();
@@ -88,7 +87,7 @@ inBrowser('people in a browser, without mail', (world) => {
 inBrowser(
   'people in a browser, with mail',
   (world) => {
-    const { enter, go } = steps(world);
+    const { enter, inviteMember } = steps(world);
     for (const options of [...looks, { ...looks[0], javaScriptEnabled: false }]) {
       const { viewport, javaScriptEnabled } = options;
       const name = `${viewport.width} pixels wide${javaScriptEnabled ? '' : ', without JavaScript'}`;
@@ -101,10 +100,8 @@ inBrowser(
           const [link = assert.fail()] = linksIn(all()[count - 1] ?? assert.fail());
           return link;
         };
-        const { acme, page } = await enter({ bypassCSP: true, ...options });
-        await go(page, acme, 'members');
-        await page.getByLabel('E-mail address', { exact: true }).fill(email);
-        await page.getByRole('button', { name: 'Invite' }).click();
+        const { page } = await enter({ bypassCSP: true, ...options });
+        await inviteMember(page, email);
         await page.getByRole('status').getByText(`The invitation is mailed to ${email}.`).waitFor();
         await seen(page, 'mailed');
         const invitation = await mail(1);

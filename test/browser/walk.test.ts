@@ -7,12 +7,12 @@ import { fresh, makePerson, soonerThan } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('the setup screens in a browser', (world) => {
-  const { enter, go, makeKey, statusOf, row } = steps(world);
+  const { enter, go, makeKey, makeProfile, choose, inviteMember, statusOf, row } = steps(world);
   const reader = [{ object: '*', actions: ['list', 'read'] }] as const;
 
   test('a key: made, copied, used, seen as used, rotated, revoked, refused', async () => {
     const { acme, page } = await enter({ permissions: ['clipboard-read', 'clipboard-write'] });
-    assert.equal(new URL(page.url()).pathname, `/setup/o/${acme.slug}/keys`, 'a login leads there');
+    assert.equal(new URL(page.url()).pathname, `/setup/o/${acme.slug}`, 'a login leads there');
     const key = await makeKey(page, 'Website');
     assert.match(key, /^crm_\w{60}$/);
     await page.getByRole('button', { name: 'Copy' }).click();
@@ -36,34 +36,34 @@ inBrowser('the setup screens in a browser', (world) => {
       '"last used" has a time',
     );
 
-    await page.getByLabel('How long Website works on').selectOption({ label: 'old works 1 hour' });
-    await page.getByRole('button', { name: 'Rotate Website' }).click();
+    await choose(page, 'Website', 'Rotate Website');
+    await page.getByLabel('The old key works on for').selectOption({ label: '1 hour' });
+    await page.getByRole('button', { name: 'Rotate key' }).click();
     const next = await page.getByLabel('API key', { exact: true }).inputValue();
     assert.notEqual(next, key);
     assert.deepEqual([await statusOf(key), await statusOf(next)], [200, 200]);
 
     for (const left of [1, 0]) {
-      await page.getByRole('button', { name: 'Revoke Website' }).first().click();
-      await page.getByRole('status').getByText('The key is revoked.').waitFor();
-      assert.equal(await page.getByRole('button', { name: 'Revoke Website' }).count(), left);
+      await choose(page, 'Website', 'Revoke Website');
+      await page.getByText('Programs that use it get 401 at once.').waitFor();
+      await page.getByRole('button', { name: 'Revoke key' }).click();
+      await page.getByRole('status').getByText('Website is revoked.').waitFor();
+      assert.equal(await page.getByLabel('Actions for Website').count(), left);
     }
     for (const each of [key, next]) await soonerThan(1000, async () => (await statusOf(each)) === 401);
     await page.getByRole('link', { name: 'Activity' }).click();
     await page
-      .getByRole('cell', { name: /^revoke key/ })
+      .getByRole('rowheader', { name: /^revoke key/ })
       .first()
       .waitFor();
-    await page.getByRole('cell', { name: /^create leads/ }).waitFor();
+    await page.getByRole('rowheader', { name: /^create leads/ }).waitFor();
   });
 
   test('a member: invited by link, read-only, refused the screens, made administrator, removed', async () => {
     const { acme, page } = await enter();
     const guest = await world().open();
     const email = `${fresh('guest')}@people.example`;
-    await page.getByRole('link', { name: 'Members' }).click();
-    await page.getByLabel('E-mail address', { exact: true }).fill(email);
-    await page.getByLabel('Profile', { exact: true }).selectOption({ label: 'read-only' });
-    await page.getByRole('button', { name: 'Invite' }).click();
+    await inviteMember(page, email);
     const link = await page.getByLabel('Link', { exact: true }).inputValue();
     const code = await page.getByLabel('Code', { exact: true }).inputValue();
     assert.ok(!link.includes(code));
@@ -80,7 +80,7 @@ inBrowser('the setup screens in a browser', (world) => {
     await guest.getByRole('status').getByText('Welcome.').waitFor();
 
     await logIn(guest, email, 'one of their own');
-    assert.equal(new URL(guest.url()).pathname, '/setup/me');
+    assert.equal(new URL(guest.url()).pathname, `/setup/o/${acme.slug}`);
     for (const section of ['keys', 'members', 'profiles', 'activity']) {
       const answer = await go(guest, acme, section);
       assert.equal(answer?.status(), 403);
@@ -89,32 +89,34 @@ inBrowser('the setup screens in a browser', (world) => {
     }
 
     await go(page, acme, 'members');
-    await page.getByLabel(`Profile of ${email}`, { exact: true }).selectOption({ label: 'administrator' });
-    await page.getByRole('button', { name: `Change the profile of ${email}` }).click();
-    await page.getByRole('status').getByText('The member has another profile.').waitFor();
+    await choose(page, email, 'Change profile');
+    await page.getByLabel('Profile', { exact: true }).selectOption({ label: 'administrator' });
+    await page.getByRole('button', { name: 'Change profile' }).click();
+    await page.getByRole('status').getByText(`${email} has another profile.`).waitFor();
     await soonerThan(1000, async () => (await go(guest, acme, 'keys'))?.status() === 200);
-    await page.getByRole('button', { name: `Remove ${email}` }).click();
-    await page.getByRole('status').getByText('The member is removed.').waitFor();
+    await choose(page, email, `Remove ${email}`);
+    await page.getByRole('heading', { name: `Remove ${email}?` }).waitFor();
+    await page.getByRole('button', { name: 'Remove member' }).click();
+    await page.getByRole('status').getByText(`${email} is removed.`).waitFor();
     await soonerThan(1000, async () => (await go(guest, acme, 'keys'))?.status() === 403);
   });
 
   test('a profile: made, ticked, and a key with it does just that', async () => {
-    const { acme, page } = await enter();
-    await go(page, acme, 'profiles');
-    await page.getByLabel('Name', { exact: true }).fill('Forms');
-    await page.getByRole('button', { name: 'Make profile' }).click();
+    const { page } = await enter();
+    await makeProfile(page, 'Forms');
+    await choose(page, 'Forms', 'Change Forms');
     await page.getByLabel('Forms: create on leads').check();
-    await page.getByRole('button', { name: 'Save Forms' }).click();
-    await page.getByRole('status').getByText('The profile is changed.').waitFor();
+    await page.getByRole('button', { name: 'Save profile' }).click();
+    await page.getByRole('status').getByText('Forms is changed.').waitFor();
+    await choose(page, 'Forms', 'Change Forms');
     assert.ok(await page.getByLabel('Forms: create on leads').isChecked());
     assert.ok(!(await page.getByLabel('Forms: list on leads').isChecked()));
-    await go(page, acme, 'keys');
     const key = await makeKey(page, 'Form', 'Forms');
     const created = await world().instance.call('POST /api/v1/leads', { key, body: { last_name: 'Ames' } });
     assert.deepEqual([created.status, await statusOf(key)], [201, 403]);
   });
 
-  test('somebody in two organizations goes from one to the other, and to no third', async () => {
+  test('somebody in two organizations goes from one to the other', async () => {
     const { instance, open } = world();
     const [one, two, third] = [
       await instance.organization(fresh('one')),
@@ -134,11 +136,22 @@ inBrowser('the setup screens in a browser', (world) => {
       .or(page.getByRole('rowheader'))
       .first()
       .waitFor();
-    await page.getByRole('link', { name: `Go to ${two.slug}` }).click();
+    const goTo = async (name: string) => {
+      await page.locator('.switcher summary').click();
+      await page.getByRole('link', { name: `Go to ${name}` }).click();
+    };
+    await goTo(two.slug);
     assert.equal(new URL(page.url()).pathname, `/setup/o/${two.slug}/members`, 'the same page there');
     await page.getByText(`admin@${two.slug}.example`).waitFor();
     assert.equal(await page.getByText(`admin@${one.slug}.example`).count(), 0);
-    await page.getByRole('link', { name: `Go to ${one.slug}` }).waitFor();
-    assert.equal(await page.getByRole('link', { name: third.slug }).count(), 0);
+    await goTo(third.slug);
+    assert.equal(new URL(page.url()).pathname, `/setup/o/${third.slug}`, 'to what a member may see');
+    assert.equal(await page.getByRole('link', { name: 'API keys' }).count(), 0);
+    await page.locator('.switcher summary').click();
+    await page.getByRole('link', { name: 'All organizations' }).click();
+    await page.getByLabel('Search organizations').fill(two.slug);
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.getByRole('link', { name: two.slug }).waitFor();
+    assert.equal(await page.getByRole('link', { name: one.slug }).count(), 0);
   });
 });

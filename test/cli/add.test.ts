@@ -65,10 +65,7 @@ describe('commands', { concurrency: 1 }, () => {
     assert.match(first.stdout, /^Added to resources\/leads.yaml:\n {2}fax: /);
     await add('field', 'leads', 'visits', 'integer', '--default', '3');
     const [comment = '', ...lines] = text('leads.yaml').split('\n');
-    assert.match(
-      comment,
-      /^# yaml-language-server: \$schema=\S+\/engine\/definition\/resource\.schema\.json$/,
-    );
+    assert.equal(comment, '# yaml-language-server: $schema=.schemas/leads.json');
     assert.deepEqual(lines, [
       'extends: leads',
       'fields:',

@@ -23,6 +23,8 @@ const commands: Readonly<Record<string, readonly string[]>> = {
     'serve',
     'migrate',
     'check',
+    'schema',
+    'config',
     'openapi',
     'client',
     'citus',
@@ -36,6 +38,8 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   migrate: ['--create <name>', '--status', '--allow-drop <names...>', '--using <field=sql>', '--json'],
   plan: ['--check', '--markdown', '--offline', '--allow-drop <names...>', '--json'],
   check: ['--plans', '--json'],
+  schema: ['--json'],
+  config: ['--show', '--json'],
   openapi: ['--json'],
   client: ['--output <folder>', '--url <url>', '--json'],
   citus: ['--json'],
@@ -103,12 +107,31 @@ describe('commands about the model', () => {
   const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
 
   test('check needs no database', async () => {
-    assert.deepEqual(await crmJson(['check'], nowhere), { ok: true, resources, payments: [] });
+    const off = (name: string, variable: string) => `${name} is off (501): ${variable} is not set`;
+    const { notes, ...rest } = await crmJson(['check'], { ...nowhere, LOG_LEVLE: 'info' });
+    assert.deepEqual(rest, { ok: true, resources, payments: [] });
+    assert.deepEqual(
+      (notes as string[]).map((note) => note.replace(/^\S*config\.yaml:\S+ {2}/, '')),
+      [
+        'LOG_LEVLE means nothing here. Did you mean LOG_LEVEL?',
+        off('inbound_leads', 'INBOUND_SECRET'),
+        off('booking_forms_whatsapp', 'BOOKING_FORMS_WHATSAPP_TOKEN'),
+      ],
+    );
     const { code, stdout } = await crm(['check'], nowhere, apart);
     assert.equal(code, 0);
     assert.match(
       stdout,
-      /^5 resources are right, .*accounts, cases, contacts, leads, opportunities\n.*config\.yaml is right\.\n$/,
+      /^5 resources are right, .*accounts, cases, contacts, leads, opportunities\n.*config\.yaml is right\.\n(Note: .* is off \(501\): \w+ is not set\n){2}$/,
+    );
+  });
+
+  test('a database that does not exist is called that', async () => {
+    const url = new URL(String(storage.environment.DATABASE_URL));
+    url.pathname = '/nope';
+    assertRefused(
+      await crm(['migrate'], { DATABASE_URL: String(url) }),
+      /^crm: the database at \S+\/nope does not exist: create it, or correct DATABASE_URL \(.*\)\n$/,
     );
   });
 
@@ -164,11 +187,7 @@ describe('bin/crm.js', () => {
 
   test('runs commands from any folder and hands on output and exit code', async () => {
     const options = { ...launcher, cwd: '/' };
-    assert.deepEqual(await crmJson(['check'], storage.environment, options), {
-      ok: true,
-      resources,
-      payments: [],
-    });
+    assert.deepEqual((await crmJson(['check'], storage.environment, options)).resources, resources);
     const refused = await crm(['migrate', '--create', '../up'], storage.environment, options);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /^crm: "\.\.\/up" is no migration name/);

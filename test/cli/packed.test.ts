@@ -41,7 +41,7 @@ describe('the packed package', { concurrency: 1 }, () => {
   test('serves, with explorer and screens, a database that the source has migrated', async () => {
     const storage = await migratedStorage('postgresql');
     const service = await serve(storage.environment, { program: [join(folder, 'app/main.js')] });
-    for (const path of ['/docs', '/docs/js/scalar.js', '/docs/openapi.json', '/setup/assets/pico.css']) {
+    for (const path of ['/docs', '/docs/js/scalar.js', '/docs/openapi.json', '/setup/assets/setup.css']) {
       assert.equal((await service.call(`GET ${path}`)).status, 200, path);
     }
     const list = await service.call('GET /api/v1/leads', { key: String(service.printed.key) });

@@ -30,7 +30,8 @@ interface Made {
 
 const member = (email: string, org: string, profile = 'administrator') =>
   ['user', 'create', email, '--org', org, '--profile', profile] as const;
-const key = (...options: string[]) => ['key', 'create', '--org', 'acme', ...options] as const;
+const key = (profile: string, ...options: string[]) =>
+  ['key', 'create', '--org', 'acme', '--profile', profile, ...options] as const;
 
 /** Runs the commands that fill a database, each checked for its one JSON object. */
 async function fill(environment: Environment): Promise<Made> {
@@ -96,11 +97,11 @@ async function fill(environment: Environment): Promise<Made> {
   return {
     generated,
     keys: {
-      all: await make(key()),
-      sales: await make(key('--profile', 'sales', '--name', 'Website')),
-      reader: await make(key('--profile', 'read-only', '--expires', '2999-01-31')),
-      beta: await make(['key', 'create', '--org', 'beta']),
-      revoked: await make(key()),
+      all: await make(key('administrator')),
+      sales: await make(key('sales', '--name', 'Website')),
+      reader: await make(key('read-only', '--expires', '2999-01-31')),
+      beta: await make(['key', 'create', '--org', 'beta', '--profile', 'administrator']),
+      revoked: await make(key('administrator')),
     },
   };
 }
@@ -305,7 +306,7 @@ describe('commands beside a running service (postgresql)', () => {
   test('a new profile and its key work at once; a revoked key ends within a second', async () => {
     const profile = ['profile', 'create', 'lister', '--org', 'acme', '--grant', 'leads:list'];
     await crmJson(profile, storage.environment);
-    const made = await crmJson(key('--profile', 'lister'), storage.environment);
+    const made = await crmJson(key('lister'), storage.environment);
     assert.equal(await status(made.key), 200);
     assert.equal(await status(made.key, 'GET /api/v1/cases'), 403);
     // Kept in use, so that the service has it in memory when it is revoked.
@@ -329,14 +330,14 @@ describe('commands beside a running service (postgresql)', () => {
         ['2020-01-31', /is past/],
       ] as const
     ).map((each) => [`--expires ${each[0]} is refused, and no key made`, each] as const),
-    ([text]) => [key('--expires', text), storage.environment],
+    ([text]) => [key('read-only', '--expires', text), storage.environment],
     (outcome, [, reason]) => assertRefused(outcome, reason),
   );
 
   test('a key ends at its expiry', async () => {
     // Later than any start of a command takes; then its end is moved to a moment that is sure to be ahead.
     const far = new Date(Date.now() + 3_600_000).toISOString();
-    const made = await crmJson(key('--expires', far), storage.environment);
+    const made = await crmJson(key('read-only', '--expires', far), storage.environment);
     assert.equal(made.expires_at, far);
     assert.equal(await status(made.key), 200);
     const url = storage.environment.DATABASE_URL ?? '';
@@ -370,8 +371,11 @@ describe('commands beside a running service (postgresql)', () => {
       user.stdout,
       /^User c@gamma\.example made, as p of "gamma"\.\nPassword, shown this once: \S{16,}\n$/,
     );
-    const made = await crm(['key', 'create', '--org', 'gamma'], environment);
-    assert.match(made.stdout, /^Key \d+ made for "gamma", as administrator\. Shown this once:\ncrm_\S+\n$/);
+    const made = await crm(['key', 'create', '--org', 'gamma', '--profile', 'administrator'], environment);
+    assert.match(
+      made.stdout,
+      /^Key \d+ made for "gamma", as administrator, without an expiry \(--expires sets one\)\. Shown this once:\ncrm_\S+\n$/,
+    );
     assert.equal(await status(made.stdout.trim().split('\n').at(-1)), 200);
     const id = /\d+/.exec(made.stdout)?.[0] ?? '';
     const revoked = await crm(['key', 'revoke', id, '--org', 'gamma'], environment);

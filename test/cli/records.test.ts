@@ -94,7 +94,7 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           'no such file',
-          { args: ['import', 'leads', file('none.csv')], says: `${file('none.csv')}: ENOENT` },
+          { args: ['import', 'leads', file('none.csv')], says: `${file('none.csv')}: it is not there` },
         ],
         [
           'a format that nothing says',

@@ -24,7 +24,7 @@ description: 'x"; drop table "leads"; --'
 fields:
   id: { type: int64, read_only: true, set: id }
   organization_id: { type: int64, read_only: true, set: organization }
-  a: { type: string, default: '"; delete from "leads"; --', enum: ["'; select 1; --"], description: "'" }
+  a: { type: string, default: '"; delete from "leads"; --', enum: ['"; delete from "leads"; --', "'; select 1; --"], description: "'" }
   parent_id: { type: reference, to: hostile, nullable: true }
   parent_a: { type: joined, through: parent_id, show: [a] }
 filters: [a]

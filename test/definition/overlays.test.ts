@@ -111,7 +111,7 @@ const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...li
   // Mistakes of the whole are shown in the file that makes them.
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  name: { maxlength: 3 }\n' },
-    'own/x.yaml:3:11  unknown key "maxlength". Did you mean "max_length"?',
+    'own/x.yaml:3:11  unknown key "maxlength": use "max_length"',
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  name: { type: int64 }\n' },

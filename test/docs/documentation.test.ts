@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { variables } from '../../app/config.ts';
 import { makeProgram } from '../../app/program.ts';
 import { checkSources } from '../../engine/definition/check.ts';
-import schema from '../../engine/definition/resource.schema.json' with { type: 'json' };
+import { resourceSchema } from '../../engine/definition/schema.ts';
 import { errorCodes } from '../../engine/errors.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { channels } from '../../webhooks/channels/channels.ts';
@@ -31,8 +31,8 @@ function mentions(page: string, names: readonly string[]): void {
 
 describe('the pages are complete', () => {
   mentions('docs/maintainers.md', Object.keys(fieldTypes));
-  mentions('docs/maintainers.md', Object.keys(schema.properties));
-  mentions('docs/maintainers.md', Object.keys(schema.$defs.field.properties));
+  mentions('docs/maintainers.md', Object.keys(resourceSchema.properties));
+  mentions('docs/maintainers.md', Object.keys(resourceSchema.$defs.field.properties));
   mentions(
     'docs/administrators.md',
     Object.values(variables).map(({ name }) => name),

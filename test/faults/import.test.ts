@@ -14,7 +14,10 @@ for (const driver of drivers) {
       storage = await migratedStorage(driver);
       const { environment } = storage;
       await crmJson(['org', 'create', 'acme'], environment);
-      const { key } = await crmJson(['key', 'create', '--org', 'acme'], environment);
+      const { key } = await crmJson(
+        ['key', 'create', '--org', 'acme', '--profile', 'administrator'],
+        environment,
+      );
       const service = await serve(environment);
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/x-ndjson' };
       const sent = request(`${service.url}/api/v1/leads/import`, { method: 'POST', headers });

@@ -224,6 +224,26 @@ for (const driver of drivers) {
       await end();
     });
 
+    test('tightened: values that are not listed any more, and those that are there twice', async () => {
+      const given = (sql: string): Intent => ({ using: new Map([['things.value', sql]]) });
+      await begin('{ type: string, enum: [Hot, Warm, Cold] }');
+      await insert(text('Hot'), text('Warm'), text('Warm'));
+      const fewer = '{ type: string, enum: [Hot, Cold] }';
+      await assert.rejects(
+        change(fewer),
+        /value has a value that is not listed any more: 2 records, such as/,
+      );
+      await model.discard();
+      await change(fewer, given("'Cold'"));
+      assert.deepEqual(await shown(), ['Hot', 'Cold', 'Cold']);
+      const unique = '{ type: string, enum: [Hot, Cold], unique: true }';
+      await assert.rejects(change(unique), /value is the same in several records: 2 records, such as/);
+      await model.discard();
+      await change(unique, given("value || ' ' || id"));
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
     test('tightened: null, length, and a new required field', async () => {
       await begin(orNull('string'));
       await insert(text('long text'), 'null');
@@ -250,6 +270,9 @@ for (const driver of drivers) {
         code,
       );
       assert.deepEqual(await model.sql('select code from things'), [['2026-01-01'], ['2026-01-01']]);
+      const kind = `${code}  kind: { type: string }\n`;
+      await change('{ type: string, max_length: 4 }', { using: new Map([['things.kind', "'old'"]]) }, kind);
+      assert.deepEqual(await model.sql(`select kind from things limit 1`), [['old']]);
       assert.deepEqual(await model.drift(), []);
       await end();
     });

@@ -15,16 +15,18 @@ import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { createMigration } from '../../engine/schema/create.ts';
+import { readLedger } from '../../engine/schema/ledger.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { project, type Storage, unmigratedStorage } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-const broken = `import { Migration } from '@mikro-orm/migrations';
+const migrationOf = (
+  ...statements: readonly string[]
+): string => `import { Migration } from '@mikro-orm/migrations';
 export class Migration29990101000000_broken extends Migration {
   override up(): void {
-    this.addSql('create table half_done (id bigint)');
-    this.addSql('select * from no_such_table');
+${statements.map((sql) => `    this.addSql(${JSON.stringify(sql)});`).join('\n')}
   }
 }
 `;
@@ -38,7 +40,7 @@ for (const driver of drivers) {
     let config: Config;
     before(async () => {
       cpSync(join(project, 'migrations'), migrations.path, { recursive: true });
-      writeFileSync(file, broken);
+      writeFileSync(file, migrationOf('create table half_done (id bigint)', 'select * from no_such_table'));
       storage = await unmigratedStorage(driver);
       config = readConfig({
         ...storage.environment,
@@ -62,7 +64,7 @@ for (const driver of drivers) {
       const tables = await database.run({
         name: '',
         text: `select table_name::text from information_schema.tables
-               where table_schema = 'public' and table_name <> 'crm_migrations'`,
+               where table_schema = 'public' and table_name not in ('crm_migrations', 'crm_nodes')`,
         values: [],
       });
       assert.deepEqual(tables, [], 'all of a run or none');
@@ -100,7 +102,8 @@ for (const driver of drivers) {
       }));
       const resources = compile(checkSources(sources), apiPrefix, []);
       const { statements } = await createMigration(config, modelOf(resources), 'unique');
-      assert.deepEqual(statements, [
+      assert.match(statements[0] ?? '', /^do \$check\$ .*leads\.email is the same in several records: /s);
+      assert.deepEqual(statements.slice(1), [
         `create unique index "leads_email_unique" on "leads" ("organization_id", left("email", 100), (case when length("email") > 100 then md5("email") else '' end)) where "email" <> '';`,
       ]);
       const unique = () => sql(`select 1 from pg_indexes where indexname = 'leads_email_unique'`);
@@ -108,15 +111,52 @@ for (const driver of drivers) {
         assert.ok(error instanceof UserError, String(error));
         assert.match(
           error.message,
-          /^the unique index "leads_email_unique" .*twice@example\.com.* Nothing was migrated\./,
+          /^leads\.email is the same in several records: 2 records, such as \d+ of organization \d+, .* Nothing was migrated\./,
         );
-        assert.doesNotMatch(error.message, /\n/);
+        assert.doesNotMatch(error.message, /\n|twice@/);
         return true;
       });
       assert.deepEqual(await unique(), []);
       await sql(`delete from leads where id = (select max(id) from leads where email <> '')`);
       assert.equal((await applyPending(database, config)).length, 1);
       assert.equal((await unique()).length, 1);
+    });
+
+    const failures: readonly (readonly [statement: string, says: RegExp])[] = [
+      [`create unique index "twice" on "leads" ("company")`, /^the unique index "twice" cannot be made/],
+      [
+        `alter table "leads" add constraint "c" check (length("company") > 10)`,
+        /failed: check constraint "c"/,
+      ],
+      [`update "leads" set "lead_score" = "company"::bigint`, /failed: invalid input syntax/],
+    ];
+    for (const [number, [statement, says]] of failures.entries()) {
+      test(`values of records are in no message of a failure (${statement})`, async () => {
+        const run = (text: string) => database.run({ name: '', text, values: [] });
+        await run(`update leads set company = 'Secret'`);
+        const own = join(migrations.path, `Migration2999010100000${number + 1}_broken.ts`);
+        writeFileSync(own, migrationOf(statement));
+        await assert.rejects(applyPending(database, config), (error) => {
+          assert.match((error as Error).message, says);
+          assert.match((error as Error).message, /migrate again/);
+          assert.doesNotMatch((error as Error).message, /Secret/);
+          return error instanceof UserError;
+        });
+        rmSync(own);
+      });
+    }
+
+    test('a file that was changed is noticed, also where its name is stored with an ending', async () => {
+      const run = (text: string) => database.run({ name: '', text, values: [] });
+      const [[name]] = (await run(`select min(name) from crm_migrations`)) as [[string]];
+      await run(`update crm_migrations set name = name || '.ts', checksum = null where name = '${name}'`);
+      assert.deepEqual(await applyPending(database, config), []);
+      assert.deepEqual((await readLedger(database, config)).problems, []);
+      await run(`update crm_migrations set checksum = 'other' where name = '${name}.ts'`);
+      assert.match(
+        String((await readLedger(database, config)).problems),
+        /^\S+ was changed after it was applied/,
+      );
     });
   });
 }

@@ -3,7 +3,17 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
-import { crm, crmJson, migratedStorage, type Service, type Storage, serve } from '../support/process.ts';
+import {
+  assertRefused,
+  crm,
+  crmJson,
+  migratedStorage,
+  rows,
+  type Service,
+  type Storage,
+  serve,
+  until,
+} from '../support/process.ts';
 
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
 
@@ -19,8 +29,6 @@ suite('a running node', { concurrency: 1 }, () => {
     service = await serve(environment);
   });
   after(async () => {
-    service.signal('SIGTERM');
-    await service.ended;
     await storage.remove();
     own.remove();
   });
@@ -73,4 +81,176 @@ suite('a running node', { concurrency: 1 }, () => {
     restarted.signal('SIGTERM');
     await restarted.ended;
   });
+
+  test('and a newer node beside it, while things get other names, other types, or go: then what is old is taken away', async () => {
+    service.signal('SIGTERM');
+    await service.ended;
+    const key = String(service.printed.key);
+    const old = await serve(environment);
+    const sql = (text: string) => rows(environment, text);
+    const failures: string[] = [];
+    let isDone = false;
+    let requests = 0;
+    /** Uses a node as a client of its version does, until it is told to stop. */
+    const client = async ({ call }: Service, { lead, cases, path }: Bodies) => {
+      const send = async (request: string, body?: unknown) => {
+        const response = await call(request.replace(' ', ' /api/v1/'), { key, body });
+        requests++;
+        if (response.status >= 300) failures.push(`${request}: ${response.text}`);
+        return response.json;
+      };
+      while (!isDone && failures.length === 0) {
+        const { id, ...made } = await send('POST leads', lead);
+        for (const [name, value] of Object.entries(lead)) {
+          if (made[name] !== value) failures.push(`${name} is ${made[name]}, not ${value}`);
+        }
+        await send(`GET leads/${id}`);
+        await send(`PATCH leads/${id}`, { ...lead, rating: 'Hot' });
+        await send('GET leads?rating=Hot&q=busy&sort=created_at&direction=desc');
+        await send('POST leads/batch', { records: [lead, lead] });
+        await send(`DELETE leads/${id}`);
+        const { id: other } = await send(`POST ${path}`, cases);
+        await send(`PUT ${path}/${other}`, cases);
+        await send(`GET ${path}/${other}/history`);
+        await send(`GET ${path}?status=New`);
+      }
+    };
+    const clients = [
+      client(old, {
+        lead: {
+          company: 'Busy',
+          timezone: 'UTC',
+          instagram_handle: 'busy',
+          lead_score: 7,
+          linkedin_url: '42',
+        },
+        cases: { subject: 'Busy', queue_id: null },
+        path: 'cases',
+      }),
+    ];
+    const passes = async (more: number) => {
+      const end = requests + more;
+      await until(() => requests >= end || failures.length > 0, 'serve requests');
+      assert.deepEqual(failures, []);
+    };
+    await passes(20);
+    await sql(
+      `insert into crm_profiles (organization_id, name) select min(id), 'Support' from crm_organizations`,
+    );
+    const grant = (action: string) =>
+      sql(
+        `insert into crm_grants (organization_id, profile_id, object, action) select organization_id, id, 'cases', '${action}' from crm_profiles where name = 'Support'`,
+      );
+    const grants = async () =>
+      String(
+        await sql(
+          `select object, action from crm_grants where object in ('cases', 'tickets') order by object, action`,
+        ),
+      );
+    await grant('read');
+    own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
+    own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: string,');
+    own.edit('leads', 'linkedin_url: { type: string,', 'linkedin_url: { type: integer,');
+    own.edit('leads', /^ {2}instagram_handle:.*\n/m, '');
+    own.edit('leads', '  linkedin_url:', '  code: { type: date, required: true }\n  linkedin_url:');
+    own.add('tickets', `renamed_from: cases\n${own.text('cases').replace('int64, nullable: true', 'int64')}`);
+    own.drop('cases');
+    own.drop('projects');
+    const intent = [
+      '--allow-drop',
+      'leads.instagram_handle',
+      'projects',
+      '--default',
+      'leads.code=2026-01-01',
+      '--default',
+      'leads.linkedin_url=0',
+    ];
+    const { statements } = await crmJson(['migrate', '--create', 'others', ...intent], environment);
+    assert.match(String(statements), /rename column "timezone".*set not null/s);
+    const migrated = await crm(['migrate'], environment);
+    assert.equal(migrated.code, 0, migrated.stderr);
+    await passes(40);
+    const status = await crm(['migrate', '--status'], environment);
+    assert.match(
+      status.stdout,
+      /^Migration\d+_others has yet to take away what older nodes use: it waits for node \S+:\d+\/\w+, which knows Migration\d+_more, runs since/,
+    );
+    assert.doesNotMatch(status.stdout, /not as its migrations made it/);
+    own.edit('leads', '  linkedin_url:', '  later: { type: string }\n  linkedin_url:');
+    await crmJson(['migrate', '--create', 'later'], environment);
+    assertRefused(
+      await crm(['migrate'], environment),
+      /_later has to wait: Migration\d+_others waits for node /,
+    );
+    for (const name of own.migrations().filter((each) => each.includes('_later'))) own.removeMigration(name);
+    own.edit('leads', '  later: { type: string }\n', '');
+
+    const next = await serve(environment);
+    clients.push(
+      client(next, {
+        lead: { company: 'Busy', zone: 'UTC', code: '2026-02-02', lead_score: '8', linkedin_url: 43 },
+        cases: { subject: 'Busy', queue_id: 7 },
+        path: 'tickets',
+      }),
+    );
+    await passes(80);
+    assert.equal(
+      (
+        await sql(
+          `select from pg_attribute where attname = 'instagram_handle' and attrelid = 'leads'::regclass`,
+        )
+      ).length,
+      1,
+    );
+    // Grants count under both names, whichever node changes them.
+    await grant('update');
+    await sql(`delete from crm_grants where object = 'tickets' and action = 'read'`);
+    assert.equal(await grants(), 'cases,update,tickets,update');
+    // The same records, whoever shows them.
+    const { id } = (
+      await old.call('POST /api/v1/leads', {
+        key,
+        body: { company: 'x', timezone: 'Asia/Tokyo', lead_score: 9, linkedin_url: '1' },
+      })
+    ).json;
+    const shown = (await next.call(`GET /api/v1/leads/${id}`, { key })).json;
+    assert.deepEqual(
+      [shown.zone, shown.code, shown.lead_score, shown.linkedin_url],
+      ['Asia/Tokyo', '2026-01-01', '9', 1],
+    );
+    await next.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: '10', linkedin_url: 2 } });
+    const again = (await old.call(`GET /api/v1/leads/${id}`, { key })).json;
+    assert.deepEqual([again.timezone, again.lead_score, again.linkedin_url], ['Asia/Tokyo', 10, '2']);
+    isDone = true;
+    await Promise.all(clients);
+    assert.deepEqual(failures, []);
+    old.signal('SIGTERM');
+    await old.ended;
+    isDone = false;
+    const last = client(next, {
+      lead: { zone: 'UTC', code: '2026-02-02' },
+      cases: { subject: 'x', queue_id: 1 },
+      path: 'tickets',
+    });
+    await until(
+      async () => (await crm(['migrate', '--status'], environment)).code === 0,
+      'take away what is old',
+    );
+    await passes(20);
+    isDone = true;
+    await last;
+    assert.deepEqual(failures, []);
+    assert.deepEqual(await sql(`select from pg_namespace where nspname like 'crm\\_views%'`), []);
+    assert.equal(await grants(), 'tickets,update');
+    next.signal('SIGTERM');
+    await next.ended;
+  });
 });
+
+/** What a client of some version sends. */
+interface Bodies {
+  readonly lead: Readonly<Record<string, unknown>>;
+  readonly cases: Readonly<Record<string, unknown>>;
+  /** Of cases. */
+  readonly path: string;
+}

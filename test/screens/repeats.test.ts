@@ -33,7 +33,7 @@ describe('again and at once on the setup screens', () => {
     instance = await startInstance('postgresql');
     screens = await openScreens(instance);
     ({ acme, admin } = screens);
-    readOnly = await optionOf(admin, '/setup/o/acme/keys', 'read-only');
+    readOnly = await optionOf(admin, '/setup/o/acme/keys/create', 'read-only');
   });
   after(() => instance.close());
 

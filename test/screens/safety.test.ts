@@ -33,8 +33,13 @@ describe('setup screens', () => {
       ['/setup/o/beta/keys', 403, true],
       ['/setup/nowhere', 404, true],
       ['/setup/nowhere', 404, false],
-      ['/setup/o/acme/keys/create', 303, true],
-      ['/setup/o/acme/integrations/add', 303, true],
+      ['/setup/o/acme/keys/create', 200, true],
+      ['/setup/o/acme/keys/revoke', 404, true],
+      ['/setup/o/acme/integrations/switch', 303, true],
+      ['/setup/o/acme', 200, true],
+      ['/setup/o/beta', 403, true],
+      ['/setup/o/acme/integrations/add', 200, true],
+      ['/setup/o/acme/integrations/add?provider=twilio', 200, true],
       ['/setup/o/acme/deliveries/replay', 303, true],
       ['/setup/o/acme/partners/x', 404, true],
       ['/setup/o/beta/integrations', 403, true],
@@ -60,10 +65,17 @@ describe('setup screens', () => {
       );
       assert.doesNotMatch(
         answer.text,
-        /(?:src|href|action)="(?!\/(?!\/)|data:,)/,
+        /(?:src|href|action)="(?!\/(?!\/)|data:,|#content")/,
         'only addresses of this origin',
       );
-      assert.doesNotMatch(answer.text, /<form(?![^>]* method="post")/, 'no form puts fields into an address');
+      for (const [form] of answer.text.matchAll(/<form(?![^>]* method="post")[\s\S]*?<\/form>/g)) {
+        assert.match(
+          form,
+          /^<form role="search"[^>]* method="get"/,
+          'only what is searched for is put into an address',
+        );
+        assert.doesNotMatch(form, /_csrf|password/);
+      }
     };
     for (const [path, status, signedIn] of pages) {
       test(`GET ${path} ${signedIn ? 'signed in' : 'by a stranger'} → ${status}`, async () => {
@@ -86,7 +98,6 @@ describe('setup screens', () => {
       }
     });
     for (const [name, type] of [
-      ['pico.css', 'text/css'],
       ['setup.css', 'text/css'],
       ['setup.js', 'text/javascript'],
     ] as const) {

@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { readConfig } from '../../app/config.ts';
-import { YamlError } from '../../engine/yaml/load.ts';
+import { parseYaml, YamlError } from '../../engine/yaml/load.ts';
+import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
 import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
 import { defaults, type Settings } from '../../webhooks/settings/settings.ts';
 import { type SettingsFile, settingsFile } from '../support/partners.ts';
@@ -17,6 +19,7 @@ import {
   start,
   until,
 } from '../support/process.ts';
+import { customer, wrongSettings } from './wrong-settings.ts';
 
 const parse = (text: string, environment: Record<string, string> = {}): Settings =>
   parseSettings({ file: 'config.yaml', text }, environment);
@@ -78,6 +81,7 @@ describe('what the file says', () => {
     ],
     ['messaging: {}', ({ messaging }) => messaging, {}],
     ['public_url: "https://other.example/"', ({ public_url }) => public_url, 'https://other.example/'],
+    ['', ({ inbox }) => inbox, defaults.inbox],
     ['# comments alone', ({ inbox }) => inbox, defaults.inbox],
   ];
   for (const [text, read, expected] of single) {
@@ -101,86 +105,8 @@ describe('what the file says', () => {
   });
 });
 
-const customer = (...lines: string[]): string =>
-  [
-    'partners:',
-    '  payments:',
-    '    acme:',
-    '      organization: demo',
-    '      verify: { header: X-Key, secrets: [long-enough-to-be-one] }',
-    ...lines.map((line) => `      ${line}`),
-  ].join('\n');
-const lead = 'lead: { email: "{{email}}" }';
-
 describe('every mistake with its place', () => {
-  const mistakes: readonly (readonly [text: string, ...lines: string[]])[] = [
-    ['partner: {}', '1:1  unknown key "partner". Did you mean "partners"?'],
-    ['colour: red', '1:1  unknown key "colour"'],
-    ['graph: { base_ulr: x }', '1:10  unknown key "base_ulr". Did you mean "base_url"?'],
-    ['graph: { base_url: ftp://x }', '1:20  base_url must be an address such as https://graph.facebook.com'],
-    ['graph: { version: 23 }', '1:19  version must be a version such as v23.0'],
-    ['graph: { timeout_ms: 5s }', '1:22  timeout_ms must be integer'],
-    ['inbox: { attempts: 0 }', '1:20  attempts must be >= 1'],
-    ['public_url: crm.example', '1:13  public_url must be an origin such as https://crm.example'],
-    [
-      'public_url: https://crm.example/path',
-      '1:13  public_url must be an origin such as https://crm.example',
-    ],
-    ['partners:\n  inbound_leads: { secret: [a] }', '2:20  unknown key "secret". Did you mean "secrets"?'],
-    ['partners:\n  inbound_leads: { secrets: a }', '2:29  secrets must be array'],
-    ['partners:\n  inbound_leads: { secrets: [1] }', '2:30  item 1 of secrets must be string'],
-    [
-      'partners:\n  inbound_leads: { secrets: ["", short, just-sixteen-chr, fifteen-letters] }',
-      '2:34  item 2 of secrets must have at least 16 characters',
-      '2:59  item 4 of secrets must have at least 16 characters',
-    ],
-    [
-      'partners:\n  booking_forms_whatsapp: { secrets: ["  blanks do not count  ", "   short        "] }',
-      '2:66  item 2 of secrets must have at least 16 characters',
-    ],
-    [
-      customer(lead).replace('long-enough-to-be-one', 'short'),
-      '5:42  item 1 of secrets must have at least 16 characters',
-    ],
-    [
-      'partners:\n  inbound_leads: { secrets: ["${}", "${A B}", "${OK}"] }',
-      '2:30  "${}" names no environment variable',
-      '2:37  "${A B}" names no environment variable',
-    ],
-    ['partners:', '1:10  partners must be object'],
-    ['', '1:1  the file must be object'],
-    ['- a', '1:1  the file must be object'],
-    ['a: [', '1:5  Flow sequence in block collection must be sufficiently indented and end with a ]'],
-    ['inbox: {}\ninbox: {}', '2:1  Map keys must be unique'],
-    ['a: &x 1\nb: *x', '2:4  aliases (*name) are not allowed'],
-    [
-      'messaging: { demo: { sender: lgo } }',
-      '1:30  sender must be one of log, whatsapp_cloud. Did you mean "log"?',
-    ],
-    [
-      'messaging: { demo: { sender: whatsapp_cloud } }',
-      '1:14  demo lacks "phone_number_id"',
-      '1:14  demo lacks "access_token"',
-    ],
-    [customer(), '3:5  give at least one of lead.id, lead.email and lead.phone, or no lead can be found'],
-    [customer(lead, 'opportunty: {}'), '7:7  unknown key "opportunty". Did you mean "opportunity"?'],
-    [
-      customer(lead).replace('-one]', '-one], scheme: strip'),
-      '5:74  scheme must be one of key, hmac-sha256-hex, hmac-sha256-base64, stripe. Did you mean "stripe"?',
-    ],
-    [customer(lead).replace('X-Key', 'X Key'), '5:25  header must be the name of a header'],
-    [customer(lead).replace('acme', 'Acme'), '3:5  "Acme" must be lower-case letters, digits and "-"'],
-    [customer(lead).replace('demo', '""'), '4:21  name an organization'],
-    [
-      customer(lead, 'event_id: "{{lookup a b}}"'),
-      '7:17  no expression such as {{a.b}}: You specified knownHelpersOnly, but used the unknown helper lookup - 1:0',
-    ],
-    [
-      customer(lead, 'when: { "{{#each a}}{{/if}}": [a] }'),
-      "7:37  no expression such as {{a.b}}: each doesn't match if - 1:3",
-    ],
-  ];
-  for (const [text, ...lines] of mistakes) {
+  for (const [text, ...lines] of wrongSettings) {
     test(text.split('\n').at(-1) || 'nothing', () =>
       assert.deepEqual(
         told(text),
@@ -189,6 +115,20 @@ describe('every mistake with its place', () => {
     );
   }
 
+  const marks = new Validator({ strict: false, validateFormats: false }).compile(settingsEditorSchema);
+  /** What only a calculation can find. */
+  const beyondSchemas =
+    /names no environment variable|2:30 {2}"\$\{" is not closed|"\{\{" is not closed|closes nothing|path: write one/;
+  test('editors mark what is refused, wherever a schema can, and nothing of the shipped file', () => {
+    for (const [text, ...lines] of wrongSettings) {
+      const parsed = parseYaml({ file: '', text }, []);
+      const isBeyond = beyondSchemas.test(lines.join());
+      assert.equal(parsed === undefined || !marks(parsed.data), !isBeyond, lines.join());
+    }
+    const shipped = readFileSync(join(project, 'config.yaml'), 'utf8');
+    assert.ok(marks(parseYaml({ file: '', text: shipped }, [])?.data), JSON.stringify(marks.errors));
+  });
+
   test('mistakes of all kinds are told at once', () => {
     const text = customer('event_id: "{{#if a}}"', 'lead: { mail: "{{b" }', 'when: 5');
     const places = told(
@@ -196,7 +136,7 @@ describe('every mistake with its place', () => {
     ).map((line) => line.split('  ')[0]?.replace('config.yaml:', ''));
     assert.deepEqual(
       places.sort(),
-      ['10:14', '10:14', '11:8', '6:17', '7:15', '7:21', '8:13', '9:13', '9:13'].sort(),
+      ['10:14', '10:14', '11:8', '6:17', '7:15', '7:21', '8:13', '9:13'].sort(),
     );
   });
 
@@ -221,7 +161,7 @@ describe('every mistake with its place', () => {
 
   test('a file that is not there', async () => {
     const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
-    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: ENOENT/);
+    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it is not there/);
   });
 });
 
@@ -301,7 +241,7 @@ describe('a running service follows its file', () => {
     const refused = times('refused a change');
     renameSync(file.path, `${file.path}.old`);
     await until(() => times('refused a change') > refused, 'log that it is gone');
-    assert.match(service.stderr(), /cannot read .*config\.yaml: ENOENT/);
+    assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));
     await becomes('three-partner-secret', 400);
@@ -356,6 +296,6 @@ test('a service with a broken file does not start and says why', async () => {
   const { code, stdout, stderr } = await start(['serve'], { ...storage.environment, ...file.environment })
     .ended;
   assert.deepEqual([code, stdout], [1, '']);
-  assert.match(stderr, /config\.yaml:1:20 {2}attempts must be integer/);
+  assert.match(stderr, /config\.yaml:1:20 {2}attempts must be an integer, not "many"/);
   await storage.remove();
 });

@@ -41,5 +41,8 @@ export async function logIn(page: Page, email: string, password = 'a long enough
   await page.getByLabel('E-mail address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByRole('button', { name: 'Log out', exact: true }).waitFor();
+  // On a phone it is in the drawer.
+  await page
+    .getByRole('button', { name: 'Log out', exact: true, includeHidden: true })
+    .waitFor({ state: 'attached' });
 }

@@ -42,7 +42,7 @@ export const readable = (html: string): string =>
 
 /** Every form of a page. */
 export function formsOf({ text }: Pick<Answer, 'text'>): Form[] {
-  return [...text.matchAll(/<form[^>]* action="([^"]*)"[^>]*>([\s\S]*?)<\/form>/g)].map(
+  return [...text.matchAll(/<form[^>]* method="post"[^>]* action="([^"]*)"[^>]*>([\s\S]*?)<\/form>/g)].map(
     ([, action = '', inside = '']) => ({
       action: readable(action),
       values: Object.fromEntries(
@@ -64,7 +64,7 @@ export const problemOf = ({ text }: Answer): string =>
 
 /** What a page shows in a field that can only be read, such as a new key. */
 export const shownIn = ({ text }: Answer, id: string): string =>
-  readable(new RegExp(`<input id="${id}" value="([^"]*)" readonly`).exec(text)?.[1] ?? '');
+  readable(new RegExp(`<textarea id="${id}"[^>]* readonly[^>]*>([^<]*)<`).exec(text)?.[1] ?? '');
 
 /** Opens a browser on an instance. */
 export function visitor({ url }: Pick<Instance, 'url'>): Visitor {

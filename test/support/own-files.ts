@@ -26,6 +26,7 @@ export function ownFiles() {
     drop: (name: string) => rmSync(file(name)),
     text: (name: string) => readFileSync(file(name), 'utf8'),
     migrations: () => readdirSync(join(path, 'migrations')).sort(),
+    removeMigration: (file: string) => rmSync(join(path, 'migrations', file)),
     remove,
   };
 }

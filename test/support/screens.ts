@@ -61,7 +61,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
   const guest = async () => ({
     email: `${fresh('guest')}@people.example`,
-    profile: await optionOf(admin, members, 'read-only'),
+    profile: await optionOf(admin, `${members}/invite`, 'read-only'),
   });
   const invitation = async () => {
     const fields = await guest();
@@ -133,7 +133,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     }),
     '/setup/o/acme/keys/create': async () => ({
       name: 'k',
-      profile: await optionOf(admin, keys, 'read-only'),
+      profile: await optionOf(admin, `${keys}/create`, 'read-only'),
       expires: '30',
     }),
     '/setup/o/acme/keys/rotate': async () => ({ id: (await acme.makeKey()).id, overlap: '1h' }),
@@ -145,7 +145,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     },
     '/setup/o/acme/members/change': async () => ({
       id: await newMember(),
-      profile: await optionOf(admin, members, 'read-only'),
+      profile: await optionOf(admin, `${members}/invite`, 'read-only'),
     }),
     '/setup/o/acme/members/remove': async () => ({ id: await newMember() }),
     '/setup/o/acme/members/reset': async () => ({ id: await newMember() }),
@@ -167,7 +167,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       url: `https://events.example/${fresh('hook')}`,
       resource: 'leads',
       action: 'create',
-      profile: await optionOf(admin, keys, 'read-only'),
+      profile: await optionOf(admin, `${keys}/create`, 'read-only'),
     }),
     '/setup/o/acme/events/switch': async () => ({ id: await newSubscription(), to: 'off' }),
     '/setup/o/acme/events/test': async () => ({ id: await newSubscription() }),

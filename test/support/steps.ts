@@ -17,18 +17,42 @@ export function steps(world: () => World) {
     return { acme, page };
   };
   const go = (page: Page, { slug }: Organization, section: string) =>
-    page.goto(`/setup/o/${slug}/${section}`);
+    page.goto(`/setup/o/${slug}${section === '' ? '' : `/${section}`}`);
+  const section = (page: Page, path: string) =>
+    page.goto(`/setup/o/${new URL(page.url()).pathname.split('/')[3]}/${path}`);
   const makeKey = async (page: Page, name: string, profile = 'administrator') => {
+    await section(page, 'keys/create');
     await page.getByLabel('Name', { exact: true }).fill(name);
     await page.getByLabel('Profile', { exact: true }).selectOption({ label: profile });
     await page.getByLabel('Expires', { exact: true }).selectOption({ label: 'in 30 days' });
-    await page.getByRole('button', { name: 'Make key' }).click();
+    await page.getByRole('button', { name: 'Create key' }).click();
     return page.getByLabel('API key', { exact: true }).inputValue();
   };
-  const addIntegration = async (page: Page, name: string, provider = 'WhatsApp Cloud', secret = 'secret') => {
-    await page.getByLabel('Provider', { exact: true }).selectOption({ label: provider });
+  const makeProfile = async (page: Page, name: string) => {
+    await section(page, 'profiles/create');
     await page.getByLabel('Name', { exact: true }).fill(name);
-    await page.getByLabel('Secret', { exact: true }).fill(secret);
+    await page.getByRole('button', { name: 'Create profile' }).click();
+  };
+  /** Opens the menu of a row, and follows a link or presses a button in it. */
+  const choose = async (page: Page, name: string, what: string) => {
+    await page.getByLabel(`Actions for ${name}`, { exact: true }).first().click();
+    await page
+      .getByRole('link', { name: what })
+      .or(page.getByRole('button', { name: what }))
+      .first()
+      .click();
+  };
+  const inviteMember = async (page: Page, email: string, profile = 'read-only') => {
+    await section(page, 'members/invite');
+    await page.getByLabel('E-mail address', { exact: true }).fill(email);
+    await page.getByLabel('Profile', { exact: true }).selectOption({ label: profile });
+    await page.getByRole('button', { name: 'Invite member' }).click();
+  };
+  const addIntegration = async (page: Page, name: string, provider = 'WhatsApp Cloud', secret = 'secret') => {
+    await section(page, 'integrations/add');
+    await page.getByRole('link', { name: provider }).click();
+    await page.getByLabel('Name', { exact: true }).fill(name);
+    await page.locator('input[name="secret"]').fill(secret);
     await page.getByRole('button', { name: 'Add integration' }).click();
     return {
       address: await page.getByLabel('Callback address', { exact: true }).inputValue(),
@@ -38,7 +62,6 @@ export function steps(world: () => World) {
   /** Fills the pages of partners and channels: an integration, deliveries in every state, payments without a lead. */
   const fillWebhooks = async (page: Page, acme: Organization, text: string) => {
     const { instance } = world();
-    await go(page, acme, 'integrations');
     await addIntegration(page, text.slice(0, 200));
     const rows = tablesOf(instance.database).selectFrom('crm_integrations').select('id');
     const { id } = await rows.where('organization_id', '=', acme.id).executeTakeFirstOrThrow();
@@ -51,5 +74,8 @@ export function steps(world: () => World) {
   };
   const statusOf = async (key: string) => (await world().instance.call('GET /api/v1/leads', { key })).status;
   const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
-  return { enter, go, makeKey, addIntegration, fillWebhooks, statusOf, row };
+  return {
+    ...{ enter, go, makeKey, makeProfile, choose, inviteMember },
+    ...{ addIntegration, fillWebhooks, statusOf, row },
+  };
 }

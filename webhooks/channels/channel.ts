@@ -44,8 +44,11 @@ export interface Channel {
   readonly label: string;
   /** The provider's name for the secret. */
   readonly secretLabel: string;
+  /** Where the secret is found at the provider. */
+  readonly secretHelp: string;
   /** The provider's name for a second secret, needed for calls to the provider; absent if there is none. */
   readonly tokenLabel?: string;
+  readonly tokenHelp?: string;
   /** Whether the provider first sends a GET with the verify token to confirm. */
   readonly handshake: boolean;
   /** Content types that the provider sends. */

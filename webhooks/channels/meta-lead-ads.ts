@@ -40,6 +40,8 @@ export const metaLeadAds: Channel = {
   ...meta,
   label: 'Meta Lead Ads',
   tokenLabel: 'Page access token',
+  tokenHelp:
+    'Fetches the leads: a token of a system user with leads_retrieval for the page, which does not expire.',
   events: ({ raw }) => {
     const payload = object(readJson(raw));
     if (payload.object !== 'page') return [];

@@ -9,6 +9,7 @@ export const metaSignature = (secret: string, raw: Buffer): string =>
 /** Common to all webhooks of Meta: the handshake, and a signature of the raw body with the app secret. */
 export const meta = {
   secretLabel: 'App secret',
+  secretHelp: 'At developers.facebook.com: your app, App settings, Basic, App secret.',
   handshake: true,
   accepts: /^application\/json\b/i,
   // Meta documents up to 3 MB and a thousand events in one delivery.

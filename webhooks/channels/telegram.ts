@@ -8,6 +8,7 @@ import { object, text } from './meta.ts';
 export const telegram: Channel = {
   label: 'Telegram',
   secretLabel: 'Secret token given to setWebhook',
+  secretHelp: 'Choose one of 1 to 256 letters, digits, _ and -, and give it to setWebhook as secret_token.',
   handshake: false,
   accepts: /^application\/json\b/i,
   bodyLimit: 1024 * 1024,

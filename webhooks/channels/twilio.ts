@@ -44,6 +44,7 @@ export const twilioSignature = (secret: string, url: string, fields?: URLSearchP
 export const twilio: Channel = {
   label: 'Twilio',
   secretLabel: 'Auth token',
+  secretHelp: 'In the Twilio Console: Account, API keys and tokens, Auth token.',
   handshake: false,
   accepts: /^application\/(x-www-form-urlencoded|json)\b/i,
   bodyLimit: 256 * 1024,

@@ -1,25 +1,94 @@
 import type { FastifyInstance } from 'fastify';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { section, viewsIn } from '../../plugins/screens/index.ts';
+import { linkWith, listing, parametersOf, section, type Value } from '../../plugins/screens/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
-import { partnerStatus } from './status.ts';
+import { type EndpointStatus, partnerStatus } from './status.ts';
+
+/** Payments without a lead that are shown. */
+const maxPayments = 500;
 
 /** A read-only page: the state of the partner endpoints, and payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
   section(app, database, {
     name: 'partners',
     title: 'Partners',
-    view: viewsIn(import.meta.dirname)('partners'),
-    load: async ({ membership: { organization, slug } }) => {
+    load: async ({ membership: { organization, slug } }, request) => {
       const tables = tablesOf(database);
       const all = await partnerStatus(tables, settings.current);
-      return {
-        // Other organizations' customers are not shown.
-        endpoints: all.filter((each) => each.organization === null || each.organization === slug),
-        unmatched: await unmatchedPayments(tables, organization, 50),
-      };
+      // Other organizations' customers are not shown.
+      const endpoints = all.filter((each) => each.organization === null || each.organization === slug);
+      const unmatched = await unmatchedPayments(tables, organization, maxPayments);
+      const path = `/setup/o/${slug}/partners`;
+      const isPayments = parametersOf(request).show === 'payments';
+      const chips = [
+        { label: 'Endpoints', href: path, current: !isPayments },
+        {
+          label: `Payments without a lead (${unmatched.length})`,
+          href: linkWith(path, {}, { show: 'payments' }),
+          current: isPayments,
+        },
+      ];
+      if (isPayments) {
+        const page = listing(request, unmatched, {
+          searchLabel: 'Search payments',
+          text: ({ customer, eventId, payload }) => `${customer} ${eventId} ${payload}`,
+          columns: [
+            { title: 'Event', cell: ({ eventId }) => ({ code: eventId }), by: ({ eventId }) => eventId },
+            {
+              title: 'Customer',
+              cell: ({ customer }) => ({ text: customer }),
+              by: ({ customer }) => customer,
+            },
+            {
+              title: 'Received',
+              cell: ({ receivedAt }) => ({ time: receivedAt }),
+              by: ({ receivedAt }) => Number(receivedAt),
+            },
+            { title: 'What was sent', cell: ({ payload }) => ({ code: payload }) },
+          ],
+          row: ({ customer, eventId }) => ({ id: `${customer} ${eventId}` }),
+          empty: { text: 'Every payment that was reported has found its lead.' },
+        });
+        return {
+          ...page,
+          chips,
+          intro: 'They were acknowledged, and no lead had their e-mail address, number or id.',
+        };
+      }
+      const page = listing(request, endpoints, {
+        searchLabel: 'Search endpoints',
+        text: ({ name, path: address }) => `${name} ${address}`,
+        columns: [
+          { title: 'Endpoint', cell: ({ name }) => ({ text: name }), by: ({ name }) => name },
+          { title: 'Path', cell: ({ path: address }) => ({ code: address }) },
+          { title: 'State', cell: stateOf, by: ({ state }) => state },
+          { title: 'Secrets, last used', cell: ({ secrets }) => ({ text: usesOf(secrets) }) },
+        ],
+        row: ({ name }) => ({ id: name }),
+        empty: { text: 'Partners send leads and payments, or ask for messages.' },
+      });
+      return { ...page, chips, intro: 'Endpoints are switched on in config.yaml, by their secrets.' };
     },
     actions: {},
   });
 }
+
+const states = {
+  on: { text: 'on', state: 'good' },
+  off: { text: 'off (501)', state: 'quiet' },
+  misconfigured: { text: 'misconfigured', state: 'bad' },
+} as const;
+
+const stateOf = ({ state, problem }: EndpointStatus): Value => ({
+  ...states[state],
+  below: problem === '' ? null : problem,
+});
+
+const usesOf = (secrets: EndpointStatus['secrets']): string =>
+  secrets
+    .map(
+      ({ place, last_used_at }) =>
+        `no. ${place}: ${last_used_at === null ? 'never' : `${last_used_at.slice(0, 16).replace('T', ' ')} UTC`}`,
+    )
+    .join(', ') || 'none';

@@ -1,4 +1,4 @@
-import type { Tables } from '../../engine/tables/index.ts';
+import { organizationSlugs, type Tables } from '../../engine/tables/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
@@ -23,8 +23,7 @@ export interface EndpointStatus {
 /** The state of every partner endpoint, from the settings and the stored last uses. */
 export async function partnerStatus(tables: Tables, settings: Settings): Promise<EndpointStatus[]> {
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
-  const organizations = await tables.selectFrom('crm_organizations').select('slug').execute();
-  const known = new Set(organizations.map(({ slug }) => slug));
+  const known = new Set(await organizationSlugs(tables));
   const uses = await secretUses(tables);
   const status = (
     name: string,

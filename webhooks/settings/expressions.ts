@@ -57,13 +57,20 @@ export function withoutTexts<T>(payload: T): T {
 
 /** The error message for an invalid expression; undefined if it is valid. */
 export function expressionProblem(text: string): string | undefined {
+  const opened = text.split('{{').length;
+  const closed = text.split('}}').length;
+  if (opened > closed) return '"{{" is not closed: "}}" is missing';
+  if (opened < closed) return '"}}" closes nothing: "{{" is missing';
+  const block = /\{\{\s*([#^/>!&]|else)/.exec(text)?.[1];
+  if (block !== undefined) return `{{${block}…}} is more than a path: write one such as {{a.b}}`;
   try {
     // Compilation is lazy: only running it finds a mistake.
     compile(text)({});
     return undefined;
   } catch (cause) {
-    const [first = '', ...more] = (cause as Error).message.split('\n');
-    // The parser's message begins with the position and an excerpt; its last line says what is wrong.
-    return `no expression such as {{a.b}}: ${more.at(-1) ?? first}`;
+    const helper = /unknown helper (\S+)/.exec((cause as Error).message)?.[1];
+    return helper === undefined
+      ? 'what is between {{ and }} is no path: write one such as {{a.b}}'
+      : `"${helper}" is followed by more, so it is no path: write one such as {{a.b}}`;
   }
 }

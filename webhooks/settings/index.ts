@@ -1,7 +1,16 @@
 // Settings: config.yaml: checked, followed while the instance runs.
 // May import engine, plugins.
 
+export { settingsEditorSchema } from './editor.ts';
 export { withoutTexts } from './expressions.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
-export { readSettings, type SettingsConfig, settingsVariables } from './load.ts';
+export {
+  readSettings,
+  readSettingsFile,
+  referencesIn,
+  type SettingsConfig,
+  type SettingsFile,
+  settingsVariables,
+} from './load.ts';
+export { endpointsOff, unknownOrganizations } from './notes.ts';
 export { type Payment, type Scheme, type SenderSettings, type Settings, withoutSlash } from './settings.ts';

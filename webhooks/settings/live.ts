@@ -1,7 +1,9 @@
 import { type FSWatcher, watch } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../../engine/errors.ts';
-import { readSettings, type SettingsConfig } from './load.ts';
+import { readSettingsFile, type SettingsConfig, type SettingsFile } from './load.ts';
 import type { Settings } from './settings.ts';
 
 /** The methods of the log. */
@@ -23,22 +25,34 @@ export interface LiveSettings {
 
 /** Editors save in several steps; the last one counts. */
 const settleMs = 100;
+/** A file that is being saved may be empty for a moment; one that stays empty says that every default is right. */
+const emptyMs = 1000;
 
 /**
  * Reads the settings and follows the file.
+ * @param taken called with each file that comes into force
  * @throws YamlError, UserError if the first reading fails
  */
-export async function liveSettings(config: SettingsConfig, log: Log): Promise<LiveSettings> {
-  let current = await readSettings(config);
+export async function liveSettings(
+  config: SettingsConfig,
+  log: Log,
+  taken: (file: SettingsFile) => Promise<void> = async () => {},
+): Promise<LiveSettings> {
+  const first = await readSettingsFile(config);
+  await taken(first);
+  let current = first.settings;
   let problem: string | undefined;
   let closed = false;
   const readAgain = async () => {
     try {
-      const next = await readSettings(config);
+      const { size } = await stat(config.settingsFile).catch(() => ({ size: -1 }));
+      if (size === 0) await pause(emptyMs, undefined, { ref: false });
+      const next = await readSettingsFile(config);
       if (closed) return;
-      current = next;
+      current = next.settings;
       problem = undefined;
       log.info(`reloaded ${config.settingsFile}`);
+      await taken(next);
     } catch (error) {
       const reason = error instanceof UserError ? error.message : `failed: ${(error as Error).name}`;
       problem = reason;

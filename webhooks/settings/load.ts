@@ -1,12 +1,12 @@
-import { readFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { type Environment, instanceFolder, path, type Values } from '../../engine/config/index.ts';
-import { UserError } from '../../engine/errors.ts';
+import { fileReason, UserError } from '../../engine/errors.ts';
 import {
   inOrder,
   type Parsed,
   type Problem,
   parseYaml,
+  readYaml,
   type Source,
   shape,
   YamlError,
@@ -30,30 +30,48 @@ export type SettingsConfig = Values<typeof settingsVariables> & { readonly envir
  * Reads the settings of the instance, config.yaml.
  * @throws YamlError with every mistake in it; UserError when it cannot be read
  */
-export async function readSettings(config: SettingsConfig): Promise<Settings> {
-  const text = await readFile(config.settingsFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read ${config.settingsFile}: ${cause.code}`);
+export const readSettings = async (config: SettingsConfig): Promise<Settings> =>
+  (await readSettingsFile(config)).settings;
+
+/** As {@link readSettings}, with what else the file tells. */
+export async function readSettingsFile(config: SettingsConfig): Promise<SettingsFile> {
+  const source = await readYaml(config.settingsFile).catch((cause: NodeJS.ErrnoException) => {
+    throw new UserError(`cannot read ${config.settingsFile}: ${fileReason(cause)}`);
   });
-  const file = relative(process.cwd(), config.settingsFile) || config.settingsFile;
-  return parseSettings({ file, text }, config.environment);
+  return parseSettingsFile(source, config.environment);
 }
 
 /** As {@link readSettings}, from text. */
-export function parseSettings(source: Source, environment: Environment): Settings {
+export const parseSettings = (source: Source, environment: Environment): Settings =>
+  parseSettingsFile(source, environment).settings;
+
+/** A file of settings that is right. */
+export interface SettingsFile {
+  readonly settings: Settings;
+  /** The settings as they are written, with the defaults; references to the environment are not resolved. */
+  readonly written: Settings;
+  readonly parsed: Parsed;
+}
+
+function parseSettingsFile(source: Source, environment: Environment): SettingsFile {
   const problems: Problem[] = [];
   const parsed = parseYaml(source, problems);
   if (parsed === undefined) throw new YamlError(problems);
-  // A file that is being saved is empty for a moment; a file with only comments means all defaults.
-  const given = { ...parsed, data: source.text.trim() === '' ? null : (parsed.data ?? {}) };
-  const shaped = hasShape(given, problems);
+  // Every key has a default.
+  const given = { ...parsed, data: parsed.data ?? {} };
   checkReferences(given, given.data, problems);
+  // A reference that is not one fits no pattern either.
+  const wrong = new Set(problems.map(({ line, column }) => `${line}:${column}`));
+  const misshapen: Problem[] = [];
+  const shaped = hasShape(given, misshapen);
+  problems.push(...misshapen.filter(({ line, column }) => !wrong.has(`${line}:${column}`)));
   checkPayments(given, problems);
   checkSecrets(given, environment, problems);
   checkSenders(given, problems);
   if (!shaped || problems.length > 0) throw new YamlError(inOrder(problems));
   const raw = given.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
-  const settings: Settings = {
+  const written: Settings = {
     partners: {
       inbound_leads: { ...defaults.partners.inbound_leads, ...partners.inbound_leads },
       booking_forms_whatsapp: {
@@ -70,7 +88,7 @@ export function parseSettings(source: Source, environment: Environment): Setting
     events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },
   };
-  return freeze(resolved(settings, environment)) as Settings;
+  return { settings: freeze(resolved(written, environment)) as Settings, written, parsed };
 }
 
 /** Each reading of the file gets its own evaluators, so that a reload drops the expressions that it replaces. */
@@ -79,7 +97,8 @@ const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonl
     Object.entries(payments).map(([customer, entry]) => [customer, { ...entry, evaluate: evaluator() }]),
   );
 
-const reference = /\$\{([^}]*)\}/g;
+/** A reference to a variable; one that is not closed has no second part. */
+const reference = /\$\{([^}]*)(\}?)/g;
 
 /** Replaces `${NAME}` by the environment's value, everywhere; blank secrets are removed. */
 function resolved(value: unknown, environment: Environment, key = ''): unknown {
@@ -97,6 +116,14 @@ function resolved(value: unknown, environment: Environment, key = ''): unknown {
   );
 }
 
+/** The variables that a text refers to. */
+export const referencesIn = (text: string): string[] =>
+  [...text.matchAll(reference)].map(([, name = '']) => name);
+
+/** Whether a text is more than blank with the environment's values. */
+export const isSet = (text: string, environment: Environment): boolean =>
+  String(resolved(text, environment)).trim() !== '';
+
 function freeze(value: unknown): unknown {
   if (typeof value === 'object' && value !== null) {
     Object.values(value).forEach(freeze);
@@ -113,8 +140,9 @@ function checkReferences(
   path: readonly (string | number)[] = [],
 ): void {
   if (typeof value === 'string') {
-    for (const [whole, name = ''] of value.matchAll(reference)) {
-      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+    for (const [whole, name = '', end] of value.matchAll(reference)) {
+      if (end === '') problems.push(parsed.problem({ path }, `"\${" is not closed: "}" is missing`));
+      else if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
         problems.push(parsed.problem({ path }, `"${whole}" names no environment variable`));
       }
     }
@@ -127,7 +155,7 @@ function checkReferences(
 }
 
 /** Shorter secrets can be guessed. */
-const shortestSecret = 16;
+export const shortestSecret = 16;
 
 /** Checks the resolved value of every secret that opens an endpoint; blank ones are ignored. */
 function checkSecrets(parsed: Parsed, environment: Environment, problems: Problem[]): void {

@@ -106,6 +106,7 @@ export const subscriptionsFragment: Fragment = {
         'List event subscriptions',
         { description: 'All of them, oldest first.', content: json(ref('schemas', 'SubscriptionList')) },
         { 400: ref('responses', 'BadRequest') },
+        { description: 'Needs the grant `list` on `events`. Secrets are never shown again.' },
       ),
       post: operation(
         'createSubscription',
@@ -131,6 +132,7 @@ export const subscriptionsFragment: Fragment = {
         'Read an event subscription',
         { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { description: 'Needs the grant `read` on `events`. The secret is never shown again.' },
       ),
       patch: operation(
         'patchSubscription',
@@ -148,6 +150,7 @@ export const subscriptionsFragment: Fragment = {
         'Delete an event subscription with its deliveries',
         { description: 'It is deleted.', content: json(ref('schemas', 'Deleted')) },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { description: 'Nothing is sent any more, also of what waits.' },
       ),
     },
     [`${one}/secrets`]: {
@@ -160,6 +163,10 @@ export const subscriptionsFragment: Fragment = {
           content: json(ref('schemas', 'SubscriptionSecret')),
         },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
+        {
+          description:
+            'Meanwhile events have a signature for each secret, so that a receiver can change over.',
+        },
       ),
     },
     [`${one}/test`]: {
@@ -172,6 +179,7 @@ export const subscriptionsFragment: Fragment = {
           content: json(ref('schemas', 'TestDelivery')),
         },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { description: 'It has the type `test` and is signed as every other event.' },
       ),
     },
     [`${one}/replay`]: {
@@ -199,6 +207,7 @@ export const subscriptionsFragment: Fragment = {
         { description: 'Up to 50, newest first.', content: json(ref('schemas', 'DeliveryList')) },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
         {
+          description: 'With the heads of request and response, kept for some days.',
           parameters: [ref('parameters', 'deliveries.before'), ref('parameters', 'deliveries.status')],
         },
       ),

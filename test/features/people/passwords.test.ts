@@ -171,7 +171,7 @@ onBothDrivers('passwords', (instance) => {
       const page = '/setup/o/acme/members';
       const invited = await admin.submit(page, `${page}/invite`, {
         email: 'bea@people.example',
-        profile: await optionOf(admin, page, 'read-only'),
+        profile: await optionOf(admin, `${page}/invite`, 'read-only'),
       });
       const invite = new URL(shownIn(invited, 'link')).pathname;
       const code = shownIn(invited, 'invitation-code');

@@ -1,0 +1,100 @@
+import { misspelt, shownVariables } from '../engine/config/index.ts';
+import { asJson, type CommandLine, type Result, table } from '../engine/modules/index.ts';
+import { lineOf, type Parsed } from '../engine/yaml/index.ts';
+import {
+  endpointsOff,
+  readSettingsFile,
+  referencesIn,
+  type SettingsFile,
+} from '../webhooks/settings/index.ts';
+import { type Config, readConfig, variables } from './config.ts';
+import type { Instance } from './services.ts';
+
+/** `config`. */
+export function configCommand({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('config')
+    .description('show which configuration is in force, and where each part of it comes from; hides secrets')
+    .option('--show', 'what it does anyway')
+    .addOption(asJson())
+    .action(({ json }) => run(json, configInForce(readConfig())));
+}
+
+/** One setting as a row. */
+interface Row {
+  readonly name: string;
+  readonly value: string;
+  readonly from: string;
+}
+
+/** `config`: environment and settings in force, without secrets. */
+export async function configInForce(config: Config): Promise<Result> {
+  const file = await readSettingsFile(config);
+  const environment = shownVariables(variables, config.environment).map(
+    ({ name, value, isGiven }): Row => ({ name, value, from: isGiven ? 'environment' : 'default' }),
+  );
+  const settings = leaves(file.written, []).map((leaf) => settingRow(leaf, file.parsed, config));
+  const notes = notesOf(config, file);
+  const rows = [...environment, ...settings].map(({ name, value, from }) => [name, value, from]);
+  return {
+    json: { environment, settings, notes },
+    text: [table(['name', 'value', 'from'], rows), ...notes].join('\n'),
+  };
+}
+
+/** What is probably not meant, though it is right: a line each. */
+export const notesOf = (config: Config, file: SettingsFile): string[] => [
+  ...misspeltVariables(config, file),
+  ...endpointsOff(file, config.environment).map(lineOf),
+];
+
+/** Names of variables that are probably misspelt: a line each. */
+export const misspeltVariables = ({ environment }: Config, { written }: SettingsFile): string[] =>
+  misspelt(environment, [
+    ...Object.values(variables).map(({ name }) => name),
+    ...leaves(written, []).flatMap(({ value }) => (typeof value === 'string' ? referencesIn(value) : [])),
+  ]);
+
+interface Leaf {
+  readonly path: readonly (string | number)[];
+  readonly value: string | number | boolean;
+}
+
+/** The single values of the settings. */
+function leaves(value: unknown, path: Leaf['path']): Leaf[] {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+    return [{ path, value }];
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, each]) =>
+    leaves(each, [...path, Array.isArray(value) ? Number(key) : key]),
+  );
+}
+
+const secretKeys = ['secrets', 'password', 'access_token'];
+
+function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Config): Row {
+  const names = typeof value === 'string' ? referencesIn(value) : [];
+  const text = String(value).replace(/\$\{(\w+)\}/g, (_, name: string) => environment[name] ?? '');
+  const isSecret = path.some((step) => secretKeys.includes(String(step)));
+  const { file, line } = parsed.problem({ path }, '');
+  const place = isWritten(parsed.data, path) ? `${file}:${line}` : 'default';
+  return {
+    name: path.join('.'),
+    value: text.trim() === '' ? 'not set' : isSecret ? 'set, hidden' : withoutPassword(text),
+    from: names.length === 0 ? place : `${names.join(', ')}, by ${place}`,
+  };
+}
+
+/** Whether a file has a value at a path. */
+function isWritten(data: unknown, path: Leaf['path']): boolean {
+  let part = data;
+  for (const step of path) {
+    if (typeof part !== 'object' || part === null || !Object.hasOwn(part, step)) return false;
+    part = (part as Readonly<Record<string | number, unknown>>)[step];
+  }
+  return true;
+}
+
+/** An address without what it authenticates with. */
+const withoutPassword = (text: string): string => text.replace(/:\/\/[^/@\s]*@/, '://…@');

@@ -1,0 +1,237 @@
+import { type FieldType, fieldTypes, type Schema } from '../fields/index.ts';
+import { type NamedField, querySchemaOf } from '../query/index.ts';
+import { has, implies, oneOf, type Parsed, parseYaml, type Source } from '../yaml/index.ts';
+import type { RawField } from './definition.ts';
+import { forbidden, serverTypes } from './field.ts';
+import { resourceSchema } from './schema.ts';
+import { commonName, stem, taken } from './sources.ts';
+
+/**
+ * JSON Schemas for editors, by the names of their files: `_resource`, which follows from the registries alone, and one for
+ * each file of the instance, which knows the names that there are. Files may be wrong: what can be read of them counts.
+ */
+export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, Schema> {
+  const files = sources.flatMap((source) => {
+    const parsed = parseYaml(source, []);
+    return parsed === undefined ? [] : [fileOf(parsed, source.isShipped === true)];
+  });
+  const common = files.find((file) => file.stem === commonName)?.own ?? [];
+  const bases = files
+    .filter((file) => file.stem !== commonName && file.extended === undefined)
+    .map((file) => ({ ...file, fields: [...sharedBy(file.data, common), ...file.own] }));
+  const overlays = files.flatMap((file) => {
+    const base = bases.find(({ name }) => name === file.extended);
+    const known = file.own.map((field) => merged(field, base?.fields ?? []));
+    const isKept = ({ name }: Known) => !known.some((field) => field.name === name);
+    return file.extended === undefined
+      ? []
+      : [{ ...file, fields: [...(base?.fields ?? []).filter(isKept), ...known] }];
+  });
+  const extended = bases.map((base) => overlays.find((file) => file.extended === base.name) ?? base);
+  return new Map<string, Schema>([
+    ['_resource', anyResource],
+    ...(files.some((file) => file.stem === commonName && !file.isShipped)
+      ? [[commonName, extending({})] as const]
+      : []),
+    ...[...bases, ...overlays]
+      .filter(({ isShipped }) => !isShipped)
+      .map((file) => [file.stem, extending(schemaOf(file, extended, common))] as const),
+  ]);
+}
+
+const extending = (more: Schema): Schema => ({
+  $schema: resourceSchema.$schema,
+  allOf: [{ $ref: '_resource.json' }],
+  ...more,
+});
+
+/** A field as far as its file can be read. */
+interface Known extends NamedField {
+  readonly raw: Partial<RawField>;
+}
+
+interface File {
+  /** The name of the file, without its ending. */
+  readonly stem: string;
+  readonly name: string;
+  readonly isShipped: boolean;
+  /** The resource that it adds to. */
+  readonly extended: string | undefined;
+  readonly data: Readonly<Record<string, unknown>>;
+  /** The fields that it declares itself. */
+  readonly own: readonly Known[];
+}
+
+/** What a type that there is not can do. */
+const noType = {} as FieldType;
+const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function fileOf({ file, data }: Parsed, isShipped: boolean): File {
+  const map = isMap(data) ? data : {};
+  const own = Object.entries(isMap(map.fields) ? map.fields : {}).map(([name, value]) => {
+    const raw: Partial<RawField> = isMap(value) ? value : {};
+    const type = Object.entries(fieldTypes).find(([each]) => each === raw.type)?.[1] ?? noType;
+    return { name, raw, type, nullable: raw.nullable === true };
+  });
+  const extended = typeof map.extends === 'string' ? map.extends : undefined;
+  const name = extended ?? stem(file);
+  return {
+    stem: stem(file),
+    name: typeof map.name === 'string' ? map.name : name,
+    isShipped,
+    extended,
+    data: map,
+    own,
+  };
+}
+
+/** A field of an overlay: what it does not say, the field of the same name says. */
+function merged(field: Known, base: readonly Known[]): Known {
+  const same = base.find(({ name }) => name === field.name);
+  if (same === undefined) return field;
+  const raw = { ...same.raw, ...field.raw };
+  return {
+    ...field,
+    raw,
+    type: field.raw.type === undefined ? same.type : field.type,
+    nullable: raw.nullable === true,
+  };
+}
+
+/** The shared fields that a file takes. */
+const sharedBy = ({ common }: File['data'], shared: readonly Known[]): readonly Known[] =>
+  common === 'all' ? shared : shared.filter(({ name }) => Array.isArray(common) && common.includes(name));
+
+const namesOf = (fields: readonly NamedField[]): string[] => fields.map(({ name }) => name);
+
+/** What the names of an instance add to the schema of one of its files. */
+function schemaOf(
+  { data, extended, fields }: File & { readonly fields: readonly Known[] },
+  resources: readonly (File & { readonly fields: readonly Known[] })[],
+  common: readonly Known[],
+): Schema {
+  const inUse = fields.filter(({ raw }) => raw.retired !== true);
+  const references = inUse.filter(({ type }) => type.refers === true);
+  const shows = references.map(({ name, raw }) => {
+    const target = resources.find((each) => each.name === raw.to)?.fields ?? [];
+    const texts = namesOf(target.filter(({ type }) => type.text !== undefined));
+    return implies(has('through', name), { properties: { show: { items: oneOf(texts) } } });
+  });
+  const shared = namesOf(sharedBy(data, common));
+  const unique = oneOf(namesOf(inUse));
+  return {
+    properties: {
+      common: {
+        anyOf: [{ const: 'all' }, { type: 'array', items: oneOf(namesOf(common)), uniqueItems: true }],
+      },
+      fields: {
+        ...(shared.length > 0 && { propertyNames: { not: { enum: shared } } }),
+        ...(extended === undefined && keys(shared)),
+        additionalProperties: {
+          properties: {
+            to: oneOf(resources.map(({ name }) => name)),
+            through: oneOf(namesOf(references)),
+            set: { not: { enum: Object.values(identity) } },
+          },
+          ...(shows.length > 0 && { allOf: shows }),
+        },
+      },
+      unique: { items: { anyOf: [unique, { type: 'array', items: unique }] } },
+      ...querySchemaOf(inUse),
+    },
+  };
+}
+
+/** What the server writes into every table, and the fields that have it. */
+const identity = { id: 'id', organization_id: 'organization' } as const;
+
+/** The fields that every table has, and no other like them, where the shared fields do not bring them. */
+function keys(shared: readonly string[]): Schema {
+  const missing = Object.entries(identity).filter(([name]) => !shared.includes(name));
+  return {
+    required: missing.map(([name]) => name),
+    properties: Object.fromEntries(missing.map(([name, set]) => [name, has('set', set)])),
+  };
+}
+
+const yes = (key: string): Schema => has(key, true);
+const given = (key: string): Schema => ({ required: [key] });
+const each = (keys: readonly string[], schema: Schema | false): Schema =>
+  Object.fromEntries(keys.map((key) => [key, schema]));
+/** Keys that must not be there. */
+const without = (...keys: string[]): Schema => each(keys, false);
+/** Keys that must not be true. */
+const untrue = (...keys: string[]): Schema => each(keys, { const: false });
+
+/** What the keys of a new name need of one another, of fields and of resources. */
+const renames: readonly Schema[] = [
+  implies(yes('alias'), { required: ['renamed_from', 'deprecated', 'sunset'] }),
+  ...['deprecated', 'sunset'].map((key) => implies(given(key), yes('alias'))),
+];
+
+/** What a field of each type takes and needs, from what its values can do. */
+const ofType = Object.entries<FieldType>(fieldTypes).map(([name, type]) => {
+  const { refers = false, joins = false } = type;
+  const sets = Object.entries(serverTypes).flatMap(([set, wanted]) => (wanted === name ? [set] : []));
+  const unfilled = type.empty === undefined && !refers && !joins;
+  return implies(has('type', name), {
+    required: [...(refers ? ['to', 'nullable'] : []), ...(joins ? ['through', 'show'] : [])],
+    properties: {
+      ...(refers ? { nullable: { const: true } } : without('to')),
+      ...(joins
+        ? without('nullable', 'default', 'required', 'set', 'retired')
+        : { ...without('through', 'show'), default: type.json, set: sets.length > 0 && { enum: sets } }),
+      ...(type.bounded ? {} : without('max_length', 'pattern', 'enum', 'suggested', 'lookup')),
+      ...(type.distinct ? {} : untrue('unique')),
+    },
+    ...(unfilled && { anyOf: [given('default'), yes('nullable'), yes('required'), given('set')] }),
+  });
+});
+
+const rules: readonly Schema[] = [
+  ...ofType,
+  ...renames,
+  { not: { required: ['enum', 'suggested'] } },
+  implies(yes('required'), { properties: { ...untrue('read_only', 'nullable'), ...without('default') } }),
+  implies(yes('nullable'), { properties: without('default') }),
+  implies(given('set'), yes('read_only')),
+  implies(yes('retired'), { properties: { ...without('set'), ...untrue('alias') } }),
+  implies(yes('unique'), { properties: untrue('read_only') }),
+];
+
+const { field } = resourceSchema.$defs;
+const types = Object.entries<FieldType>(fieldTypes);
+
+/** Any file of definitions, as far as the registries say what may be in it. */
+const anyResource: Schema = {
+  ...resourceSchema,
+  allOf: renames,
+  properties: {
+    ...resourceSchema.properties,
+    name: { ...resourceSchema.properties.name, not: { pattern: taken.source } },
+    fields: {
+      ...resourceSchema.properties.fields,
+      propertyNames: { ...resourceSchema.properties.fields.propertyNames, not: { enum: [...forbidden] } },
+    },
+  },
+  $defs: {
+    ...resourceSchema.$defs,
+    field: {
+      ...field,
+      properties: {
+        ...field.properties,
+        type: {
+          ...field.properties.type,
+          enum: types.map(([name]) => name),
+          enumDescriptions: types.map(
+            ([, { expected, examples }]) =>
+              `Values are ${expected}; for example ${JSON.stringify(examples[0])}.`,
+          ),
+        },
+      },
+      examples: [{ type: 'string', description: 'What the customer calls it.' }],
+      allOf: rules,
+    },
+  },
+};

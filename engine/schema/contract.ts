@@ -1,0 +1,75 @@
+import { type Database, type DatabaseConfig, ifFree, migrationsTable, sqlState } from '../database/index.ts';
+import { literal, quote } from '../sql/index.ts';
+import { finish } from './finish.ts';
+import { migrationName } from './ledger.ts';
+import { type LiveNode, listNodes, withoutMigration } from './nodes.ts';
+import { runEach } from './run.ts';
+import {
+  asJson,
+  type Execute,
+  executeIn,
+  lockTimedOut,
+  lockTimeoutMs,
+  migrationLock,
+  nodesIn,
+  type Row,
+  unlimited,
+  withDatabase,
+} from './session.ts';
+
+/**
+ * Takes away what migrations have left for running nodes that did not know them, as far as no such node runs any more.
+ * @returns what waits still
+ */
+export async function contractIn(
+  database: Database,
+  config: DatabaseConfig,
+  execute: Execute,
+  nodes: readonly LiveNode[],
+): Promise<string | undefined> {
+  const table = quote(migrationsTable);
+  const rows = await execute(
+    `select "name", "contract", "remaining" from ${table} where "contract" is not null order by "id"`,
+  );
+  for (const { name = '', contract, remaining: unfinished } of rows) {
+    if (unfinished !== null) return `${migrationName(name)} is not done yet`;
+    const [behind] = withoutMigration(nodes, migrationName(name));
+    if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
+    const schemas = await execute(
+      `select nspname::text as name from pg_namespace where nspname like 'crm\\_views\\_%'`,
+    );
+    for (const { name: schema = '' } of schemas) await execute(`drop schema ${quote(schema)} cascade`);
+    const statements = JSON.parse(contract ?? '[]') as string[];
+    const remaining = await runEach(database, config, execute, name, { parts: statements });
+    await execute(
+      `update ${table} set "contract" = null, "remaining" = ${asJson(remaining)} where "name" = ${literal(name)}`,
+    );
+  }
+  return undefined;
+}
+
+/**
+ * Does the waiting part of migrations as soon as every node that runs knows them: from time to time, while a node runs.
+ * @returns whether something was done
+ */
+export async function contract(config: DatabaseConfig, { orm }: Pick<Database, 'orm'>): Promise<boolean> {
+  const execute = (sql: string) => orm.em.fork().getConnection().execute<Row[]>(sql, [], 'all');
+  const waiting = await execute(
+    `select "name" from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null`,
+  );
+  if (waiting.length === 0) return false;
+  const nodes = await listNodes(execute);
+  if (waiting.some(({ name }) => withoutMigration(nodes, migrationName(name)).length > 0)) return false;
+  return withDatabase(config, { resources: [], tables: [] }, async (database) => {
+    const done = await ifFree(database.orm, migrationLock, async (em) => {
+      await unlimited(em);
+      await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
+      return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
+    }).catch((cause: unknown) => {
+      if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
+    });
+    if (done === undefined || done.result !== undefined) return false;
+    await finish(database, config);
+    return true;
+  });
+}

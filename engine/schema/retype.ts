@@ -1,0 +1,398 @@
+import { identifier, literal, quote } from '../sql/index.ts';
+import type { LiveNode } from './nodes.ts';
+import type { OlderModels } from './older-models.ts';
+import { guard } from './survival.ts';
+
+/** A column that gets another type. */
+interface RetypedColumn {
+  readonly name: string;
+  /** With its collation. */
+  readonly type: string;
+  /** SQL of the new value. */
+  readonly using: string;
+}
+
+/** What a migration does with the columns of a table that get another type, and with what belongs to them. */
+export interface Retype {
+  readonly table: string;
+  /** All of it, in place. */
+  readonly statements: readonly string[];
+  readonly columns: readonly RetypedColumn[];
+  /** Columns that have no counterpart any more. */
+  readonly gone: readonly string[];
+  /** What is done before: values that do not fit are replaced, or refused. */
+  readonly before: readonly string[];
+  /** Indexes and constraints of the columns as they are. */
+  readonly drops: readonly string[];
+  readonly indexes: readonly string[];
+  readonly links: readonly string[];
+  readonly defaults: ReadonlyMap<string, string>;
+  readonly filled: readonly string[];
+  readonly nullable: readonly string[];
+}
+
+const change = /^alter table "(\w+)" (alter column "\w+" type .*?);?$/s;
+const part = /^alter column "(\w+)" type (.+?) using \((.*)\)$/s;
+const rule =
+  /^alter table "(\w+)" alter column "(\w+)" (?:set default (.*?)|(set not null)|(drop not null));?$/s;
+const indexed = /^create (?:unique )?index ("\w+") on "(\w+)" /;
+const linked = /^alter table "(\w+)" add constraint ("\w+") foreign key \("\w+", "(\w+)"\)/;
+
+/** The statements of a migration, with those that change types of a table taken together, at the place of the last one. */
+export function withRetypes(statements: readonly string[]): readonly (string | Retype)[] {
+  const found = new Map<string, Retype>();
+  const taken = new Map<number, string>();
+  for (const [at, sql] of statements.entries()) {
+    const [, table = '', parts = ''] = change.exec(sql) ?? [];
+    const columns = parts.split(/, (?=alter column "\w+" type )/).flatMap((each) => {
+      const [, name, type, using] = part.exec(each) ?? [];
+      return name === undefined || type === undefined || using === undefined ? [] : [{ name, type, using }];
+    });
+    const [first] = columns;
+    if (first === undefined) continue;
+    const own = `alter table ${quote(table)} alter column ${quote(first.name)}`;
+    const start = statements.slice(0, at).findLastIndex((each) => each.startsWith(`${own} drop default`));
+    // Written by hand: it runs as it is.
+    if (start === -1) continue;
+    const offset = `alter table ${quote(table)} drop column ${quote(`${first.name}_offset`)};`;
+    const end = statements[at + 1] === offset ? at + 1 : at;
+    for (let index = start; index <= end; index++) taken.set(index, table);
+    const group = statements.slice(start + 1, at);
+    const isNullable = statements[start]?.includes('drop not null') === true;
+    const known = found.get(table) ?? empty(table);
+    found.set(table, {
+      ...known,
+      columns: [...known.columns, ...columns],
+      gone: [...known.gone, ...(end > at ? [`${first.name}_offset`] : [])],
+      before: [
+        ...known.before,
+        // What takes the place of values that do not fit may be null.
+        ...(isNullable && group.some((each) => each.startsWith('update ')) ? [`${own} drop not null`] : []),
+        ...group.filter((each) => /^(update|do) /.test(each)),
+      ],
+      drops: [...known.drops, ...group.filter((each) => /^drop index| drop constraint /.test(each))],
+      nullable: [...known.nullable, ...(isNullable ? [first.name] : [])],
+    });
+  }
+  for (const [at, sql] of statements.entries()) {
+    const [, ruled = '', column = '', value, filled, nullable] = rule.exec(sql) ?? [];
+    const [, index = '', on = ''] = indexed.exec(sql) ?? [];
+    const [, referring = '', link, key = ''] = linked.exec(sql) ?? [];
+    const table = ruled || on || referring;
+    const known = found.get(table);
+    if (known === undefined || taken.has(at)) continue;
+    const names = known.columns.map(({ name }) => name);
+    if (index !== '' && names.some((name) => sql.includes(quote(name)))) {
+      found.set(table, { ...known, indexes: [...known.indexes, sql] });
+    } else if (link !== undefined && names.includes(key)) {
+      found.set(table, { ...known, links: [...known.links, sql] });
+    } else if (names.includes(column)) {
+      found.set(table, {
+        ...known,
+        ...(value !== undefined && { defaults: new Map([...known.defaults, [column, value]]) }),
+        ...(filled !== undefined && { filled: [...known.filled, column] }),
+        ...(nullable !== undefined && { nullable: [...known.nullable, column] }),
+      });
+    } else continue;
+    taken.set(at, table);
+  }
+  return statements.flatMap((sql, at): (string | Retype)[] => {
+    const table = taken.get(at);
+    if (table === undefined) return [sql];
+    const all = [...taken].filter(([, each]) => each === table).map(([index]) => index);
+    const retype = found.get(table);
+    if (retype === undefined || at !== Math.max(...all)) return [];
+    return [{ ...retype, statements: all.sort((a, b) => a - b).map((index) => String(statements[index])) }];
+  });
+}
+
+const empty = (table: string): Retype => ({
+  table,
+  statements: [],
+  columns: [],
+  gone: [],
+  before: [],
+  drops: [],
+  indexes: [],
+  links: [],
+  defaults: new Map(),
+  filled: [],
+  nullable: [],
+});
+
+/** The last part of a change of types: the columns change places. Kept as JSON until then. */
+export interface Swap {
+  readonly table: string;
+  readonly columns: readonly (RetypedColumn & {
+    readonly default: string | null;
+    readonly isFilled: boolean;
+    readonly was: StoredColumn | null;
+  })[];
+  readonly gone: readonly StoredColumn[];
+  readonly drops: readonly string[];
+  readonly renames: readonly string[];
+  /** All columns of the table before. */
+  readonly all: readonly string[];
+}
+
+/** A column as the database has it. */
+export interface StoredColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly isFilled: boolean;
+  readonly default: string | null;
+}
+
+/** Writes the rows of a table in batches, from a key on: those without a value get one, or the trigger computes new columns of all. */
+export interface Fill {
+  readonly fill: string;
+  readonly after?: readonly [organization: string, id: string];
+  readonly missing?: { readonly column: string; readonly value: string };
+}
+
+/** What has to be done after the transaction of a migration: a statement, or one of these. */
+export type Step = string | Fill | { readonly swap: Swap };
+
+/** Says why records have no value of the new type. */
+const unfit = '"_unfit"';
+const nextOf = (name: string): string => quote(identifier(`_${name}_next`));
+const beforeOf = (name: string): string => quote(identifier(`_${name}_before`));
+const routineOf = (table: string): string => quote(identifier(`${table}__types_fn`));
+// After the one that counts writes, whose work it takes back while columns are filled.
+const trigger = '"_zz_types"';
+
+/** The columns of a table as it is, by SQL that gives them as {@link StoredColumn}. */
+export const storedColumnsSql = (table: string): string =>
+  `select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as "isFilled", pg_get_expr(d.adbin, d.adrelid) as default
+   from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+   where a.attrelid = '${quote(table)}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`;
+
+/**
+ * How types of a table with rows change while others read and write it: a second column for each, which a trigger keeps
+ * in step, is filled in batches, gets its indexes, and takes the place of the first in a moment.
+ */
+export function staged(
+  retype: Retype,
+  stored: readonly StoredColumn[],
+): { readonly now: readonly string[]; readonly later: readonly Step[] } {
+  const { table, columns, gone, before, drops, indexes, links } = retype;
+  const own = quote(table);
+  const wasOf = (name: string) => stored.find((each) => each.name === name) ?? null;
+  const swap: Swap = {
+    table,
+    columns: columns.map((column) => {
+      const was = wasOf(column.name);
+      return {
+        ...column,
+        was,
+        default: retype.defaults.get(column.name) ?? null,
+        isFilled:
+          retype.filled.includes(column.name) ||
+          (was?.isFilled === true && !retype.nullable.includes(column.name)),
+      };
+    }),
+    gone: gone.flatMap((name) => wasOf(name) ?? []),
+    drops,
+    renames: [
+      ...indexes.map((sql) => {
+        const [, name = ''] = indexed.exec(sql) ?? [];
+        return `alter index ${temporary(name)} rename to ${name}`;
+      }),
+      ...links.map((sql) => {
+        const [, , name = ''] = linked.exec(sql) ?? [];
+        return `alter table ${own} rename constraint ${temporary(name)} to ${name}`;
+      }),
+    ],
+    all: stored.map(({ name }) => name),
+  };
+  const onNext = (sql: string): string =>
+    columns.reduce((text, { name }) => text.replaceAll(quote(name), nextOf(name)), sql);
+  const values = columns.map(({ using }) => `(${using})`).join(', ');
+  const into = columns.map(({ name }) => `new.${nextOf(name)}`).join(', ');
+  const nulls = JSON.stringify(Object.fromEntries(columns.map(({ name }) => [name, null])));
+  const unfitIndex = quote(identifier(`_${table}_unfit`));
+  return {
+    now: [
+      ...before,
+      `alter table ${own} ${columns.map(({ name, type }) => `add ${nextOf(name)} ${type}`).join(', ')}, add ${unfit} boolean`,
+      `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ begin
+        if tg_op = 'UPDATE' and current_setting('crm.filling', true) = 'on' then new."_version" := old."_version"; end if;
+        begin
+          select ${values} into ${into} from (select new.*) ${own};
+          new.${unfit} := null;
+        exception when others then
+          -- The write goes on; the columns do not change places as long as there is such a record.
+          new.${unfit} := true;
+          select ${values} into ${into} from (select (jsonb_populate_record(new, '${nulls}')).*) ${own};
+        end;
+        return new;
+      end $types$`,
+      `create trigger ${trigger} before insert or update on ${own} for each row execute function ${routineOf(table)}()`,
+    ],
+    later: [
+      { fill: table },
+      `drop index concurrently if exists ${unfitIndex}`,
+      `create index concurrently ${unfitIndex} on ${own} ("organization_id") where ${unfit}`,
+      ...indexes.flatMap((sql) => {
+        const [, name = ''] = indexed.exec(sql) ?? [];
+        return [
+          `drop index concurrently if exists ${temporary(name)}`,
+          onNext(sql).replace('index ', 'index concurrently ').replace(name, temporary(name)),
+        ];
+      }),
+      ...links.flatMap((sql) => {
+        const [, , name = ''] = linked.exec(sql) ?? [];
+        const added = onNext(sql)
+          .replace(/;$/, '')
+          .replace(name, temporary(name))
+          .replace(`alter table ${own} `, '');
+        return [
+          `alter table ${own} drop constraint if exists ${temporary(name)}, ${added} not valid`,
+          `alter table ${own} validate constraint ${temporary(name)}`,
+        ];
+      }),
+      ...swap.columns
+        .filter(({ isFilled }) => isFilled)
+        .flatMap(({ name }) => {
+          const check = checkOf(table, name);
+          return [
+            `alter table ${own} drop constraint if exists ${check}, add constraint ${check} check (${nextOf(name)} is not null) not valid`,
+            `alter table ${own} validate constraint ${check}`,
+          ];
+        }),
+      `analyze ${own}`,
+      { swap },
+    ],
+  };
+}
+
+/** The name of something on a new column until that takes its place. */
+const temporary = (name: string): string => quote(identifier(`_${name.slice(1, -1)}_next`));
+const checkOf = (table: string, name: string): string => quote(identifier(`${table}_${name}_filled`));
+
+/**
+ * The statements of a {@link Swap}, in one transaction.
+ * @param behind nodes that know the columns as they were: for them these stay, under the old names of their views
+ */
+export function swapStatements(
+  { table, columns, gone, drops, renames, all }: Swap,
+  behind: readonly LiveNode[],
+  older: OlderModels,
+): { readonly now: readonly string[]; readonly contract: readonly string[] } {
+  const own = quote(table);
+  const names = columns.map(({ name }) => name).join(', ');
+  const old = [...columns.flatMap(({ was }) => was ?? []), ...gone];
+  const alter = (parts: readonly string[]) => `alter table ${own} ${parts.join(', ')}`;
+  const isKept = behind.length > 0;
+  const now = [
+    `lock table ${own} in access exclusive mode`,
+    guard(table, `${table}.${names}`, 'got a value meanwhile that does not fit', unfit),
+    ...(isKept ? older.show(table, behind) : []),
+    `drop function ${routineOf(table)}() cascade`,
+    ...drops,
+    ...(isKept
+      ? old.flatMap(({ name }) => [
+          alter([`alter column ${quote(name)} drop not null`, `alter column ${quote(name)} drop default`]),
+          alter([`rename column ${quote(name)} to ${beforeOf(name)}`]),
+        ])
+      : [alter(old.map(({ name }) => `drop column ${quote(name)}`))]),
+    ...columns.map(({ name }) => alter([`rename column ${nextOf(name)} to ${quote(name)}`])),
+    ...renames,
+    ...columns.flatMap(({ name, default: value, isFilled }) => [
+      ...(value === null ? [] : [alter([`alter column ${quote(name)} set default ${value}`])]),
+      ...(isFilled
+        ? [
+            alter([`alter column ${quote(name)} set not null`]),
+            alter([`drop constraint ${checkOf(table, name)}`]),
+          ]
+        : []),
+    ]),
+    alter([`drop column ${unfit}`]),
+  ];
+  if (!isKept) return { now, contract: [] };
+  return {
+    now: [...now, ...bothTypes(table, columns, old, all)],
+    contract: [
+      `drop function ${routineOf(table)}() cascade`,
+      alter(old.map(({ name }) => `drop column ${beforeOf(name)}`)),
+    ],
+  };
+}
+
+/** A trigger that gives older nodes what newer ones write, and the other way round. */
+function bothTypes(
+  table: string,
+  columns: Swap['columns'],
+  old: readonly StoredColumn[],
+  all: readonly string[],
+): string[] {
+  const own = quote(table);
+  const isOld = (name: string) => old.some((each) => each.name === name);
+  const row = all
+    .filter((name) => name !== '_unfit')
+    .map((name) => `new.${isOld(name) ? beforeOf(name) : quote(name)} as ${quote(name)}`);
+  const none = all.map((name) => {
+    const column = old.find((each) => each.name === name);
+    return `${column === undefined ? `new.${quote(name)}` : `null::${column.type}`} as ${quote(name)}`;
+  });
+  const values = columns.map(({ using }) => `(${using})`).join(', ');
+  const into = columns.map(({ name }) => `new.${quote(name)}`).join(', ');
+  const changed = (names: readonly string[]) =>
+    names.map((name) => `new.${name} is distinct from old.${name}`).join(' or ');
+  const olds = old.map(({ name }) => beforeOf(name));
+  const back = old.map(({ name, type, default: value }) => {
+    const fallback = value ?? 'null';
+    return `begin new.${beforeOf(name)} := coalesce(${backward(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
+  });
+  return [
+    `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ declare is_old boolean; begin
+      is_old := ${olds.map((name) => `new.${name} is not null`).join(' or ')};
+      if tg_op = 'UPDATE' then
+        is_old := ${changed(olds)};
+        if not is_old and not (${changed(columns.map(({ name }) => quote(name)))}) then return new; end if;
+      end if;
+      if is_old then
+        begin
+          select ${values} into ${into} from (select ${row.join(', ')}) ${own};
+        exception when others then
+          select ${values} into ${into} from (select ${none.join(', ')}) ${own};
+        end;
+      else
+        ${back.join('\n        ')}
+      end if;
+      return new;
+    end $types$`,
+    `create trigger ${trigger} before insert or update on ${own} for each row execute function ${routineOf(table)}()`,
+  ];
+}
+
+/** SQL of an old column's value, from the new ones. */
+function backward(columns: Swap['columns'], name: string, type: string): string {
+  const value = columns.find((each) => each.name === name);
+  if (value === undefined) {
+    // The offset of a timestamp that is a text now.
+    const [text] = columns.filter((each) => name === `${each.name}_offset`);
+    return `coalesce(upper(substring(new.${quote(text?.name ?? name)}::text from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$')), 'Z')`;
+  }
+  const own = `new.${quote(name)}`;
+  return value.type.startsWith('timestamptz') && type === 'text'
+    ? `to_char(${own} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+    : `${own}::text::${type}`;
+}
+
+/** How many rows are filled in one transaction: others who write them wait that long. */
+const batchRows = 500;
+
+/** Fills the next rows of a table. Gives the key of the last one, or no row at the end. */
+export function fillSql({ fill, after, missing }: Fill): string {
+  const own = quote(fill);
+  const column = missing === undefined ? unfit : quote(missing.column);
+  const filled = missing === undefined ? '' : ` and t.${column} is null`;
+  const from =
+    after === undefined
+      ? ''
+      : `where ("organization_id", "id") > (${after.map((part) => `${literal(part)}::bigint`).join(', ')})`;
+  return `with _b as (select "organization_id", "id" from ${own} ${from} order by "organization_id", "id" limit ${batchRows}),
+    _u as (update ${own} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${filled})
+    select "organization_id"::text as organization, "id"::text as id from _b order by _b."organization_id" desc, _b."id" desc limit 1`;
+}

@@ -1,0 +1,76 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { type Database, type DatabaseConfig, openDatabase } from '../database/index.ts';
+import { literal } from '../sql/index.ts';
+import { entitiesOf, type Model } from './model.ts';
+import { createNodesTable, type LiveNode, liveNodes } from './nodes.ts';
+import type { Step } from './retype.ts';
+
+/** Any number that no other program on the same database is likely to use. */
+export const migrationLock = 7_263_140_559n;
+
+/** SQLSTATE of a statement that waited too long for a lock. */
+export const lockTimedOut = '55P03';
+/** How long a statement waits for a lock: what comes after it waits as long. Then all begins again, so often. */
+export const [lockTimeoutMs, lockTries, lockPauseMs] = [400, 60, 1000];
+
+/**
+ * Opens the database for work on its tables.
+ * @param statementTimeoutMs how long a statement may take; 0: any time
+ */
+export async function withDatabase<T>(
+  config: DatabaseConfig,
+  model: Model,
+  work: (database: Database) => Promise<T>,
+  statementTimeoutMs = 0,
+): Promise<T> {
+  const database = await openDatabase(
+    // What is concurrent waits for everybody and makes nobody wait; all else limits its waits for locks itself.
+    { ...config, statementTimeoutMs, lockTimeoutMs: 0, pool: 2, replicaAddresses: [] },
+    entitiesOf(model),
+  );
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
+
+type Executing = Pick<SqlEntityManager, 'getConnection' | 'getTransactionContext'>;
+export type Execute = (sql: string) => Promise<Row[]>;
+
+export const executeIn = (em: Executing) => (sql: string) =>
+  em.getConnection().execute<Row[]>(sql, [], 'all', em.getTransactionContext());
+
+/** A row of the table of migrations. */
+export interface Row extends Readonly<Record<string, unknown>> {
+  readonly name?: string;
+  readonly checksum?: string | null;
+  /** JSON of the statements that are left. */
+  readonly remaining?: string | null;
+  /** JSON of the statements that wait until no node runs that does not know the migration. */
+  readonly contract?: string | null;
+}
+
+export async function unlimited(em: Executing): Promise<void> {
+  await executeIn(em)('set local statement_timeout = 0');
+  await executeIn(em)('set local idle_in_transaction_session_timeout = 0');
+}
+
+export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>
+  (await execute(sql)).length > 0;
+
+export const asJson = (steps: readonly Step[]): string =>
+  steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
+
+/** Runs statements in a transaction that does not wait long for a lock. */
+export const briefly = <T>(em: SqlEntityManager, work: (execute: Execute) => Promise<T>): Promise<T> =>
+  em.transactional(async (inner) => {
+    await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
+    return work(executeIn(inner));
+  });
+
+/** The nodes that run, until the transaction ends. */
+export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
+  await execute(createNodesTable);
+  return liveNodes(execute);
+}

@@ -1,0 +1,270 @@
+import { randomUUID } from 'node:crypto';
+import type { Resource } from '../../engine/compile/index.ts';
+import { HttpError } from '../../engine/errors.ts';
+import type { Field } from '../../engine/fields/index.ts';
+import { allows } from '../../engine/records/index.ts';
+import { type Form, type FormPage, field, redirectDone } from '../screens/index.ts';
+import type { Calls, DataRecord } from './calls.ts';
+import { bodyOf, changesOf, type Filled, inputsOf, sentTexts, textsOf, writable } from './inputs.ts';
+import type { DataRequest, DataRoutes } from './routes.ts';
+import { textOf, words } from './values.ts';
+
+/** Records that a reference is offered, of each resource. */
+const offered = 40;
+
+/** The forms that create and edit a record. */
+export function editPages({ get, post }: DataRoutes): void {
+  get('/new', async (asked) => {
+    const { resource, calls } = asked;
+    await assertMay(asked, 'create');
+    const empty = Object.fromEntries(
+      writable(resource).map((each) => [each.name, each.default === 0 ? '' : textOf(each.default)]),
+    );
+    return asked.shown(
+      await createForm(asked, { texts: empty, ...(await suggestionsFor(asked, calls)) }, randomUUID()),
+    );
+  });
+
+  post('/new', async (asked) => {
+    const { request, reply, resource, calls, titles, path } = asked;
+    const form = (request.body ?? {}) as Form;
+    const texts = sentTexts(resource, form);
+    // The same form sent twice makes one record: the API keeps its response.
+    const key =
+      field(form, 'key')
+        .slice(0, 100)
+        .replace(/[^\w-]/g, '') || randomUUID();
+    try {
+      const given = await resolved(asked, texts);
+      const { body } = await calls.call(resource, 'create', {
+        body: bodyOf(resource, given),
+        headers: { 'idempotency-key': key },
+      });
+      return redirectDone(request, reply, `${path}/${textOf(body.id)}`, 'record-created', {
+        name: titles.of(resource, body),
+      });
+    } catch (error) {
+      const { more, problem } = await refused(asked, error, texts);
+      return asked.shown(await createForm(asked, { texts, ...more }, key), { problem });
+    }
+  });
+
+  get('/:id/edit', async (asked) => {
+    await assertMay(asked, 'update');
+    const { record, tag, texts } = await stored(asked);
+    return asked.shown(
+      await editForm(asked, record, { texts, ...(await suggestionsFor(asked, asked.calls)) }, tag),
+    );
+  });
+
+  post('/:id/edit', async (asked) => {
+    const { request, reply, resource, calls, titles, path } = asked;
+    const { id } = request.params as { id: string };
+    const form = (request.body ?? {}) as Form;
+    const texts = sentTexts(resource, form);
+    const tag = field(form, 'tag');
+    const { record, tag: current, texts: now } = await stored(asked);
+    try {
+      const given = await resolved(asked, texts);
+      // What the form had and what is stored differ where somebody else has written: then nothing is compared.
+      const changes = tag === current ? changesOf(resource, given, record) : bodyOf(resource, given);
+      if (tag === current && Object.keys(changes).length === 0)
+        return redirectDone(request, reply, `${path}/${id}`, 'record-same', {
+          name: titles.of(resource, record),
+        });
+      const { body } = await calls.call(resource, 'patch', {
+        id,
+        body: changes,
+        headers: { 'if-match': tag || '"none"' },
+      });
+      return redirectDone(request, reply, `${path}/${id}`, 'record-saved', {
+        name: titles.of(resource, body),
+      });
+    } catch (error) {
+      const { more, problem } = await refused(asked, error, texts);
+      const isLate = error instanceof HttpError && error.status === 412;
+      const meanwhile = new Map(
+        isLate
+          ? Object.entries(now).filter(
+              ([name, text]) => text.replaceAll('\r\n', '\n') !== texts[name]?.replaceAll('\r\n', '\n'),
+            )
+          : [],
+      );
+      const page = await editForm(asked, record, { texts, ...more, meanwhile }, isLate ? current : tag);
+      const late =
+        'Somebody else has changed this record meanwhile. Below each field that differs is what it is now. Save again to write yours over it, or cancel.';
+      return asked.shown(page, { problem: isLate ? late : problem });
+    }
+  });
+}
+
+/** The permission is checked before a form is shown, by what the API would check. */
+async function assertMay({ member, resource }: DataRequest, action: 'create' | 'update'): Promise<void> {
+  if (!allows(member.membership.grants, resource.name, action))
+    throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
+}
+
+/** A record as a form has it. */
+async function stored({ request, resource, calls, references }: DataRequest) {
+  const { id } = request.params as { id: string };
+  const whole = await calls.call(resource, 'read', { id });
+  const expand = references.expandable(resource, calls, resource.definition.fields);
+  const expanded =
+    expand.length === 0
+      ? whole
+      : await calls.call(resource, 'read', { id, query: { expand: expand.join() } });
+  const named = new Map(
+    resource.definition.fields.flatMap((each): [string, string][] => {
+      const title = references.title(each, expanded.body);
+      return title === undefined ? [] : [[each.name, title]];
+    }),
+  );
+  return { record: whole.body, tag: whole.headers.etag ?? '', texts: textsOf(resource, whole.body, named) };
+}
+
+type Refilled = Omit<Filled, 'texts'>;
+const nothing: Refilled = { errors: new Map(), meanwhile: new Map(), suggestions: new Map() };
+
+const referencesIn = (resource: Resource): readonly Field[] =>
+  writable(resource).filter(({ type }) => type.refers === true);
+
+/** What references may point to: the first records of each resource that the member may list, or those that are searched for. */
+async function suggestionsFor(
+  { resource, references, titles }: DataRequest,
+  calls: Calls,
+  searched: ReadonlyMap<string, string> = new Map(),
+): Promise<Refilled> {
+  const suggestions = new Map<string, readonly string[]>();
+  for (const each of referencesIn(resource)) {
+    const to = references.target(each);
+    if (to === undefined || !calls.may(to, 'list')) continue;
+    const q = to.definition.search.length > 0 ? searched.get(each.name) : undefined;
+    const records = await firstOf(calls, to, q);
+    suggestions.set(
+      each.name,
+      records.map((record) => `${titles.of(to, record)} (${textOf(record.id)})`),
+    );
+  }
+  return { ...nothing, suggestions };
+}
+
+async function firstOf(
+  calls: Calls,
+  resource: Resource,
+  q: string | undefined,
+): Promise<readonly DataRecord[]> {
+  const found: DataRecord[] = [];
+  for (let page = 1; found.length < offered; page++) {
+    const { body } = await calls.call(resource, 'list', {
+      query: { page: String(page), ...(q !== undefined && { q }) },
+    });
+    const records = body.data as readonly DataRecord[];
+    found.push(...records);
+    if (records.length < 20) break;
+  }
+  return found;
+}
+
+/** A name that was typed for a reference, and not what it refers to. */
+class Ambiguous extends Error {
+  readonly errors: ReadonlyMap<string, string>;
+  readonly searched: ReadonlyMap<string, string>;
+  constructor(errors: ReadonlyMap<string, string>, searched: ReadonlyMap<string, string>) {
+    super('references are not clear');
+    this.errors = errors;
+    this.searched = searched;
+  }
+}
+
+/** The texts of a form, with names that were typed for references replaced by the one record that has them. @throws Ambiguous */
+async function resolved(
+  { resource, references, calls, titles }: DataRequest,
+  texts: Readonly<Record<string, string>>,
+): Promise<Readonly<Record<string, string>>> {
+  const given: Record<string, string> = { ...texts };
+  const problems = new Map<string, string>();
+  const searched = new Map<string, string>();
+  for (const each of referencesIn(resource)) {
+    const text = (texts[each.name] ?? '').trim();
+    const to = references.target(each);
+    if (text === '' || /^(?:no\. )?-?\d+$|\(\d+\)$/.test(text) || to === undefined || !calls.may(to, 'list'))
+      continue;
+    if (to.definition.search.length === 0) continue;
+    const found = await firstOf(calls, to, text.slice(0, 200).split(/\s+/).slice(0, 8).join(' '));
+    const exact = found.filter((record) => titles.of(to, record).toLowerCase() === text.toLowerCase());
+    const [only, ...others] = exact.length === 1 ? exact : found;
+    if (only !== undefined && others.length === 0) given[each.name] = textOf(only.id);
+    else {
+      searched.set(each.name, text.slice(0, 200));
+      problems.set(
+        each.name,
+        only === undefined
+          ? `There is no such ${to.definition.singular}.`
+          : `Several ${words(to.name).toLowerCase()} are found: choose one from the list.`,
+      );
+    }
+  }
+  if (problems.size > 0) throw new Ambiguous(problems, searched);
+  return given;
+}
+
+/** What a refused form is shown with. @throws the error, where it is none of the form's */
+async function refused(asked: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
+  if (error instanceof Ambiguous) {
+    asked.reply.code(400);
+    const more = await suggestionsFor(asked, asked.calls, error.searched);
+    return { more: { ...more, errors: error.errors }, problem: 'Some fields are wrong.' };
+  }
+  if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
+  asked.reply.code(error.status);
+  const { fields = [] } = error.extra;
+  const known = new Map(
+    fields.filter(({ field: name }) => Object.hasOwn(texts, name)).map((each) => [each.field, each.message]),
+  );
+  const more = await suggestionsFor(asked, asked.calls);
+  return {
+    more: { ...more, errors: known },
+    problem: known.size > 0 ? 'Some fields are wrong.' : error.message,
+  };
+}
+
+const createForm = async (
+  { resource, path }: DataRequest,
+  filled: Filled,
+  key: string,
+): Promise<FormPage & { readonly kind: 'form' }> => ({
+  kind: 'form',
+  title: `Create ${resource.definition.singular.replaceAll('_', ' ')}`,
+  above: { label: words(resource.name), href: path },
+  action: `${path}/new`,
+  hidden: [{ name: 'key', value: key }],
+  inputs: inputsOf(resource, filled),
+  submit: `Create ${resource.definition.singular.replaceAll('_', ' ')}`,
+  cancel: path,
+});
+
+const editForm = async (
+  { request, resource, path, titles, calls }: DataRequest,
+  record: DataRecord,
+  filled: Filled,
+  tag: string,
+): Promise<FormPage & { readonly kind: 'form' }> => {
+  const { id } = request.params as { id: string };
+  const title = titles.of(resource, record);
+  return {
+    kind: 'form',
+    title: `Edit ${title}`,
+    above: { label: title, href: `${path}/${id}` },
+    action: `${path}/${id}/edit`,
+    hidden: [{ name: 'tag', value: tag }],
+    inputs: inputsOf(resource, filled),
+    submit: `Save ${resource.definition.singular.replaceAll('_', ' ')}`,
+    cancel: `${path}/${id}`,
+    ...(calls.may(resource, 'delete') && {
+      danger: {
+        label: `Delete ${resource.definition.singular.replaceAll('_', ' ')}`,
+        href: `${path}/${id}/delete`,
+      },
+    }),
+  };
+};

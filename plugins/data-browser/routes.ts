@@ -1,0 +1,31 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Resource } from '../../engine/compile/index.ts';
+import type { AnyPage, Member, Shown } from '../screens/index.ts';
+import type { Calls } from './calls.ts';
+import type { References } from './references.ts';
+import type { Titles } from './values.ts';
+
+/** A request to a page of records, by a member. */
+export interface DataRequest {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly member: Member;
+  readonly resource: Resource;
+  /** The address of the list. */
+  readonly path: string;
+  readonly calls: Calls;
+  readonly titles: Titles;
+  readonly references: References;
+  /** Shows a page in the frame of the resource. */
+  readonly shown: (page: AnyPage & { readonly title: string }, more?: Shown) => Promise<string>;
+}
+
+/** Handles a request to a page of records. */
+export type DataHandler = (asked: DataRequest) => Promise<unknown>;
+
+/** Adds routes of pages of records. `path` follows the address of the list. */
+export interface DataRoutes {
+  readonly get: (path: string, handle: DataHandler) => void;
+  /** A form, with its token. */
+  readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
+}

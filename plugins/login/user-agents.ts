@@ -1,0 +1,28 @@
+/** Programs by what tells them in a user agent; several claim to be others, so the order matters. */
+const programs: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
+  [/\bOPR\//, 'Opera'],
+  [/\b(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/\b(?:HeadlessChrome|Chrome|CriOS)\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+  [/^curl\//, 'curl'],
+  [/^(?:node|undici)\b/, 'Node.js'],
+];
+const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/iPhone/, 'iPhone'],
+  [/iPad/, 'iPad'],
+  [/Android/, 'Android'],
+  [/Windows/, 'Windows'],
+  [/Mac OS X|Macintosh/, 'macOS'],
+  [/CrOS/, 'ChromeOS'],
+  [/Linux/, 'Linux'],
+];
+
+/** What a person recognizes a browser or a client by: "Firefox on Windows". */
+export function deviceName(userAgent: string): string {
+  const find = (known: typeof programs) => known.find(([pattern]) => pattern.test(userAgent))?.[1];
+  const [program, system] = [find(programs), find(systems)];
+  if (program === undefined)
+    return userAgent === '' ? 'unknown' : (userAgent.split(/[\s/]/, 1)[0] ?? '').slice(0, 40);
+  return system === undefined ? program : `${program} on ${system}`;
+}

@@ -1,0 +1,144 @@
+// The schemas of editors reject what `crm check` rejects, wherever a schema can, and complete names.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
+import { readConfig } from '../../app/config.ts';
+import { nameSchemas, writeSchemas } from '../../app/editors.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { editorSchemas } from '../../engine/definition/editor.ts';
+import { resourceSchema } from '../../engine/definition/schema.ts';
+import { readSources, stem } from '../../engine/definition/sources.ts';
+import { parseYaml } from '../../engine/yaml/load.ts';
+import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
+import { temporaryFolder } from '../support/instance.ts';
+import { type Files, wrongFiles } from './wrong-files.ts';
+
+const options = {
+  validateFormats: false,
+  allowUnionTypes: true,
+  strictTypes: false,
+  strictRequired: false,
+  validateSchema: false,
+} as const;
+const validator = new Validator(options).addVocabulary(['x-expected', 'enumDescriptions']);
+validator.addSchema(editorSchemas([]).get('_resource') ?? {}, '_resource.json');
+
+/** Whether an editor would mark something in one of the files. */
+function isMarked(files: Files): boolean {
+  const sources = Object.entries(files).map(([file, text]) => ({ file, text }));
+  const schemas = editorSchemas(sources);
+  return sources.some((source) => {
+    const parsed = parseYaml(source, []);
+    const schema = schemas.get(stem(source.file));
+    return parsed === undefined || !validator.compile(schema ?? false)(parsed.data);
+  });
+}
+
+/** What follows from two places of a file, from its name, from other files or from a calculation: no schema can say it. */
+const beyondSchemas = [
+  /^crm_x\.yaml.*names that begin with/,
+  /two files define the resource/,
+  /no regular expression that runs in linear time/,
+  /needs a column that/,
+  /is the name that it has|there is a field|is renamed from|there is a resource "others", too/,
+  /is declared twice/,
+  /is one record of/,
+  /is not in "enum"|differ only in case or spaces/,
+  /the fields need 1652 columns/,
+];
+
+describe('editors mark what `crm check` refuses', () => {
+  for (const [files, ...lines] of wrongFiles) {
+    const isBeyond = beyondSchemas.some((pattern) => pattern.test(lines[0] ?? ''));
+    test(`${isBeyond ? 'beyond schemas: ' : ''}${lines[0]}`, () => assert.equal(isMarked(files), !isBeyond));
+  }
+});
+
+describe('the schemas of an instance', () => {
+  const texts = {
+    'common.yaml':
+      'fields:\n  id: { type: int64, read_only: true, set: id }\n  organization_id: { type: int64, read_only: true, set: organization }',
+    'a.yaml':
+      'common: all\nfields:\n  b_id: { type: reference, to: bs, nullable: true }\n  b_name: { type: joined, through: b_id, show: [title] }\n  due: { type: date, nullable: true }\nfilters: [{ field: due, operators: [gte, is_null] }, b_id]\nsort: { by: due }\n',
+    'b.yaml': 'name: bs\ncommon: all\nfields:\n  title: { type: string }\nsearch: [title]\n',
+  };
+
+  test('right files have no marks, nor do those of this project', async () => {
+    assert.equal(isMarked(texts), false);
+    const shipped = await readSources(readConfig({}).resources);
+    assert.equal(isMarked(Object.fromEntries(shipped.map(({ file, text }) => [stem(file), text]))), false);
+  });
+
+  test('they are written next to the files, which name them once; those of this project are written', async () => {
+    const { path, remove } = temporaryFolder();
+    try {
+      for (const [file, text] of Object.entries(texts)) writeFileSync(join(path, file), text);
+      const settingsFile = join(path, '../settings.yaml');
+      const config = { resources: path, shippedResources: null, settingsFile };
+      assert.equal((await writeSchemas(config)).length, 5);
+      assert.deepEqual(readdirSync(join(path, '.schemas')), [
+        '_config.json',
+        '_resource.json',
+        'a.json',
+        'b.json',
+        'common.json',
+      ]);
+      assert.equal((await nameSchemas(config)).length, 3, 'there is no settings.yaml');
+      assert.equal((await nameSchemas(config)).length, 0);
+      const [first] = readFileSync(join(path, 'a.yaml'), 'utf8').split('\n');
+      assert.equal(first, '# yaml-language-server: $schema=.schemas/a.json');
+      assert.equal(checkSources(await readSources(path)).length, 2);
+    } finally {
+      remove();
+    }
+    const { resources } = readConfig({});
+    const schemas = editorSchemas(await readSources(resources));
+    for (const [name, schema] of [...schemas, ['_config', settingsEditorSchema] as const]) {
+      const written: unknown = JSON.parse(readFileSync(join(resources, '.schemas', `${name}.json`), 'utf8'));
+      assert.deepEqual(written, JSON.parse(JSON.stringify(schema)), `${name}: run crm schema`);
+    }
+  });
+
+  test('an overlay knows the names of what it extends, and what is new in it', () => {
+    const shipped = Object.entries(texts).map(([file, text]) => ({ file, text, isShipped: true }));
+    const marks = (text: string) => {
+      const schemas = editorSchemas([...shipped, { file: 'own/a.yaml', text }]);
+      assert.deepEqual([...schemas.keys()], ['_resource', 'a']);
+      return !validator.compile(schemas.get('a') ?? false)(parseYaml({ file: '', text }, [])?.data);
+    };
+    const overlay =
+      'extends: a\nfields:\n  due: { description: Until when. }\n  note: { type: text }\nsearch: [note]\nsort: { by: due }\n';
+    assert.equal(marks(overlay), false);
+    assert.equal(marks(overlay.replace('search: [note]', 'search: [due]')), true);
+    assert.equal(marks(overlay.replace('by: due', 'by: dew')), true);
+  });
+
+  for (const [what, from, to] of [
+    ['to', 'to: bs', 'to: b'],
+    ['through', 'through: b_id', 'through: due'],
+    ['show', 'show: [title]', 'show: [id]'],
+    ['a field of a filter', '{ field: due', '{ field: dew'],
+    ['an operator that the type lacks', '[gte, is_null]', '[starts_with]'],
+    ['a filter', 'b_id]\n', 'b_name]\n'],
+    ['sort', 'by: due', 'by: b_name'],
+    ['a shared field again', 'due: {', 'id: {'],
+  ] as const) {
+    test(`names are complete: ${what}`, () =>
+      assert.equal(isMarked({ ...texts, 'a.yaml': texts['a.yaml'].replace(from, to) }), true));
+  }
+
+  test('they are JSON Schemas, and explain what they offer', () => {
+    const strict = new Validator({ ...options, validateSchema: true }).addVocabulary([
+      'x-expected',
+      'enumDescriptions',
+    ]);
+    const sources = Object.entries(texts).map(([file, text]) => ({ file, text }));
+    for (const schema of editorSchemas(sources).values()) assert.ok(strict.validateSchema(schema, true));
+    const { properties, $defs } = resourceSchema;
+    for (const [key, schema] of Object.entries({ ...properties, ...$defs.field.properties })) {
+      assert.ok('description' in schema, key);
+    }
+  });
+});

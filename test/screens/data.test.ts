@@ -1,0 +1,306 @@
+// Records in the browser: list, record, forms and CSV of any resource, as far as a member may.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { everyType, stored } from '../support/every-type.ts';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { fresh, makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const data = '/setup/o/acme/data';
+
+/** What a page says above its content. */
+const said = ({ text }: Answer): string =>
+  readable(/<p class="(?:problem|notice)"[^>]*>(.*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<\/?strong>/g, '');
+const titleOf = ({ text }: Answer): string => readable(/<h1>(.*?)<\/h1>/.exec(text)?.[1] ?? '');
+/** The titles of a list's rows. */
+const rowsOf = ({ text }: Answer): string[] =>
+  [...text.matchAll(/<th scope="row">(?:<a[^>]*>)?(.*?)</g)].map(([, title = '']) => readable(title));
+/** What is said below a field of a form. */
+const errorAt = ({ text }: Answer, field: string): string =>
+  readable(new RegExp(`id="notes-${field}"><p class="error">(.*?)</p>`).exec(text)?.[1] ?? '');
+const valueAt = ({ text }: Answer, field: string): string =>
+  readable(new RegExp(`name="${field}"[^>]* value="([^"]*)"`).exec(text)?.[1] ?? '');
+const linkIn = ({ text }: Answer, label: RegExp): string =>
+  readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label.source}`).exec(text)?.[1] ?? '');
+/** The form of a page that is not the one to log out. */
+const formOf = (answer: Answer) =>
+  formsOf(answer).find(({ action }) => action.startsWith(data)) ?? assert.fail(answer.text);
+const follow = (browser: Visitor, answer: Answer): Promise<Answer> => {
+  assert.equal(answer.status, 303, said(answer));
+  return browser.get(answer.headers.get('location') ?? '');
+};
+/** Fills a form in and sends it, as a browser does: what is not typed stays. */
+const fill = async (browser: Visitor, page: string, fields: Record<string, string>): Promise<Answer> => {
+  const form = formOf(await browser.get(page));
+  return browser.post(form.action, { ...form.values, ...fields });
+};
+
+onBothDrivers(
+  'records in the browser',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+    });
+    const make = async (resource: string, body: object): Promise<string> => {
+      const made = await instance().call(`POST /api/v1/${resource}`, { key: acme.key, body });
+      assert.equal(made.status, 201, made.text);
+      return String(made.json.id);
+    };
+    const read = async (resource: string, id: string) =>
+      (await instance().call(`GET /api/v1/${resource}/${id}`, { key: acme.key })).json;
+
+    test('a list: searched, filtered, ordered, with chosen columns, page by page', async () => {
+      for (let number = 10; number < 35; number++)
+        await make('leads', {
+          first_name: 'Ann',
+          last_name: `L${number}`,
+          rating: number % 2 ? 'Hot' : 'Cold',
+          lead_score: number,
+        });
+      await make('leads', { last_name: 'Świąt', company: 'Elsewhere' });
+      const list = await admin.get(`${data}/leads?sort=last_name`);
+      assert.match(list.text, /aria-current="page">Leads</);
+      assert.deepEqual(rowsOf(list).slice(0, 2), ['Ann L10', 'Ann L11']);
+      assert.match(list.text, /1–20 of 26/);
+      const next = await admin.get(linkIn(list, /Next page/));
+      assert.deepEqual(rowsOf(next), ['Ann L30', 'Ann L31', 'Ann L32', 'Ann L33', 'Ann L34', 'Świąt']);
+      assert.deepEqual(rowsOf(await admin.get(`${data}/leads?q=elsewhere`)), ['Świąt']);
+      const added = await admin.get(`${data}/leads?sort=last_name&by=rating%5Beq%5D&value=Cold`);
+      const filtered = await follow(admin, added);
+      assert.deepEqual(rowsOf(filtered).slice(0, 2), ['Ann L10', 'Ann L12'], 'the order stays');
+      assert.match(filtered.text, /aria-label="Remove the filter Rating is Cold"/);
+      const removed = /href="([^"]*)"[^>]* aria-label="Remove the filter/.exec(filtered.text)?.[1] ?? '';
+      assert.equal(readable(removed), `${data}/leads?sort=last_name`);
+      const columns = await admin.get(
+        `${data}/leads?columns=lead_score&columns=company&sort=lead_score&dir=desc`,
+      );
+      assert.deepEqual(
+        [...columns.text.matchAll(/<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]*)/g)].map(([, name]) =>
+          name?.trim(),
+        ),
+        ['Lead', 'Company', 'Lead score', ''],
+      );
+      assert.equal(rowsOf(columns)[0], 'Ann L34');
+      assert.match(columns.text, /aria-sort="descending"/);
+      const wrong = await admin.get(`${data}/leads?created_at%5Bgt%5D=soon`);
+      assert.deepEqual([wrong.status, rowsOf(wrong).length], [200, 0]);
+      assert.match(said(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
+    });
+
+    test('created, with what is wrong below each field; once, however often it is sent', async () => {
+      const account = await make('accounts', { name: fresh('Acme') });
+      const { name } = await read('accounts', account);
+      const page = `${data}/opportunities/new`;
+      const wrong = await fill(admin, page, {
+        name: 'Gate',
+        amount: 'much',
+        close_date: 'soon',
+        account_id: 'nobody at all',
+      });
+      assert.equal(wrong.status, 400);
+      assert.equal(errorAt(wrong, 'account_id'), 'There is no such account.');
+      const again = await fill(admin, page, { name: 'Gate', amount: 'much', close_date: 'soon' });
+      assert.deepEqual([again.status, said(again)], [400, 'Some fields are wrong.']);
+      assert.equal(errorAt(again, 'amount'), 'amount must be a number');
+      assert.match(errorAt(again, 'close_date'), /^close_date must be an RFC 3339/);
+      assert.deepEqual(
+        [valueAt(again, 'name'), valueAt(again, 'amount'), valueAt(again, 'close_date')],
+        ['Gate', 'much', 'soon'],
+      );
+      assert.match(again.text, /name="amount" autofocus aria-invalid="true" aria-describedby="notes-amount"/);
+
+      const form = formOf(again);
+      const fields = {
+        ...form.values,
+        name: 'Gate',
+        amount: '0.10',
+        close_date: '2026-03-01 09:30 +01:00',
+        account_id: String(name),
+      };
+      const [one, two] = [await admin.post(form.action, fields), await admin.post(form.action, fields)];
+      assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
+      const record = await follow(admin, one);
+      assert.deepEqual([titleOf(record), said(record)], ['Gate', 'Gate is created.']);
+      assert.match(
+        record.text,
+        new RegExp(`href="${data}/accounts/${account}">${name}<`),
+        'linked by its name',
+      );
+      assert.match(record.text, /Created by admin@acme\.example/);
+      const id = (one.headers.get('location') ?? '').replace(/\D+$/, '').replace(/.*\/(\d+).*/, '$1');
+      const stored = await read('opportunities', id);
+      assert.deepEqual(
+        [stored.amount, stored.close_date, String(stored.account_id)],
+        [0.1, '2026-03-01T09:30:00+01:00', account],
+      );
+      assert.equal(String(stored.created_by_id), acme.user);
+    });
+
+    test('edited: only what was changed is written, and nothing over what somebody else wrote', async () => {
+      const id = await make('leads', { last_name: 'Ames', description: 'one\r\ntwo', company: 'A' });
+      const page = `${data}/leads/${id}/edit`;
+      const open = formOf(await admin.get(page));
+      const typed = { ...open.values, last_name: 'Bond', description: 'one\r\ntwo' };
+      const saved = await follow(admin, await admin.post(open.action, typed));
+      assert.equal(said(saved), 'Bond is saved.');
+      assert.equal((await read('leads', id)).description, 'one\r\ntwo', 'as it was, to the byte');
+      assert.match(
+        saved.text,
+        /<strong>Last name<\/strong> <del>Ames<\/del> <span class="hidden">to<\/span> <ins>Bond<\/ins>/,
+      );
+      const same = await fill(admin, page, { description: 'one\r\ntwo' });
+      assert.equal(said(await follow(admin, same)), 'Bond is as it was: nothing was changed.');
+
+      const late = formOf(await admin.get(page));
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'Theirs' } });
+      const refused = await admin.post(late.action, { ...late.values, company: 'Ours', description: 'x' });
+      assert.equal(refused.status, 412);
+      assert.match(said(refused), /^Somebody else has changed this record meanwhile/);
+      assert.equal(valueAt(refused, 'company'), 'Ours', 'kept');
+      assert.match(refused.text, /It is now: Theirs/);
+      assert.equal((await read('leads', id)).company, 'Theirs');
+      const anew = formOf(refused);
+      await follow(admin, await admin.post(anew.action, { ...anew.values, description: 'x' }));
+      assert.equal((await read('leads', id)).company, 'Ours');
+    });
+
+    test('deleted after a question, restored from its history, and a change undone', async () => {
+      const id = await make('leads', { last_name: 'Ames', company: 'A' });
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'B' } });
+      const undo = linkIn(await admin.get(`${data}/leads/${id}`), /Undo</);
+      const question = await admin.get(undo);
+      assert.equal(titleOf(question), 'Undo this change of Ames?');
+      assert.match(question.text, /<del>B<\/del> <span class="hidden">to<\/span> <ins>A<\/ins>/);
+      const stale = formOf(question);
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { phone: '1' } });
+      assert.equal((await admin.post(stale.action, stale.values)).status, 412, 'somebody else wrote');
+      assert.equal(said(await follow(admin, await fill(admin, undo, {}))), 'The change of Ames is undone.');
+      assert.equal((await read('leads', id)).company, 'A');
+
+      const deletion = await admin.get(`${data}/leads/${id}/delete`);
+      assert.equal(titleOf(deletion), 'Delete Ames?');
+      const gone = await follow(admin, await fill(admin, `${data}/leads/${id}/delete`, {}));
+      assert.equal(said(gone), 'Ames is deleted.');
+      const page = await admin.get(`${data}/leads/${id}`);
+      assert.match(page.text, /This record is deleted\./);
+      const restored = await follow(admin, await fill(admin, linkIn(page, /Restore</), {}));
+      assert.deepEqual([titleOf(restored), said(restored)], ['Ames', 'Ames is restored, with a new number.']);
+      assert.equal((await admin.get(`${data}/leads/999999`)).status, 404);
+    });
+
+    describe('a member sees and does what the profile grants', () => {
+      const member = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
+        signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));
+
+      test('reading only', async () => {
+        const id = await make('leads', { last_name: 'Ames' });
+        const reader = await member([{ object: 'leads', actions: ['list', 'read'] }]);
+        const list = await reader.get(`${data}/leads`);
+        assert.equal(list.status, 200);
+        assert.doesNotMatch(list.text, /Create lead|>Edit<|Import CSV|>Accounts<|API keys/);
+        const record = await reader.get(`${data}/leads/${id}`);
+        assert.doesNotMatch(record.text, /Edit lead|Delete lead|>Undo</);
+        const _csrf = await reader.token(`${data}/leads`);
+        for (const page of ['new', `${id}/edit`, `${id}/delete`, 'import']) {
+          assert.equal((await reader.get(`${data}/leads/${page}`)).status, 403, page);
+          const sent = await reader.post(`${data}/leads/${page}`, {
+            _csrf,
+            last_name: 'X',
+            content: 'YQ==',
+            file: 'YQ==',
+          });
+          assert.equal(sent.status, 403, page);
+        }
+        assert.equal((await reader.get(`${data}/accounts`)).status, 403);
+        assert.equal((await read('leads', id)).last_name, 'Ames');
+      });
+
+      test('nobody sees another organization’s, by no address', async () => {
+        const beta = await instance().organization(fresh('beta'));
+        const id = await make('leads', { last_name: 'Ours' });
+        const theirs = await signIn(instance(), administratorOf(beta));
+        assert.equal((await theirs.get(`${data}/leads/${id}`)).status, 403);
+        assert.equal((await theirs.get(`/setup/o/${beta.slug}/data/leads/${id}`)).status, 404);
+        assert.doesNotMatch((await theirs.get(`/setup/o/${beta.slug}/data/leads`)).text, /Ours/);
+        assert.equal((await theirs.get(`/setup/o/${beta.slug}/data/nothing`)).status, 404);
+      });
+
+      test('forms without their token are refused', async () => {
+        const before = await make('leads', { last_name: 'Ames' });
+        for (const page of ['new', `${before}/edit`, `${before}/delete`, `${before}/undo`, 'import'])
+          assert.equal((await admin.post(`${data}/leads/${page}`, { last_name: 'X' })).status, 403, page);
+      });
+    });
+
+    test('CSV: no cell is a formula, and an exported file comes back as it was', async () => {
+      const names = ['=1+1', '+1', '-1', '@x', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
+      for (const name of names) await make('accounts', { name, city: 'Formulas' });
+      const list = await admin.get(`${data}/accounts?q=zzz`);
+      assert.match(linkIn(list, /Export CSV/), /export\?q=zzz$/, 'what was searched for');
+      const file = await admin.get(`${data}/accounts/export`);
+      assert.match(file.headers.get('content-disposition') ?? '', /^attachment; filename="accounts\.csv"$/);
+      for (const name of ["'=1+1", "'+1", "'-1", "'@x", "''t Hooft", "''=x", 'plain'])
+        assert.ok(file.text.includes(`,${name},`), name);
+      assert.ok(file.text.includes('"a,""b""\r\n=c"'), 'only the beginning of a cell counts');
+      const page = `${data}/accounts/import`;
+      const send = async (fields: Record<string, string>) => fill(admin, page, fields);
+      const checked = await send({ file: Buffer.from(file.text).toString('base64') });
+      const lines = file.text.match(/,Formulas,/g) ?? [];
+      assert.equal(lines.length, names.length);
+      assert.match(checked.text, /<li>\d+ records would be created, 0 lines are wrong\.<\/li>/);
+      const count = async () =>
+        Number(
+          (
+            await instance().call('GET /api/v1/accounts', {
+              key: acme.key,
+              headers: { prefer: 'count=exact' },
+            })
+          ).headers.get('x-total-count'),
+        );
+      const before = await count();
+      const { action, values } = formOf(checked);
+      const done = await follow(admin, await admin.post(action, { ...values, step: 'import' }));
+      assert.match(said(done), /^\d+ new records are imported\.$/);
+      assert.equal(await count(), 2 * before, 'a check writes nothing');
+      for (const name of names) {
+        const found = await instance().call(`GET /api/v1/accounts?${new URLSearchParams({ name })}`, {
+          key: acme.key,
+        });
+        assert.equal((found.json.data as unknown[]).length, 2, name);
+      }
+      const bad = await send({ file: Buffer.from('nothing\n1').toString('base64') });
+      assert.equal(bad.status, 400);
+      assert.match(said(bad), /no writable field/);
+    });
+
+    test('a new YAML file has its screens at once: every type of field goes through the form exactly', async () => {
+      const fields = Object.fromEntries(
+        stored.map(([name, { examples }]) => [
+          `n_${name}`,
+          examples[0] === null ? '' : String(examples[1] ?? ''),
+        ]),
+      );
+      const form = formOf(await admin.get(`${data}/loose/new`));
+      const done = await admin.post(form.action, { ...form.values, ...fields });
+      const page = await follow(admin, done);
+      const id = /loose\/(\d+)/.exec(done.headers.get('location') ?? '')?.[1] ?? '';
+      const record = await read('loose', id);
+      for (const [name, { examples }] of stored)
+        if (examples[0] !== null) assert.deepEqual(record[`n_${name}`], examples[1], name);
+      assert.match(page.text, /<dt>N int64<\/dt>/);
+      const tag = formOf(await admin.get(`${data}/loose/${id}/edit`));
+      const big = '9007199254740993';
+      await follow(
+        admin,
+        await admin.post(tag.action, { ...tag.values, n_text: String(fields.n_text), n_int64: big }),
+      );
+      const text = (await instance().call(`GET /api/v1/loose/${id}`, { key: acme.key })).text;
+      assert.ok(text.includes(`"n_int64":${big}`), 'no digit is lost');
+    });
+  },
+  { sources: await sourcesWith(...everyType) },
+);

@@ -1,0 +1,126 @@
+// What is in force and where it comes from, and what is right but probably not meant.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { readConfig } from '../../app/config.ts';
+import { configInForce } from '../../app/config-command.ts';
+import { misspelt } from '../../engine/config/variables.ts';
+import { lineOf } from '../../engine/yaml/load.ts';
+import { readSettingsFile } from '../../webhooks/settings/load.ts';
+import { unknownOrganizations } from '../../webhooks/settings/notes.ts';
+import { temporaryFolder } from '../support/instance.ts';
+
+const folder = temporaryFolder();
+after(folder.remove);
+const file = join(folder.path, 'config.yaml');
+const text = `partners:
+  booking_forms_whatsapp: { organization: clinc }
+  payments:
+    acme:
+      organization: clinic
+      verify: { header: X-Key, secrets: ["\${ACME_KEY}", "\${ACME_OLD}"] }
+      lead: { id: "{{id}}" }
+messaging:
+  demo: { sender: whatsapp_cloud, phone_number_id: "1", access_token: an-access-token-in-the-file }
+  shop: { sender: log }
+mail: { url: "\${SMTP_URL}", password: a-password-in-the-file }
+`;
+const environment = {
+  CRM_CONFIG: file,
+  INBOUND_SECRET: 'the-secret-of-inbound',
+  DATABASE_URL: 'postgres://user:the-password-of-postgres@db.example/crm',
+  DATABASE_REPLICA_URLS: 'postgres://user:the-password-of-postgres@replica.example/crm',
+  AUTH_SECRETS: 'the-secret-that-signs-everything-0123456789',
+  SMTP_URL: 'smtps://user:the-password-of-smtp@mail.example',
+  PORT: '8080',
+  IMPORT_MAX_MB: '7',
+  DATABSE_URL: 'postgres://user:the-password-of-nobody@db.example/crm',
+  INBOUND_SECERT: 'x',
+  ACME_KYE: 'x',
+};
+
+describe('crm config --show', () => {
+  let rows: ReadonlyMap<string, readonly [value: string, from: string]>;
+  let result: Awaited<ReturnType<typeof configInForce>>;
+  before(async () => {
+    writeFileSync(file, text);
+    result = await configInForce(readConfig(environment));
+    const { environment: variables, settings } = result.json as Record<
+      'environment' | 'settings',
+      readonly { name: string; value: string; from: string }[]
+    >;
+    rows = new Map([...variables, ...settings].map(({ name, value, from }) => [name, [value, from]]));
+  });
+
+  for (const [name, value, from] of [
+    ['PORT', '8080', 'environment'],
+    ['IMPORT_MAX_MB', '7', 'environment'],
+    ['RESPONSE_BUFFER_MB', '64', 'default'],
+    ['SESSION_HOURS', '12', 'default'],
+    ['DATABASE_URL', 'db.example:5432/crm', 'environment'],
+    ['DATABASE_REPLICA_URLS', 'replica.example:5432/crm', 'environment'],
+    ['AUTH_SECRETS', '1, hidden', 'environment'],
+    ['ADMIN_PORT', 'not set', 'default'],
+    ['partners.inbound_leads.secrets.0', 'set, hidden', 'INBOUND_SECRET, by default'],
+    ['partners.booking_forms_whatsapp.organization', 'clinc', /config\.yaml:2$/],
+    ['partners.payments.acme.verify.secrets.0', 'not set', /^ACME_KEY, by .*config\.yaml:6$/],
+    ['messaging.demo.access_token', 'set, hidden', /config\.yaml:9$/],
+    ['mail.url', 'smtps://…@mail.example', /^SMTP_URL, by .*config\.yaml:11$/],
+    ['mail.password', 'set, hidden', /config\.yaml:11$/],
+    ['mail.port', '587', 'default'],
+  ] as const) {
+    test(`${name}: ${value}`, () => {
+      const [shown, source = ''] = rows.get(name) ?? [];
+      assert.equal(shown, value);
+      assert.match(source, typeof from === 'string' ? new RegExp(`^${from}$`) : from);
+    });
+  }
+
+  test('no secret is shown, in words or as JSON', () => {
+    const all = `${result.text}${JSON.stringify(result.json)}`;
+    assert.doesNotMatch(all, /the-(secret|password)-|in-the-file/);
+    assert.match(all, /clinc/);
+  });
+
+  test('misspelt variables and endpoints that are off are told, each in a line with its place', () => {
+    const notes = (result.json.notes as readonly string[]).map((note) =>
+      note.replace(/^\S*config/, 'config'),
+    );
+    assert.deepEqual(notes, [
+      'DATABSE_URL means nothing here. Did you mean DATABASE_URL?',
+      'INBOUND_SECERT means nothing here. Did you mean INBOUND_SECRET?',
+      'ACME_KYE means nothing here. Did you mean ACME_KEY?',
+      'config.yaml:2:27  booking_forms_whatsapp is off (501): BOOKING_FORMS_WHATSAPP_TOKEN is not set',
+      'config.yaml:6:41  payments of acme is off (501): ACME_KEY and ACME_OLD are not set',
+    ]);
+  });
+
+  test('organizations that there are not are told with the one that was meant', async () => {
+    const lines = unknownOrganizations(await readSettingsFile(readConfig(environment)), ['clinic', 'demo']);
+    assert.deepEqual(
+      lines.map((line) => lineOf(line).replace(/^\S*config/, 'config')),
+      [
+        'config.yaml:2:43  there is no organization "clinc". Did you mean "clinic"?',
+        'config.yaml:10:3  there is no organization "shop": there are clinic, demo',
+      ],
+    );
+  });
+});
+
+test('other variables of a system are not taken for ours', () => {
+  const names = [
+    'PATH',
+    'HOME',
+    'HOSTS',
+    'POST',
+    'DATABASE_HOST',
+    'PGHOST',
+    'NODE_ENV',
+    'LOG_FILE',
+    'WORKER_POOL',
+  ];
+  const known = ['HOST', 'PORT', 'DATABASE_POOL', 'DATABASE_URL', 'LOG_LEVEL', 'WORKERS', 'NODE_ENV'];
+  const environment = Object.fromEntries(names.map((name) => [name, '']));
+  assert.deepEqual(misspelt(environment, known), []);
+});

@@ -1,0 +1,48 @@
+import type { Environment } from '../../engine/config/index.ts';
+import { choice, type Problem } from '../../engine/yaml/index.ts';
+import { isSet, referencesIn, type SettingsFile } from './load.ts';
+import { defaults } from './settings.ts';
+
+/** What is right in a file, but perhaps not meant: endpoints that are off because their variables are not set. */
+export function endpointsOff({ written, parsed }: SettingsFile, environment: Environment): Problem[] {
+  const { inbound_leads, booking_forms_whatsapp, payments = {} } = written.partners;
+  const endpoints = [
+    { name: 'inbound_leads', path: ['inbound_leads'], ...inbound_leads },
+    { name: 'booking_forms_whatsapp', path: ['booking_forms_whatsapp'], ...booking_forms_whatsapp },
+    ...Object.entries(payments).map(([customer, { verify }]) => ({
+      name: `payments of ${customer}`,
+      path: ['payments', customer, 'verify'],
+      secrets: verify.secrets,
+    })),
+  ];
+  return endpoints
+    .filter(({ secrets }) => !secrets.some((secret) => isSet(secret, environment)))
+    .map(({ name, path, secrets }) => {
+      const unset = secrets.flatMap(referencesIn);
+      const why =
+        unset.length === 0
+          ? 'it has no secret'
+          : `${unset.join(' and ')} ${unset.length === 1 ? 'is' : 'are'} not set`;
+      return parsed.problem({ path: ['partners', ...path, 'secrets'] }, `${name} is off (501): ${why}`);
+    });
+}
+
+/** Organizations that a file names, and there are not. */
+export function unknownOrganizations({ written, parsed }: SettingsFile, known: readonly string[]): Problem[] {
+  const { booking_forms_whatsapp: form, payments = {} } = written.partners;
+  const named = [
+    { slug: form.organization, path: ['partners', 'booking_forms_whatsapp', 'organization'] },
+    ...Object.entries(payments).map(([customer, { organization }]) => ({
+      slug: organization,
+      path: ['partners', 'payments', customer, 'organization'],
+    })),
+    ...Object.keys(written.messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
+  ];
+  // Nobody has written the defaults, and an instance without the demo may leave them.
+  const { organization } = defaults.partners.booking_forms_whatsapp;
+  return named
+    .filter(({ slug }) => slug !== organization && !known.includes(slug))
+    .map(({ slug, ...target }) =>
+      parsed.problem(target, `there is no organization "${slug}"${choice(slug, known)}`),
+    );
+}

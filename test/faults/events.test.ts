@@ -13,7 +13,12 @@ import { eventsTo, startReceiver } from '../support/receiver.ts';
 const writers = 6;
 const dice = diceOf(11);
 
-for (const driver of drivers) {
+/** The embedded database only with `--whole`: each start of it takes seconds, and what runs is the same. */
+const tested = process.argv.includes('--whole')
+  ? drivers
+  : drivers.filter((driver) => driver === 'postgresql');
+
+for (const driver of tested) {
   describe(`events while processes are killed (${driver})`, () => {
     let storage: Storage;
     let key: string;

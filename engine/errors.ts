@@ -282,7 +282,7 @@ const fileReasons: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EEXIST: 'something else is there already',
   EISDIR: 'it is a folder',
-  ELOOP: 'its links lead in a circle',
+  ELOOP: 'its links go in a circle',
   ENOENT: 'it is not there',
   ENOSPC: 'no space is left',
   ENOTDIR: 'a part of its path is not a folder',

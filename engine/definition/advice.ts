@@ -21,10 +21,7 @@ const types: readonly (readonly [words: string, here: string])[] = [
   ],
   ['hasmany has_many one2many onetomany', 'put a reference into the other resource, and filter by it'],
   ['manytomany many2many', 'make a resource with two references'],
-  [
-    'lookup rollup formula computed virtual',
-    'use "joined" for the text of a record that a reference leads to',
-  ],
+  ['lookup rollup formula computed virtual', 'use "joined" for the text of a record that a reference is to'],
   ['json jsonb object map array list blob binary file image', 'there is none: give each value a field'],
 ];
 

@@ -118,7 +118,7 @@ function checkValues({ enum: closed, suggested, default: given }: RawField, repo
   for (const value of closed ?? suggested ?? []) {
     const twin = seen.get(bare(value));
     if (twin === undefined) seen.set(bare(value), value);
-    else report(key, `"${value}" and "${twin}" differ only in case or spaces: keep one`);
+    else report(key, `"${value}" and "${twin}" differ only in capitals or spaces: keep one`);
   }
   if (closed === undefined || typeof given !== 'string' || closed.includes(given)) return;
   report('default', `the default "${given}" is not in "enum"${suggestion(given, closed)}`);

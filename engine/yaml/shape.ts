@@ -1,6 +1,6 @@
 import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import type { Parsed, Problem } from './load.ts';
-import { didYouMean, nearest, shown, snakeCase, suggestion } from './words.ts';
+import { didYouMean, nearest, shown, suggestion, withUnderscores } from './words.ts';
 
 /** Whether a file matches a schema; every violation is added to `problems`. */
 export type Shape<T> = (parsed: Parsed, problems: Problem[]) => parsed is Parsed & { data: T };
@@ -156,7 +156,7 @@ const meantKey = (key: string, { properties = {} }: Subschema): string | undefin
 
 /** The same name as definitions write names, where that matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
-  const snake = snakeCase(name);
+  const snake = withUnderscores(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
   return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
 }

@@ -36,7 +36,7 @@ export function choice(word: string, known: readonly string[]): string {
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
 /** A name as definitions have it, from one in another style: `firstName`, `First Name` and `first-name` are `first_name`. */
-export const snakeCase = (name: string): string =>
+export const withUnderscores = (name: string): string =>
   name
     .normalize('NFKD')
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')

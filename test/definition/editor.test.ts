@@ -45,7 +45,7 @@ const beyondSchemas = [
   /is the name that it has|there is a field|is renamed from|there is a resource "others", too/,
   /is declared twice/,
   /is one record of/,
-  /is not in "enum"|differ only in case or spaces/,
+  /is not in "enum"|differ only in capitals or spaces/,
   /the fields need 1652 columns/,
 ];
 

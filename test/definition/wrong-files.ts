@@ -500,12 +500,12 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a: { type: string, enum: [Hot, hot, "Hot "] }'),
-    'things.yaml:4:22  "hot" and "Hot" differ only in case or spaces: keep one',
-    'things.yaml:4:22  "Hot " and "Hot" differ only in case or spaces: keep one',
+    'things.yaml:4:22  "hot" and "Hot" differ only in capitals or spaces: keep one',
+    'things.yaml:4:22  "Hot " and "Hot" differ only in capitals or spaces: keep one',
   ],
   [
     things('  a: { type: string, suggested: [On Hold, on  hold] }'),
-    'things.yaml:4:22  "on  hold" and "On Hold" differ only in case or spaces: keep one',
+    'things.yaml:4:22  "on  hold" and "On Hold" differ only in capitals or spaces: keep one',
   ],
   // Words of other tools.
   ...(
@@ -523,7 +523,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
       ['enum', 'use "string" with "enum: [ … ]"'],
       ['foreignKey', 'use "reference" with "to: <resource>" and "nullable: true"'],
       ['has_many', 'put a reference into the other resource, and filter by it'],
-      ['formula', 'use "joined" for the text of a record that a reference leads to'],
+      ['formula', 'use "joined" for the text of a record that a reference is to'],
       ['json', 'there is none: give each value a field'],
     ] as const
   ).map(

@@ -33,10 +33,11 @@ const allowed: Readonly<Record<string, string>> = {
   address: 'a network address, an e-mail address of a user',
   email: "a column of the platform's users",
   subject: 'of a mail',
+  phone: 'a type of other tools, in advice about mistakes',
 };
 
-/** `case` is a keyword of JavaScript and, before "when", of SQL, and letters have one; all else is the resource. */
-const otherCase = /\bcase (?=')|\bcase (?=when\b)|(?:upper|lower)-?case/gi;
+/** `case` is a keyword of JavaScript and, before "when" or a column of a trigger, of SQL, and letters have one; all else is the resource. */
+const otherCase = /\bcase (?=')|\bcase (?=when\b|old\.|new\.)|(?:upper|lower)-?case/gi;
 
 /** The text without comments: strings are matched first, so that "//" in one of them begins no comment. */
 const withoutComments = (text: string): string =>

@@ -12,7 +12,7 @@ export const [heartbeatMs, goneAfterMs] = [2000, 15_000];
 /** Held by a migration while it decides what running nodes need, and for a moment by a node that starts. */
 const nodesLock = 7_263_140_560n;
 
-type Execute = (sql: string) => Promise<readonly { readonly [column: string]: unknown }[]>;
+export type Execute = (sql: string) => Promise<readonly { readonly [column: string]: unknown }[]>;
 
 /** A node that runs. */
 export interface LiveNode {

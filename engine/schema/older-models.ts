@@ -1,6 +1,5 @@
 import { quote } from '../sql/index.ts';
-import { type LiveNode, viewsPrefix } from './nodes.ts';
-import type { Execute } from './session.ts';
+import { type Execute, type LiveNode, viewsPrefix } from './nodes.ts';
 
 /** Keeps which tables have views for older models, under which name they are known now. */
 export class OlderModels {
@@ -36,8 +35,9 @@ export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): P
   const schemas = await execute(
     `select nspname::text as name from pg_namespace where starts_with(nspname, '${viewsPrefix}')`,
   );
-  for (const { name = '' } of schemas) {
-    if (!nodes.some(({ views }) => views === name)) await execute(`drop schema ${quote(name)} cascade`);
+  for (const { name } of schemas) {
+    if (!nodes.some(({ views }) => views === name))
+      await execute(`drop schema ${quote(String(name))} cascade`);
   }
 }
 

@@ -79,12 +79,14 @@ export function clientSource(document: Document): string {
     );
   return `${[
     '// Written by `crm client`: the resources of an instance. Run it again when they change.\n' +
-      "import * as crm from './client.ts';\nimport type * as http from './http.ts';",
+      "import * as crm from './client.ts';\nimport * as events from './events.ts';\nimport type * as http from './http.ts';",
     ...resources.map(typesOfResource),
     `/** The types of each resource. */\nexport interface ${typesName} {\n${resources.map(({ name, record }) => `  readonly ${name}: ${record}Types;`).join('\n')}\n}`,
     `const resources = {\n${resources.map((each) => infoOf(each, resources)).join('\n')}\n} as const;`,
     `/** The client of an instance, with each of its resources. */\nexport type CrmClient = crm.ClientOf<${typesName}>;`,
     `/** Makes a client; nothing is sent before it is used. */\nexport const createClient = (options: http.ClientOptions): CrmClient =>\n  crm.clientOf<${typesName}>(resources, options);`,
+    `/** An event that a subscription sends. */\nexport type CrmEvent = events.EventOf<${typesName}>;`,
+    `/** Verifies an event of a subscription and reads it; rejects with InvalidEventError. The body must be as it came. */\nexport const readEvent: events.EventReader<${typesName}> = (body, headers, secrets) =>\n  events.readEventOf<${typesName}>(resources, body, headers, secrets);`,
     `/** The codes of errors that this version of the API knows; others may come. */\nexport type ErrorCode =\n${codes.map((code) => `  | ${quoted(code)}`).join('\n')};`,
   ].join('\n\n')}\n`;
 }

@@ -65,7 +65,8 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     'config.yaml': config,
     'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
     'README.md': readme(name),
-    '.gitignore': 'node_modules/\ndata/\n',
+    // Branches that change the same resource would meet in the schemas, which follow from the definitions.
+    '.gitignore': 'node_modules/\ndata/\nresources/.schemas/\n',
     // Git keeps no empty folders.
     'resources/.gitkeep': '',
     'migrations/.gitkeep': '',
@@ -96,7 +97,7 @@ npm run -s crm -- --help
 - \`migrations/\`: what your tables have been through. After an edit, \`npm run -s crm -- plan\` tells what it will do, and
   \`npm run -s crm -- migrate --create fax\` writes its migration. Commit both. The engine's own tables have migrations of their
   own, in the package.
-- \`resources/.schemas/\`: what editors complete and check these files with; \`npm run -s crm -- schema\` writes it again.
+- \`resources/.schemas/\`: what editors complete and check these files with, not in git; \`npm run -s crm -- schema\` writes it again.
 - \`config.yaml\`: partners, messages, mail.
 - \`data/\`: the embedded database, unless \`DATABASE_URL\` names a PostgreSQL. Back it up.
 

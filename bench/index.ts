@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
+import { eventsReport, measureEvents } from './events.ts';
 import { type Figure, goalsReport } from './goals.ts';
 import { growthReport, measureGrowth } from './growth.ts';
 import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, round } from './load.ts';
@@ -18,7 +19,7 @@ const { values: options } = parseArgs({
     json: { type: 'string' },
     quick: { type: 'boolean', default: false },
     /** A part of the operations, by their names with a comma between. */
-    only: { type: 'string', default: [...Object.keys(operations), 'growth', 'start'].join() },
+    only: { type: 'string', default: [...Object.keys(operations), 'growth', 'start', 'events'].join() },
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
@@ -230,8 +231,15 @@ try {
   const empty = await makeDatabase(server.url);
   const starts = parts.includes('start') ? await measureStarts(empty.url, rounds) : [];
   if (starts.length > 0) process.stdout.write(`\n${startReport(starts)}\n`);
+  const events = parts.includes('events')
+    ? await measureEvents((await makeDatabase(server.url)).url, seconds, options.quick ? 2000 : 100_000)
+    : undefined;
+  if (events !== undefined) process.stdout.write(`\n${eventsReport(events)}\n`);
   if (options.json !== undefined)
-    writeFileSync(options.json, JSON.stringify({ machine, figures, bare: costs, growth, starts }, null, 2));
+    writeFileSync(
+      options.json,
+      JSON.stringify({ machine, figures, bare: costs, growth, starts, events }, null, 2),
+    );
 } finally {
   for (const { process: child } of running) child.kill();
   await server.stop();

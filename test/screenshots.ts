@@ -122,6 +122,10 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   await page.getByRole('link', { name: 'Revoke Trade fair app' }).click();
   await page.getByRole('button', { name: 'Revoke key' }).click();
   await integrate(page);
+  await page.goto('/setup/o/demo/data/leads?sort=last_name');
+  await picture(page, 'records');
+  await page.goto('/setup/o/demo/data/opportunities/1');
+  await picture(page, 'record');
   for (const name of ['keys', 'members', 'integrations', 'activity'] as const) {
     await page.goto(`/setup/o/demo/${name}`);
     await picture(page, name);
@@ -140,7 +144,7 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
     storageState: await context.storageState(),
   });
   const small = await phone.newPage();
-  await small.goto('/setup/o/demo/keys');
+  await small.goto('/setup/o/demo/data/leads');
   await picture(small, 'phone');
 }
 

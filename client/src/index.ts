@@ -34,5 +34,6 @@ export {
   RateLimitedError,
   UnauthenticatedError,
 } from './errors.ts';
+export { type EventHeaders, type EventOf, InvalidEventError } from './events.ts';
 export type { CallOptions, ClientOptions } from './http.ts';
 export * from './resources.ts';

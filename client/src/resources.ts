@@ -1,5 +1,6 @@
 // Written by `crm client`: the resources of an instance. Run it again when they change.
 import * as crm from './client.ts';
+import * as events from './events.ts';
 import type * as http from './http.ts';
 
 /** Companies and other organizations that you do business with. */
@@ -698,6 +699,13 @@ export type CrmClient = crm.ClientOf<CrmResources>;
 /** Makes a client; nothing is sent before it is used. */
 export const createClient = (options: http.ClientOptions): CrmClient =>
   crm.clientOf<CrmResources>(resources, options);
+
+/** An event that a subscription sends. */
+export type CrmEvent = events.EventOf<CrmResources>;
+
+/** Verifies an event of a subscription and reads it; rejects with InvalidEventError. The body must be as it came. */
+export const readEvent: events.EventReader<CrmResources> = (body, headers, secrets) =>
+  events.readEventOf<CrmResources>(resources, body, headers, secrets);
 
 /** The codes of errors that this version of the API knows; others may come. */
 export type ErrorCode =

@@ -27,6 +27,8 @@ export interface Fragment {
   readonly tag?: Schema;
   /** Operations by path and method; an entry `parameters` has those of all of them. */
   readonly paths?: Readonly<Record<string, Readonly<Record<string, Schema | readonly Schema[]>>>>;
+  /** Requests that the instance sends, by their names. */
+  readonly webhooks?: Readonly<Record<string, Readonly<Record<string, Schema>>>>;
   readonly schemas?: Readonly<Record<string, Schema>>;
   readonly parameters?: Readonly<Record<string, Schema>>;
   /** Headers that the errors may have which all operations share. */

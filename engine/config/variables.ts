@@ -117,9 +117,15 @@ export interface Shown {
   readonly isGiven: boolean;
 }
 
+/** Variables; of several that read one text the first. */
+const firstOf = (variables: Variables) => {
+  const all = Object.values(variables);
+  return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index);
+};
+
 /** The variables in force, without their secrets. The environment is right: it has been read. */
 export const shownVariables = (variables: Variables, environment: Environment): Shown[] =>
-  Object.values(variables).map(({ name, fallback, show, read }) => {
+  firstOf(variables).map(({ name, fallback, show, read }) => {
     const given = environment[name]?.trim() ?? '';
     if (given !== '') return { name, value: show?.(read(given)) ?? given, isGiven: true };
     const isEmpty = fallback === undefined || (Array.isArray(fallback) && fallback.length === 0);

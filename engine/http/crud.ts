@@ -12,11 +12,13 @@ import {
   readBody,
   routed,
   type Signing,
+  type Trace,
 } from '../records/index.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
 import { decodeBody } from './compression.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
+import { logSlow } from './log.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { namesSent } from './names-sent.ts';
 import { json } from './reply.ts';
@@ -29,12 +31,16 @@ declare module 'fastify' {
      *   database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
+    /** Statements of a request that take longer are logged, in milliseconds. */
+    slowMs: number;
     /** Told which names a request has: of a resource, as its path has it, and of its fields. A module may provide it. */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
   interface FastifyRequest {
     /** The authenticated caller; set before a route's handler runs. */
     principal: Principal | null;
+    /** What its statements cost; absent before there are any. */
+    trace?: Trace;
   }
 }
 
@@ -102,7 +108,7 @@ export async function crud(
         const planned = compiled.plan(asked);
         const plan = planned instanceof Promise ? await planned : planned;
         tell();
-        const rows = await execute(database, compiled, plan);
+        const rows = await execute(database, compiled, plan).finally(() => tellSlow(request));
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);
         if (headers !== undefined) reply.headers(headers);
@@ -125,6 +131,11 @@ export async function crud(
   }
 }
 
+function tellSlow(request: FastifyRequest): void {
+  const { trace, server } = request;
+  if (trace !== undefined && trace.statementMs > server.slowMs) logSlow(request, trace);
+}
+
 /** A preference by its name; the first one counts (RFC 7240, section 2). */
 const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
 const handling = preference('handling');
@@ -139,8 +150,10 @@ export function operationRequest(request: FastifyRequest, reply: FastifyReply): 
   const strict = handling.exec(prefer)?.[1]?.toLowerCase() === 'strict';
   const counting = count.exec(prefer)?.[1]?.toLowerCase();
   if (strict) reply.header('preference-applied', 'handling=strict');
+  const trace: Trace = { lane: undefined, statementMs: 0 };
+  request.trace = trace;
   return {
-    caller: { principal, requestId: request.id },
+    caller: { principal, requestId: request.id, trace },
     query: request.query as Query,
     headers: headers as OperationRequest['headers'],
     strict,

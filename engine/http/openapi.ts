@@ -95,6 +95,7 @@ export function openApiDocument(
     security: fragments.flatMap(({ security = [] }) => security),
     tags: fragments.flatMap(({ tag = [] }) => tag),
     paths,
+    webhooks: merged(fragments.map((fragment) => fragment.webhooks)),
     components: {
       schemas: { ...merged(fragments.map((fragment) => fragment.schemas)), ...schemas },
       responses: mapValues(Object.fromEntries(used), (response) => ({

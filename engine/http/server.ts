@@ -5,6 +5,7 @@ import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
+import { logRequests, logStream } from './log.ts';
 import { memory } from './memory.ts';
 import { type Missing, missing, type NamedResource } from './missing.ts';
 import { rawBodies } from './raw-bodies.ts';
@@ -27,6 +28,9 @@ export async function httpServer(
     if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
       app.addHttpMethod(method, { hasBody: true });
   }
+  app.decorateRequest('trace');
+  app.decorate('slowMs', config.logSlowMs === 0 ? Infinity : config.logSlowMs);
+  if (config.logRequests) logRequests(app);
   const maxConnections = shareOf(config.maxConnections, config);
   const bodyBytes = shareOf(config.responseBytes, config);
   await app.register(errorHandling, { missing: refused });
@@ -56,11 +60,11 @@ export const connectionOptions = {
 
 /** Limits are in bytes and milliseconds. */
 function serverOptions(
-  { logLevel, trustedProxies }: HttpConfig,
+  { logLevel, logFormat = process.stderr.isTTY ? 'text' : 'json', trustedProxies }: HttpConfig,
   refused: Missing,
 ): FastifyHttpOptions<Server> {
   return {
-    logger: { level: logLevel, stream: process.stderr },
+    logger: { level: logLevel, stream: logStream(logFormat) },
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: requestIdOf,
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),

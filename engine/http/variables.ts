@@ -15,6 +15,11 @@ export const httpVariables = {
   /** Connections of clients; further ones get 503. */
   maxConnections: integer('MAX_CONNECTIONS', 5000, [1, 1_000_000]),
   logLevel: oneOf('LOG_LEVEL', 'warn', Object.fromEntries(levels.map((level) => [level, level]))),
+  /** Whether each request is logged, at any level. */
+  logRequests: flag('LOG_REQUESTS', false),
+  /** Statements of a request that take longer are logged, in milliseconds; 0: none. */
+  logSlowMs: integer('LOG_SLOW_MS', 1000, [0, 600_000]),
+  logFormat: oneOf<'json' | 'text' | undefined>('LOG_FORMAT', undefined, { json: 'json', text: 'text' }),
   /** Origins whose pages may call the API. */
   corsOrigins,
   /** Whether lists, the description and the explorer are compressed; false where a proxy does it. */

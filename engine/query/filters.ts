@@ -61,10 +61,10 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     examples: [['status', { field: 'created_at', operators: ['gte', 'lt'] }]],
   },
   yamlOf: (fields, reserved) => {
-    const able = fields.filter(({ name }) => !reserved.includes(name));
+    const able = fields.filter((field) => !reserved.includes(field.name) && operatorsOf(field).length > 0);
     const groups = Object.entries(Object.groupBy(able, (field) => operatorsOf(field).join()));
     const named = groups.map(([names, of = []]) => ({
-      operators: names === '' ? [] : names.split(','),
+      operators: names.split(','),
       field: oneOf(of.map(({ name }) => name)),
     }));
     return {

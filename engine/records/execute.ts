@@ -36,7 +36,7 @@ export async function execute<P extends Plan>(
   const { statement, readsOnly, further, retryable, refusal } = operation;
   const asked = statement(plan);
   if (asked === undefined) return [];
-  const run = readsOnly && database.replicas !== undefined ? onReplica : inTurn;
+  const run = readsOnly && database.replicas !== undefined ? onReplica : timed;
   try {
     const rows = await run(database, plan, asked).catch((cause: unknown) => {
       if (retryable?.(cause)) return run(database, plan, asked);
@@ -48,7 +48,7 @@ export async function execute<P extends Plan>(
     if (cause instanceof HttpError) throw cause;
     const why = isRefusal(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
     if (refusal === undefined || why === undefined) throw databaseFailure(cause);
-    const rows = await inTurn(database, plan, why).catch((failure: unknown) => {
+    const rows = await timed(database, plan, why).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });
     return execute(database, operation, refusal.remaining(plan, rows), tries + 1);
@@ -59,11 +59,27 @@ export async function execute<P extends Plan>(
 async function onReplica(database: Database, plan: Plan, statement: Statement): Promise<Rows> {
   const { organization, caller } = plan;
   const replica = await database.replicas?.find(organization, mayWrite(caller.principal.grants));
-  if (replica === undefined) return inTurn(database, plan, statement);
-  return inTurn(database, plan, statement, replica).catch((cause: unknown) => {
+  if (replica === undefined) return timed(database, plan, statement);
+  return timed(database, plan, statement, replica).catch((cause: unknown) => {
     // Another server would be no faster, and the turn did not come.
     if (cause instanceof HttpError || ranTooLong(cause)) throw cause;
-    return inTurn(database, plan, statement);
+    return timed(database, plan, statement);
+  });
+}
+
+/** As {@link inTurn}, with its time added to the cost of the request. */
+function timed(
+  database: Database,
+  plan: Plan,
+  statement: Statement,
+  server: ReadingServer = database,
+): Promise<Rows> {
+  const { trace } = plan.caller;
+  if (trace === undefined) return inTurn(database, plan, statement, server);
+  const began = performance.now();
+  return inTurn(database, plan, statement, server).finally(() => {
+    trace.lane = statement.lane;
+    trace.statementMs += performance.now() - began;
   });
 }
 

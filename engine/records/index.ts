@@ -42,6 +42,7 @@ export type {
   Plan,
   Principal,
   Signing,
+  Trace,
 } from './operation.ts';
 export { type CompiledOperations, compileOperations, operations, routed } from './operations.ts';
 export { type Projection, projection } from './projection.ts';

@@ -3,7 +3,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
 import type { Schema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
-import type { Statement } from '../sql/index.ts';
+import type { Lane, Statement } from '../sql/index.ts';
 import type { Action, Grants } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { FormatName } from './formats.ts';
@@ -24,9 +24,19 @@ export interface Principal {
   readonly grants: Grants;
 }
 
+/** What the statements of a request cost. */
+export interface Trace {
+  /** Of the last one. */
+  lane: Lane | undefined;
+  /** All of them, their waits for a turn included, in milliseconds. */
+  statementMs: number;
+}
+
 /** Who a write is recorded for in the organization's ledger. */
 export interface Caller extends EffectCaller {
   readonly principal: Principal;
+  /** Of the request, where anybody asks. */
+  readonly trace?: Trace;
 }
 
 /** Signs texts with the secrets of the instance; nodes that share them verify each other's. */

@@ -49,8 +49,10 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
 export async function applyPending(database: Database, config: DatabaseConfig): Promise<string[]> {
   const { kind, orm } = database;
   if (kind === 'embedded') {
+    // One connection: what knows nothing of the transaction comes before it.
+    await orm.migrator.getStorage().ensureTable?.();
     return orm.em.fork().transactional(async (em) => {
-      await ensureTable(database, em as SqlEntityManager);
+      await ensureColumns(em as SqlEntityManager);
       return applyIn(database, config, em as SqlEntityManager);
     });
   }
@@ -86,6 +88,10 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
 /** Makes the table of migrations, with what we add to MikroORM's. */
 async function ensureTable({ orm }: Database, em: SqlEntityManager): Promise<void> {
   await orm.migrator.getStorage().ensureTable?.();
+  await ensureColumns(em);
+}
+
+async function ensureColumns(em: SqlEntityManager): Promise<void> {
   const table = quote(migrationsTable);
   const columns = await executeIn(em)(
     `select from pg_attribute where attrelid = '${table}'::regclass and attname = 'contract'`,

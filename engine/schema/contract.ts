@@ -3,6 +3,7 @@ import { literal, quote } from '../sql/index.ts';
 import { finish } from './finish.ts';
 import { migrationName } from './ledger.ts';
 import { type LiveNode, listNodes, withoutMigration } from './nodes.ts';
+import { dropViews } from './older-models.ts';
 import { runEach } from './run.ts';
 import {
   asJson,
@@ -13,6 +14,7 @@ import {
   migrationLock,
   nodesIn,
   type Row,
+  takingAway,
   unlimited,
   withDatabase,
 } from './session.ts';
@@ -35,14 +37,11 @@ export async function contractIn(
     if (unfinished !== null) return `${migrationName(name)} is not done yet`;
     const [behind] = withoutMigration(nodes, migrationName(name));
     if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
-    const schemas = await execute(
-      `select nspname::text as name from pg_namespace where nspname like 'crm\\_views\\_%'`,
-    );
-    for (const { name: schema = '' } of schemas) await execute(`drop schema ${quote(schema)} cascade`);
+    await dropViews(execute, nodes);
     const statements = JSON.parse(contract ?? '[]') as string[];
     const remaining = await runEach(database, config, execute, name, { parts: statements });
     await execute(
-      `update ${table} set "contract" = null, "remaining" = ${asJson(remaining)} where "name" = ${literal(name)}`,
+      `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(takingAway)}, "remaining" = ${asJson(remaining)} where "name" = ${literal(name)}`,
     );
   }
   return undefined;
@@ -55,12 +54,17 @@ export async function contractIn(
 export async function contract(config: DatabaseConfig, { orm }: Pick<Database, 'orm'>): Promise<boolean> {
   const execute = (sql: string) => orm.em.fork().getConnection().execute<Row[]>(sql, [], 'all');
   const waiting = await execute(
-    `select "name" from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null`,
+    `select "name", to_jsonb(m) ->> 'contract' as contract from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null`,
   );
   if (waiting.length === 0) return false;
   const nodes = await listNodes(execute);
   if (waiting.some(({ name }) => withoutMigration(nodes, migrationName(name)).length > 0)) return false;
   return withDatabase(config, { resources: [], tables: [] }, async (database) => {
+    if (waiting.some((row) => row.contract === takingAway)) {
+      // Whoever began it is at it, or has gone.
+      if ((await ifFree(database.orm, migrationLock, async () => true)) === undefined) return false;
+      await finish(database, config);
+    }
     const done = await ifFree(database.orm, migrationLock, async (em) => {
       await unlimited(em);
       await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);

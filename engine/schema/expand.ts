@@ -99,7 +99,6 @@ function bothNames(
     begin: [
       `create function ${routine}() returns trigger language plpgsql as $fn$ declare other text; begin
         if tg_when = 'BEFORE' then new.${name} := '${to}'; return new; end if;
-        if pg_trigger_depth() > 1 then return null; end if;
         if tg_op = 'DELETE' then
           other := case old.${name} when '${from}' then '${to}' else '${from}' end;
           execute (select 'delete from ${own} where ' || string_agg(format('%I::text = $1 ->> %L', attname, attname), ' and ') from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = tg_relid and i.indisprimary)
@@ -123,7 +122,10 @@ function bothNames(
     ],
     end: [
       `drop function ${routine}() cascade`,
-      `do $names$ begin ${update.replace(/;$/, '')}; exception when unique_violation then delete from ${own} where ${name} = '${from}'; end $names$`,
+      `do $names$ begin ${update.replace(/;$/, '')}; exception when unique_violation then
+        ${copy.replace('%s', `'${to}'::text`).replace('select %s', `select o from ${own} o where o.${name} = '${from}'`)};
+        delete from ${own} where ${name} = '${from}';
+      end $names$`,
     ],
   };
 }

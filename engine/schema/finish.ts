@@ -11,7 +11,7 @@ import { literal, quote } from '../sql/index.ts';
 import { failureOf, partly } from './failure.ts';
 import { migrationName, migrationPath } from './ledger.ts';
 import { type LiveNode, withoutMigration } from './nodes.ts';
-import { OlderModels } from './older-models.ts';
+import { dropViews, OlderModels } from './older-models.ts';
 import { fillSql, type Step, swapStatements } from './retype.ts';
 import {
   asJson,
@@ -22,6 +22,7 @@ import {
   migrationLock,
   nodesIn,
   type Row,
+  takingAway,
   unlimited,
 } from './session.ts';
 
@@ -46,14 +47,24 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
         try {
           if (typeof step === 'string') {
             current = step;
-            if (step.includes(' concurrently ')) await execute(step);
-            else await briefly(outside, (run) => run(current));
-            await execute(stored(rest));
+            if (step.includes(' concurrently ')) {
+              await execute(step);
+              // What an interrupted one leaves is taken away by the step before: both are begun again then.
+              if (!step.startsWith('drop ')) await execute(stored(rest));
+            } else {
+              await briefly(outside, async (run) => {
+                await run(current);
+                await run(stored(rest));
+              });
+            }
           } else if ('swap' in step) {
             const { swap } = step;
             await briefly(outside, async (run) => {
-              const behind = withoutMigration(await nodesIn(run), migrationName(name));
+              const nodes = await nodesIn(run);
+              const behind = withoutMigration(nodes, migrationName(name));
               assertSeen(name, behind, partly);
+              // Those of nodes that have gone since it began would hold the old columns.
+              await dropViews(run, nodes);
               const { now, contract: later } = swapStatements(swap, behind, new OlderModels());
               for (const statement of now) {
                 current = statement;
@@ -65,15 +76,15 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
               await run(stored(rest));
             });
           } else {
-            const { fill, after } = step;
-            current = fillSql(fill, after);
+            const filling = step;
+            current = fillSql(filling);
             rest = await briefly(outside, async (run) => {
-              await run(`set local crm.filling = 'on'`);
+              if (filling.missing === undefined) await run(`set local crm.filling = 'on'`);
               const [last] = await run(current);
               const next: Step[] =
                 last === undefined
                   ? rest
-                  : [{ fill, after: [String(last.organization), String(last.id)] }, ...rest];
+                  : [{ ...filling, after: [String(last.organization), String(last.id)] }, ...rest];
               await run(stored(next));
               return next;
             });
@@ -88,7 +99,9 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
         steps = rest;
         waits = 0;
       }
-      await execute(stored([]));
+      await execute(
+        `update ${table} set "remaining" = null, "contract" = nullif("contract", ${literal(takingAway)}) where "name" = ${literal(name)}`,
+      );
     }
     return rows.map(({ name }) => migrationName(name));
   });

@@ -7,6 +7,7 @@ import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
 import { listNodes, withoutMigration } from './nodes.ts';
 import { sequencesOf } from './sequences.ts';
+import { takingAway } from './session.ts';
 
 /** Which migrations a database has, and how that differs from the files. */
 export interface Ledger {
@@ -74,7 +75,7 @@ export async function readLedger(database: Database, config: DatabaseConfig): Pr
           values: [],
         });
   const applied = rows
-    .filter(([, , remaining]) => remaining === null)
+    .filter(([, , remaining, contract]) => remaining === null || contract === takingAway)
     .map(([name]) => migrationName(String(name)));
   const files = migrationNames(config);
   const pending = files.filter((name) => !applied.includes(name));

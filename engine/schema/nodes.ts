@@ -26,9 +26,11 @@ export interface LiveNode {
   readonly says: string;
 }
 
+export const viewsPrefix = 'crm_views_';
+
 /** The schema of views for nodes with these migrations: their connections look there first. It is made when the tables get ahead of them. */
 export const viewsOf = (migrations: readonly string[]): string =>
-  `crm_views_${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;
+  `${viewsPrefix}${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;
 
 export const createNodesTable = `create table if not exists "${nodesTable}" ("name" text primary key, "migrations" text not null, "views" text not null, "sees_views" boolean not null, "since" timestamptz not null default now(), "seen_at" timestamptz not null default now())`;
 

@@ -1,5 +1,6 @@
 import { quote } from '../sql/index.ts';
-import type { LiveNode } from './nodes.ts';
+import { type LiveNode, viewsPrefix } from './nodes.ts';
+import type { Execute } from './session.ts';
 
 /** Keeps which tables have views for older models, under which name they are known now. */
 export class OlderModels {
@@ -27,6 +28,16 @@ export class OlderModels {
   /** A table has another name now: its views go on with it. */
   rename(from: string, to: string): void {
     for (const shown of this.#shown.values()) if (shown.delete(from)) shown.add(to);
+  }
+}
+
+/** Takes away the views that no running node looks for. */
+export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): Promise<void> {
+  const schemas = await execute(
+    `select nspname::text as name from pg_namespace where starts_with(nspname, '${viewsPrefix}')`,
+  );
+  for (const { name = '' } of schemas) {
+    if (!nodes.some(({ views }) => views === name)) await execute(`drop schema ${quote(name)} cascade`);
   }
 }
 

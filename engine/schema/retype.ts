@@ -143,12 +143,15 @@ export interface StoredColumn {
   readonly default: string | null;
 }
 
+/** Writes the rows of a table in batches, from a key on: those without a value get one, or the trigger computes new columns of all. */
+export interface Fill {
+  readonly fill: string;
+  readonly after?: readonly [organization: string, id: string];
+  readonly missing?: { readonly column: string; readonly value: string };
+}
+
 /** What has to be done after the transaction of a migration: a statement, or one of these. */
-export type Step =
-  | string
-  /** Lets the trigger of a table compute its new columns, from a key on. */
-  | { readonly fill: string; readonly after?: readonly [organization: string, id: string] }
-  | { readonly swap: Swap };
+export type Step = string | Fill | { readonly swap: Swap };
 
 /** Says why records have no value of the new type. */
 const unfit = '"_unfit"';
@@ -332,21 +335,32 @@ function bothTypes(
     const column = old.find((each) => each.name === name);
     return `${column === undefined ? `new.${quote(name)}` : `null::${column.type}`} as ${quote(name)}`;
   });
-  const values = columns.map(({ using }) => `(${using})`).join(', ');
-  const into = columns.map(({ name }) => `new.${quote(name)}`).join(', ');
-  const changed = (names: readonly string[]) =>
-    names.map((name) => `new.${name} is distinct from old.${name}`).join(' or ');
-  const olds = old.map(({ name }) => beforeOf(name));
-  const back = old.map(({ name, type, default: value }) => {
-    const fallback = value ?? 'null';
-    return `begin new.${beforeOf(name)} := coalesce(${backward(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
-  });
-  return [
-    `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ declare is_old boolean; begin
-      is_old := ${olds.map((name) => `new.${name} is not null`).join(' or ')};
-      if tg_op = 'UPDATE' then
-        is_old := ${changed(olds)};
-        if not is_old and not (${changed(columns.map(({ name }) => quote(name)))}) then return new; end if;
+  const anyOf = (names: readonly string[], is: (name: string) => string) => names.map(is).join(' or ');
+  const changed = (name: string) => `new.${name} is distinct from old.${name}`;
+  const before = old.map(({ name }) => beforeOf(name));
+  /** A field may have two columns: each changes with its own, because neither type may hold every value of the other. */
+  const fieldOf = (name: string): string => {
+    const [first] = columns.filter((each) => name === `${each.name}_offset`);
+    return first?.name ?? name;
+  };
+  const fields = [...new Set(columns.map(({ name }) => fieldOf(name)))].map((field) => {
+    const next = columns.filter(({ name }) => fieldOf(name) === field);
+    const was = old.filter(({ name }) => fieldOf(name) === field);
+    const values = next.map(({ using }) => `(${using})`).join(', ');
+    const into = next.map(({ name }) => `new.${quote(name)}`).join(', ');
+    const back = was.map(({ name, type, default: value }) => {
+      const fallback = value ?? 'null';
+      return `begin new.${beforeOf(name)} := coalesce(${backward(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
+    });
+    return `if tg_op = 'UPDATE' then
+        is_old := ${anyOf(
+          was.map(({ name }) => beforeOf(name)),
+          changed,
+        )};
+        is_new := not is_old and (${anyOf(
+          next.map(({ name }) => quote(name)),
+          changed,
+        )});
       end if;
       if is_old then
         begin
@@ -354,9 +368,15 @@ function bothTypes(
         exception when others then
           select ${values} into ${into} from (select ${none.join(', ')}) ${own};
         end;
-      else
+      elsif is_new then
         ${back.join('\n        ')}
-      end if;
+      end if;`;
+  });
+  return [
+    `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ declare is_old boolean; is_new boolean; begin
+      is_old := ${anyOf(before, (name) => `new.${name} is not null`)};
+      is_new := not is_old;
+      ${fields.join('\n      ')}
       return new;
     end $types$`,
     `create trigger ${trigger} before insert or update on ${own} for each row execute function ${routineOf(table)}()`,
@@ -378,16 +398,18 @@ function backward(columns: Swap['columns'], name: string, type: string): string 
 }
 
 /** How many rows are filled in one transaction: others who write them wait that long. */
-const batchRows = 1000;
+const batchRows = 500;
 
 /** Fills the next rows of a table. Gives the key of the last one, or no row at the end. */
-export function fillSql(table: string, after: readonly [string, string] | undefined): string {
-  const own = quote(table);
+export function fillSql({ fill, after, missing }: Fill): string {
+  const own = quote(fill);
+  const column = missing === undefined ? unfit : quote(missing.column);
+  const filled = missing === undefined ? '' : ` and t.${column} is null`;
   const from =
     after === undefined
       ? ''
       : `where ("organization_id", "id") > (${after.map((part) => `${literal(part)}::bigint`).join(', ')})`;
   return `with _b as (select "organization_id", "id" from ${own} ${from} order by "organization_id", "id" limit ${batchRows}),
-    _u as (update ${own} t set ${unfit} = t.${unfit} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id")
+    _u as (update ${own} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${filled})
     select "organization_id"::text as organization, "id"::text as id from _b order by _b."organization_id" desc, _b."id" desc limit 1`;
 }

@@ -6,6 +6,9 @@ import { online } from './online.ts';
 import { type Retype, type Step, type StoredColumn, staged, storedColumnsSql } from './retype.ts';
 import { type Execute, hasRows } from './session.ts';
 
+const missing = /^update "(\w+)" set "(\w+)" = (.*) where "\2" is null;?$/s;
+const rowsOf = (table: string): string => `select from ${quote(table)} limit 1`;
+
 /** What of a migration runs in its transaction. */
 interface Parts {
   readonly parts: readonly (string | Retype)[];
@@ -22,11 +25,23 @@ export async function runEach(
   { parts, isStaged = false }: Parts,
 ): Promise<Step[]> {
   const remaining: Step[] = [];
+  const filled = new Set<string>();
   const run = async (statement: string): Promise<void> => {
+    const [, table = '', column = '', value] = missing.exec(statement) ?? [];
+    if (value !== undefined && kind === 'postgresql' && (await hasRows(execute, rowsOf(table)))) {
+      // In one statement, others would wait for the rows until the end of the migration.
+      remaining.push({ fill: table, missing: { column, value } });
+      filled.add(`alter table ${quote(table)} alter column ${quote(column)} set not null`);
+      return;
+    }
     const way = kind === 'postgresql' ? online(statement) : undefined;
+    if (way !== undefined && filled.has(statement.replace(/;$/, ''))) {
+      remaining.push(...way.later);
+      return;
+    }
     const isOnline =
       way !== undefined &&
-      (await hasRows(execute, `select 'one' as name from ${quote(way.table)} limit 1`)) &&
+      (await hasRows(execute, rowsOf(way.table))) &&
       !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
     if (isOnline) remaining.push(...way.later);
     const sql = isOnline ? way.now : statement;
@@ -37,7 +52,7 @@ export async function runEach(
   };
   for (const part of parts) {
     if (typeof part === 'string') await run(part);
-    else if (isStaged || (await hasRows(execute, `select from ${quote(part.table)} limit 1`))) {
+    else if (isStaged || (await hasRows(execute, rowsOf(part.table)))) {
       const stored = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
       const { now, later } = staged(part, stored);
       for (const statement of now) await run(statement);

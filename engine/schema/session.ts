@@ -56,6 +56,9 @@ export async function unlimited(em: Executing): Promise<void> {
   await executeIn(em)('set local idle_in_transaction_session_timeout = 0');
 }
 
+/** In place of the statements that waited, once they have run and only what takes long remains of them. */
+export const takingAway = '[ ]';
+
 export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>
   (await execute(sql)).length > 0;
 

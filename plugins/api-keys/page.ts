@@ -5,7 +5,17 @@ import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
-import { type Form, field, idField, listing, type Made, section, type Value } from '../screens/index.ts';
+import {
+  addHomeCheck,
+  exactTime,
+  type Form,
+  field,
+  idField,
+  listing,
+  type Made,
+  section,
+  type Value,
+} from '../screens/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
 
@@ -23,6 +33,10 @@ const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: numbe
   ['1d', { label: '1 day', ms: dayMs }],
   ['7d', { label: '7 days', ms: 7 * dayMs }],
 ]);
+/** A key that expires within this time needs somebody to rotate it. */
+const soonMs = 14 * dayMs;
+/** Keys that the home page names one by one. */
+const maxListed = 3;
 const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, chosen: string) =>
   [...choices].map(([value, { label }]) => ({ value, label, selected: value === chosen }));
 
@@ -61,6 +75,32 @@ export function keyPages(
     text: 'Copy the key now: it is shown this once and stored nowhere.',
     values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
     command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
+  });
+
+  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+    const soon = new Date(Date.now() + soonMs).toISOString();
+    const keys = await keysOf(tablesOf(database), organization);
+    const ending = keys.filter(
+      ({ state, expires_at }) => state === 'live' && expires_at !== null && expires_at < soon,
+    );
+    const all = `/setup/o/${slug}/keys?sort=State`;
+    if (ending.length > maxListed)
+      return [
+        {
+          state: 'warn',
+          text: `${ending.length} API keys expire within two weeks.`,
+          link: { label: 'Show keys', href: all },
+        },
+      ];
+    return ending.map((key) => ({
+      state: 'warn' as const,
+      text: `The API key ${described(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
+      link: {
+        label: 'Rotate',
+        name: `Rotate ${key.name}`,
+        href: `/setup/o/${slug}/keys/rotate?id=${key.id}`,
+      },
+    }));
   });
 
   section(app, database, {

@@ -58,9 +58,15 @@ export const login = fastifyPlugin(
       throw errors.unauthenticated();
     };
 
-    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) =>
-      app.logInAs(request, reply, await choose(request, credentials, pick)),
-    );
+    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) => {
+      const chosen = await choose(request, credentials, pick).catch((cause: unknown) => {
+        // Not the address that was typed: it may be a password.
+        const { code } = cause as { code?: string };
+        request.log.warn({ address: request.ip, code }, 'a login was refused');
+        throw cause;
+      });
+      return app.logInAs(request, reply, chosen);
+    });
 
     app.decorate('logInAs', async (request, reply, { user, memberships }) => {
       const replaced = request.cookies[cookieName(site, request)];

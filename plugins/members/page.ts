@@ -65,7 +65,8 @@ export function memberPages(
     },
     load: async ({ membership: { organization, slug } }, request) => {
       const tables = tablesOf(database);
-      const at = (page: string) => `/setup/o/${slug}/members/${page}`;
+      const path = `/setup/o/${slug}/members`;
+      const at = (page: string) => `${path}/${page}`;
       const primary = { label: 'Invite member', href: at('invite') };
       const [members, invites] = await Promise.all([
         listMembers(tables, organization),
@@ -75,12 +76,12 @@ export function memberPages(
       const chips = [
         {
           label: `Members (${members.length})`,
-          href: linkWith(at('').slice(0, -1), {}, {}),
+          href: path,
           current: !isInvites,
         },
         {
           label: `Open invitations (${invites.length})`,
-          href: linkWith(at('').slice(0, -1), {}, { show: 'invitations' }),
+          href: linkWith(path, {}, { show: 'invitations' }),
           current: isInvites,
         },
       ];

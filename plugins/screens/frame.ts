@@ -56,7 +56,6 @@ export function navigationOf(
     records: org && entries(recordEntries(app, org)),
     setup: org && administrates(org) ? entries(app.setupSections) : undefined,
     isHome: current === '',
-    others: switches.length <= maxListed ? switches : undefined,
-    hasMore: switches.length > maxListed,
+    others: switches.length <= maxListed ? switches : [],
   };
 }

@@ -4,6 +4,7 @@
 export { administrates, type Member, memberOf, membershipsOf, personOf, signedIn } from './access.ts';
 export { type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
+export { exactTime } from './helpers.ts';
 export { addHomeCheck, type HomeCheck } from './home.ts';
 export { addedFilter, kept, linkWith, listing, parametersOf, rowsPerPage } from './listing.ts';
 export { screensModule } from './module.ts';

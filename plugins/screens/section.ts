@@ -5,9 +5,9 @@ import { type Tables, transaction } from '../../engine/tables/index.ts';
 import { adminOf, type Member, signedIn } from './access.ts';
 import { type Form, field } from './form.ts';
 import { addedFilter } from './listing.ts';
-import { addDoneTexts, placeText, redirectDone, render, type Shown, type Subject, show } from './render.ts';
+import { addDoneTexts, placeText, redirectDone, type Shown, type Subject, show } from './render.ts';
 import { claimForm } from './sent-forms.ts';
-import { type AnyPage, type ListPage, viewOf } from './views.ts';
+import type { AnyPage, ListPage } from './views.ts';
 
 /** A form sent by an administrator. */
 export interface Sender extends Member {
@@ -30,12 +30,9 @@ export interface Asked {
 export interface Section {
   readonly name: string;
   readonly title: string;
-  /** A view of its own, an absolute path, where none of the kinds of pages fits. */
-  readonly view?: string;
   /** Messages after an action, by the code in `?done=`: the text never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
-  /** The data of the list, or of the view. */
-  readonly load: (admin: Member, request: FastifyRequest) => Promise<ListPage | Shown>;
+  readonly load: (admin: Member, request: FastifyRequest) => Promise<ListPage>;
   /** Pages by the last part of their address: the form or the question of the action of that name, or a record. */
   readonly pages?: Readonly<
     Record<string, (admin: Member, asked: Asked) => Promise<AnyPage & { title: string }>>
@@ -51,7 +48,7 @@ export interface Section {
 export function section(
   app: FastifyInstance,
   database: Database,
-  { name, title, view = viewOf('list'), done = {}, load, pages = {}, once = [], actions }: Section,
+  { name, title, done = {}, load, pages = {}, once = [], actions }: Section,
 ): void {
   app.setupSections.push({ name, title });
   addDoneTexts(app, done);
@@ -63,16 +60,13 @@ export function section(
   };
   const frameOf = ({ membership: org }: Member) => ({ org, section: name });
 
-  const showList = async (admin: Member, request: FastifyRequest, reply: FastifyReply, more: Shown) => {
-    const page = { title, path: baseOf(admin), ...frameOf(admin), ...(await load(admin, request)), ...more };
-    if (view !== viewOf('list')) return render(request, reply, view, page);
-    return show(
+  const showList = async (admin: Member, request: FastifyRequest, reply: FastifyReply, more: Shown) =>
+    show(
       request,
       reply,
-      { kind: 'list', ...(page as unknown as ListPage), title },
-      { ...frameOf(admin), path: baseOf(admin) },
+      { kind: 'list', ...(await load(admin, request)), title },
+      { ...frameOf(admin), path: baseOf(admin), ...more },
     );
-  };
   const showPage = async (
     admin: Member,
     page: string,
@@ -127,7 +121,7 @@ export function section(
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         reply.code(400);
-        const problem = { problem: error.message, form };
+        const problem = { problem: error.message };
         if (!Object.hasOwn(pages, action)) return showList(admin, request, reply, problem);
         try {
           return await showPage(admin, action, [request, reply], form, problem);

@@ -63,11 +63,11 @@ inBrowser('integrations in a browser', (world) => {
     await row(page, 'wamid.1').getByText('Main number (WhatsApp Cloud)').waitFor();
     await page.getByText('wamid.1', { exact: true }).click();
     await page.getByText('Hi wamid.1').waitFor();
-    assert.equal(await page.getByRole('row').count(), 2, 'titles and one delivery');
     await page.getByRole('button', { name: 'Replay wamid.1' }).click();
-    await said('The delivery is processed again.');
+    await said('wamid.1 is processed again.');
+    assert.equal(await page.getByRole('row').count(), 2, 'titles and one delivery');
     await isDone('wamid.1');
-    await page.getByRole('link', { name: 'dead' }).click();
+    await page.getByRole('link', { name: 'dead', exact: true }).click();
     await page.getByText('Nothing here.').waitFor();
 
     await page.getByRole('link', { name: 'Integrations' }).click();
@@ -95,8 +95,8 @@ inBrowser('integrations in a browser', (world) => {
     await said('Main number and its deliveries are removed.');
     await page.getByText('An integration takes messages and leads').waitFor();
     assert.equal(await send('wamid.5', 'second-secret'), 404);
-    await page.getByRole('link', { name: 'Deliveries' }).click();
-    await page.getByText('Nothing here.').waitFor();
+    await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
+    await page.getByText('What providers deliver').waitFor();
     await page.getByRole('link', { name: 'Activity' }).click();
     for (const action of ['create', 'switch off', 'switch on', 'change secrets', 'delete']) {
       await page

@@ -137,7 +137,7 @@ fields:
   });
 
   test('is a package of JavaScript and types', () => {
-    const names = ['client', 'errors', 'http', 'index', 'json', 'resources'];
+    const names = ['client', 'errors', 'events', 'http', 'index', 'json', 'resources'];
     assert.deepEqual(installed.files, [
       'LICENSE',
       'README.md',

@@ -11,7 +11,7 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { parseExactJson } from '../../engine/fields/exact-json.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
-import type { Intent } from '../../engine/schema/changes.ts';
+import { changeOf, type Intent } from '../../engine/schema/changes.ts';
 import { createMigration } from '../../engine/schema/create.ts';
 import { driftOf } from '../../engine/schema/drift.ts';
 import { storedModel } from '../../engine/schema/stored.ts';
@@ -45,6 +45,8 @@ export async function modelWith(driver: Driver) {
       const more = Object.entries(files).map(([name, text]) => ({ file: `${name}.yaml`, text }));
       resources = compile(checkSources([...shipped, ...more]), apiPrefix, []);
     },
+    /** What the definitions change since the last migration. */
+    change: () => changeOf(config, modelOf(resources)),
     /** Writes a migration. Its name counts, because several may be made in one second. */
     create: async (intent: Intent = {}) => {
       const name = `m${String(++made).padStart(3, '0')}`;

@@ -173,6 +173,8 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/o/acme/events/test': async () => ({ id: await newSubscription() }),
     '/setup/o/acme/events/rotate': async () => ({ id: await newSubscription() }),
     '/setup/o/acme/events/remove': async () => ({ id: await newSubscription() }),
+    '/setup/o/acme/deliveries/replay-all': async () => ({}),
+    '/setup/o/acme/event-deliveries/replay-all': async () => ({}),
     '/setup/o/acme/event-deliveries/replay': async () => ({ id: await newEventDelivery() }),
     '/setup/o/acme/deliveries/replay': async () => ({ id: (await newDelivery()).item }),
   };
@@ -188,7 +190,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       return { page: path, action: path, fields: { code, password: 'one of their own' } };
     }
     const page =
-      sections.find((each) => form.startsWith(each)) ?? (form === '/setup/login' ? form : '/setup/me');
+      sections.find((each) => form.startsWith(`${each}/`)) ?? (form === '/setup/login' ? form : '/setup/me');
     return { page, action: form, fields: await fields[form](own) };
   };
   return {
@@ -235,6 +237,8 @@ export const formNames = [
   '/setup/o/acme/events/rotate',
   '/setup/o/acme/events/remove',
   '/setup/o/acme/event-deliveries/replay',
+  '/setup/o/acme/deliveries/replay-all',
+  '/setup/o/acme/event-deliveries/replay-all',
 ] as const;
 export type FormName = (typeof formNames)[number];
 /** Whether a form is for people who are not logged in. */

@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { Webhook } from 'standardwebhooks';
+import { InvalidEventError, readEvent } from '../../client/src/index.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -78,6 +79,14 @@ onBothDrivers(
       for (const { text, headers } of came()) {
         const verified = new Webhook(secret).verify(text, headers as Record<string, string>);
         assert.deepEqual(verified, JSON.parse(text));
+        const event = await readEvent(text, headers, ['whsec_b3RoZXI=', secret]);
+        if (event.type === 'test') assert.fail();
+        assert.equal(event.data.id, BigInt(id));
+        await assert.rejects(readEvent(`${text} `, headers, secret), InvalidEventError);
+        await assert.rejects(
+          readEvent(text, { ...headers, 'webhook-timestamp': '1' }, secret),
+          InvalidEventError,
+        );
         assert.throws(() => new Webhook(secret).verify(`${text} `, headers as Record<string, string>));
       }
       assert.equal(new Set(came().map(({ headers }) => headers['webhook-id'])).size, 3);

@@ -12,6 +12,7 @@ export const inboxQueue: Queue = {
   title: 'i.event_id',
   detail: 'i.payload',
   claims: 'i.payload, g.provider, g.endpoint, g.secret, g.token',
+  leaseSeconds: 60,
   concurrency: 20,
   batch: 5,
 };

@@ -1,7 +1,15 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { UserError } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { type Form, field, type Input, idField, listing, section } from '../../plugins/screens/index.ts';
+import {
+  addHomeCheck,
+  type Form,
+  field,
+  type Input,
+  idField,
+  listing,
+  section,
+} from '../../plugins/screens/index.ts';
 import { sealing } from '../../plugins/secrets/index.ts';
 import { type Channel, channelOf, channels } from '../channels/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
@@ -61,6 +69,25 @@ export function integrationPages(
     integration.enabled
       ? ({ text: 'on', state: 'good', below: problemOf(integration) } as const)
       : ({ text: 'off', state: 'bad', below: problemOf(integration) } as const);
+
+  addHomeCheck(app, async ({ membership: { organization, slug } }) =>
+    (await listIntegrations(tablesOf(database), organization)).flatMap((each) => {
+      const problem = each.enabled ? problemOf(each) : 'it is off, and its address responds 404';
+      return problem === null
+        ? []
+        : [
+            {
+              state: 'warn' as const,
+              text: `${each.name} (${each.label}): ${problem}.`,
+              link: {
+                label: 'Show integration',
+                name: `Show integration ${each.name}`,
+                href: `/setup/o/${slug}/integrations/integration?id=${each.id}`,
+              },
+            },
+          ];
+    }),
+  );
 
   section(app, database, {
     name: 'integrations',

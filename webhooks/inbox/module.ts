@@ -24,6 +24,7 @@ export const inboxModule: Module<
     deliveryPages(screens, services.database, {
       name: 'deliveries',
       title: 'Deliveries',
+      purpose: 'What providers deliver to your integrations is listed here, with what became of it.',
       columns: { time: 'Received', owner: 'From' },
       queue: inboxQueue,
       owners: async (tables, organization) =>

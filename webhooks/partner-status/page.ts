@@ -1,6 +1,13 @@
 import type { FastifyInstance } from 'fastify';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { linkWith, listing, parametersOf, section, type Value } from '../../plugins/screens/index.ts';
+import {
+  addHomeCheck,
+  linkWith,
+  listing,
+  parametersOf,
+  section,
+  type Value,
+} from '../../plugins/screens/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
@@ -10,14 +17,36 @@ const maxPayments = 500;
 
 /** A read-only page: the state of the partner endpoints, and payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
+  /** Those that concern an organization: other organizations' customers are not shown. */
+  const endpointsOf = async (slug: string) =>
+    (await partnerStatus(tablesOf(database), settings.current)).filter(
+      ({ organization }) => organization === null || organization === slug,
+    );
+  addHomeCheck(app, async ({ membership: { slug } }) => {
+    const partners = { label: 'Show partners', href: `/setup/o/${slug}/partners` };
+    const wrong = (await endpointsOf(slug)).filter(({ state }) => state === 'misconfigured');
+    return [
+      ...(settings.problem === undefined
+        ? []
+        : [
+            {
+              state: 'bad' as const,
+              text: `The last change of config.yaml is refused, and the one before is in force: ${settings.problem}`,
+            },
+          ]),
+      ...wrong.map(({ name, problem }) => ({
+        state: 'bad' as const,
+        text: `${name} cannot work: ${problem}.`,
+        link: partners,
+      })),
+    ];
+  });
   section(app, database, {
     name: 'partners',
     title: 'Partners',
     load: async ({ membership: { organization, slug } }, request) => {
       const tables = tablesOf(database);
-      const all = await partnerStatus(tables, settings.current);
-      // Other organizations' customers are not shown.
-      const endpoints = all.filter((each) => each.organization === null || each.organization === slug);
+      const endpoints = await endpointsOf(slug);
       const unmatched = await unmatchedPayments(tables, organization, maxPayments);
       const path = `/setup/o/${slug}/partners`;
       const isPayments = parametersOf(request).show === 'payments';

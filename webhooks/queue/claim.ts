@@ -35,9 +35,6 @@ export interface Wanted {
   readonly after: string;
 }
 
-/** How long a claim holds; after that another node may claim the item. */
-const leaseSeconds = 60;
-
 /**
  * The statement that claims due items, organizations in turn: one of each organization, then a second one of each, …,
  * and owners within an organization likewise.
@@ -111,7 +108,7 @@ export function claimStatement(
       where case i.status when 'waiting' then i.next_at <= now() else false end
       for update of i skip locked
     )
-    update ${items} i set attempts = attempts + 1, next_at = now() + ${leaseSeconds}::int * interval '1 second'
+    update ${items} i set attempts = attempts + 1, next_at = now() + ${queue.leaseSeconds}::int * interval '1 second'
     from locked, ${owners} g
     where i.organization_id = locked.organization_id and i.id = locked.id
       and g.organization_id = i.organization_id and g.id = ${ownerOf('i')}

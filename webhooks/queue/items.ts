@@ -107,3 +107,41 @@ export async function replayRange(
   );
   return Number(numAffectedRows);
 }
+
+/** Queues all items that were given up to be processed again. @returns how many */
+export async function replayAll(
+  tables: Tables,
+  queue: Queue,
+  actor: Actor,
+  organization: string,
+  owner: string | undefined,
+): Promise<number> {
+  const owned =
+    owner === undefined ? sql`true` : sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
+  const { numAffectedRows = 0n } = await sql`
+    update ${sql.table(queue.table)} i
+    set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null
+    where i.organization_id = ${organization}::bigint and i.status = 'dead' and ${owned}`.execute(tables);
+  await recordChanges(tables, actor, {
+    organization,
+    action: 'replay all',
+    object: queue.item,
+    objectId: null,
+  });
+  return Number(numAffectedRows);
+}
+
+/** How many items of an organization are in a state, up to a thousand. */
+export async function countItems(
+  tables: Tables,
+  queue: Queue,
+  organization: string,
+  status: string,
+): Promise<number> {
+  const { rows } = await sql<{ count: string }>`
+    select count(*)::text as count from (select from ${sql.table(queue.table)} i
+      where i.organization_id = ${organization}::bigint and i.status = ${sql.lit(status)} limit 1000) _c`.execute(
+    tables,
+  );
+  return Number(rows[0]?.count);
+}

@@ -30,6 +30,8 @@ export interface Queue {
   readonly detail: string;
   /** Columns of a claimed item besides those that all have: of the item `i` and its owner `g`. */
   readonly claims: string;
+  /** How long a claim holds, in seconds; after that another node may claim the item. Longer than its processing may take. */
+  readonly leaseSeconds: number;
   /** Items that a node processes at the same time, and how many it claims at once at most: each claim is a statement. */
   readonly concurrency: number;
   readonly batch: number;

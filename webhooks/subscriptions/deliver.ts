@@ -22,8 +22,8 @@ import { signed } from './signature.ts';
 
 /** An event is tried for so long, and at least so often. */
 const [triedMs, leastTries] = [3 * 24 * 3_600_000, 12];
-/** After so many failures one after another the receiver is left alone for a while, at most so long, in milliseconds. */
-const [manyFailures, longestPauseMs] = [10, 300_000];
+/** After so many failures without a success between them, for so long, the receiver is left alone for a while, at most so long. In milliseconds. */
+const [manyFailures, failingMs, longestPauseMs] = [10, 30_000, 300_000];
 /** The longest `Retry-After` that is obeyed, in milliseconds. */
 const longestWaitMs = 24 * 3_600_000;
 /** Days without a success after which a subscription is switched off. */
@@ -60,6 +60,9 @@ export function deliverer(
     return found?.grants ?? {};
   });
 
+  /** Subscriptions that have failed since their last success. */
+  const failing = new Set<string>();
+
   return async (item) => {
     const { organization, owner, row } = item;
     let body: string;
@@ -89,10 +92,12 @@ export function deliverer(
     const { request, response, status } = posted;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
-      if (row.failures > 0) await recovered(tablesOf(database), item);
+      // What has failed since the item was claimed counts too.
+      if (failing.delete(owner) || row.failures > 0) await recovered(tablesOf(database), item);
       return { reason: '', values };
     }
     const reason = status === undefined ? posted.problem : `the receiver responded ${status}`;
+    failing.add(owner);
     const retryMs = await failed(tablesOf(database), item, posted, () => tell(organization, owner, reason));
     return { reason, values, ...(retryMs !== undefined && { retryMs }) };
   };
@@ -218,10 +223,12 @@ async function failed(
   const many = row.failures - manyFailures;
   const waitMs = Math.min(retryAfterMs, longestWaitMs);
   const pauseMs = Math.max(waitMs, many < 0 ? 0 : backoff(many + 1, longestPauseMs));
+  const ms = (value: number) => sql`${Math.round(value)}::bigint * interval '1 millisecond'`;
   const isGone = status === 410;
   const { rows } = await sql<{ state: string; was: string }>`
     update crm_event_subscriptions s set failures = s.failures + 1, failing_since = coalesce(s.failing_since, now()),
-      paused_until = greatest(s.paused_until, now() + ${Math.round(pauseMs)}::bigint * interval '1 millisecond'),
+      paused_until = greatest(s.paused_until,
+        now() + case when s.failing_since < now() - ${ms(failingMs)} then ${ms(pauseMs)} else ${ms(waitMs)} end),
       state = case when ${isGone}::boolean then 'gone'
         when s.failing_since < now() - ${failedDays}::int * interval '1 day' then 'failed' else s.state end
     where s.organization_id = ${organization}::bigint and s.id = ${owner}::bigint and s.state = 'on'

@@ -24,6 +24,7 @@ export const deliveryQueue: Queue = {
     replace((i.at at time zone 'UTC')::text, ' ', 'T') || 'Z' as at,
     g.url, g.filter, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
     g.failures`,
+  leaseSeconds: 20,
   concurrency: 48,
   batch: 12,
 };

@@ -217,6 +217,29 @@ export const subscriptionsFragment: Fragment = {
       ),
     },
   },
+  webhooks: {
+    event: {
+      post: {
+        operationId: 'receiveEvent',
+        summary: 'A change of a record',
+        description:
+          'What event subscriptions send. Verify `webhook-signature` over the bytes that came, with a library of Standard Webhooks.',
+        tags: ['events'],
+        parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
+          name,
+          in: 'header',
+          required: true,
+          schema: text,
+        })),
+        requestBody: { required: true, content: json(ref('schemas', 'Event')) },
+        responses: {
+          '2XX': { description: 'It has arrived.' },
+          410: { description: 'Ends the subscription.' },
+          default: { description: 'It is sent again later; `Retry-After` is obeyed.' },
+        },
+      },
+    },
+  },
   parameters: {
     'deliveries.before': {
       name: 'before',
@@ -248,6 +271,29 @@ export const subscriptionsFragment: Fragment = {
       [],
     ),
     Replayed: object({ queued: { type: 'integer' } }),
+    Event: object({
+      type: { ...text, description: 'Such as `leads.updated`; `test` for a test, whose `data` is empty.' },
+      timestamp: time,
+      data: object(
+        {
+          position: text,
+          action: { ...text, description: '`create`, `update` or `delete`.' },
+          resource: text,
+          id: int64,
+          version: {
+            ...int64,
+            description: 'Counts the changes of the record. Ignore one that is lower than you have seen.',
+          },
+          changed: list('The fields that this change changed.'),
+          record: {
+            type: ['object', 'null'],
+            additionalProperties: true,
+            description: 'The record as GET responds it when the event is sent; null if it is gone.',
+          },
+        },
+        [],
+      ),
+    }),
     Delivery: object(delivery),
     DeliveryList: object({
       data: { type: 'array', items: ref('schemas', 'Delivery') },

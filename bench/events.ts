@@ -1,0 +1,148 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { table } from '../engine/modules/command-line.ts';
+import { eventsTo, startReceiver } from '../test/support/receiver.ts';
+import { median } from './load.ts';
+import { startService } from './service.ts';
+
+/** What event subscriptions cost, and how fast they are. */
+export interface EventFigures {
+  /** Creates per second by the number of subscriptions that want them. */
+  readonly writes: readonly { readonly subscriptions: number; readonly rate: number }[];
+  /** From the response to a create to the arrival of its event, at `rate` creates per second, in milliseconds. */
+  readonly delay: { readonly rate: number; readonly p50: number; readonly p99: number };
+  /** Events that waited, and how many of them arrived in a second. */
+  readonly backlog: { readonly events: number; readonly rate: number };
+}
+
+const wait = async (isSo: () => Promise<boolean>): Promise<void> => {
+  while (!(await isSo())) await pause(10);
+};
+
+const connections = 16;
+/** Creates per second that the delay is measured at. */
+const paced = 500;
+
+/**
+ * Measures event subscriptions, with the receiver in this process.
+ * @param databaseUrl an empty database
+ * @param backlog events that wait
+ */
+export async function measureEvents(
+  databaseUrl: string,
+  seconds: number,
+  backlog: number,
+): Promise<EventFigures> {
+  const folder = mkdtempSync(join(tmpdir(), 'crm-events-'));
+  const receiver = await startReceiver();
+  const settings = join(folder, 'config.yaml');
+  writeFileSync(settings, JSON.stringify(eventsTo(receiver.port)));
+  const service = await startService({
+    DATABASE_URL: databaseUrl,
+    DATA_DIR: folder,
+    MIGRATE_ON_START: 'true',
+    CRM_CONFIG: settings,
+  });
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  const call = async (path: string, body: object, key: string) => {
+    const response = await fetch(service.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    if (response.status >= 300) throw new Error(await response.text());
+    return (await response.json()) as { id: number };
+  };
+  try {
+    const key = String(service.printed.key);
+    // What the key of the first start has is everything, and that is not this.
+    await database.query(
+      `insert into crm_grants (organization_id, profile_id, object, action) select organization_id, profile_id, 'events', '*' from crm_api_keys`,
+    );
+    await pause(1000);
+    const create = () => call('/api/v1/leads', { last_name: 'Ames' }, key);
+    const rate = async () => {
+      let count = 0;
+      const end = performance.now() + seconds * 1000;
+      await Promise.all(
+        Array.from({ length: connections }, async () => {
+          for (; performance.now() < end; count++) await create();
+        }),
+      );
+      return count / seconds;
+    };
+    const subscribe = () =>
+      call('/events/subscriptions', { url: `${receiver.url}/events`, resources: ['leads'] }, key);
+    const isEmpty = async () =>
+      (await database.query(`select from crm_event_deliveries where status = 'waiting' limit 1`)).rowCount ===
+      0;
+    await rate();
+    const writes = [{ subscriptions: 0, rate: await rate() }];
+    await subscribe();
+    writes.push({ subscriptions: 1, rate: await rate() });
+    await wait(isEmpty);
+
+    const responded = new Map<number, number>();
+    const first = receiver.received.length;
+    const pacing: Promise<void>[] = [];
+    const began = performance.now();
+    for (let sent = 0; sent < paced * seconds; sent++) {
+      const due = began + (sent * 1000) / paced;
+      if (due > performance.now()) await pause(due - performance.now());
+      pacing.push(create().then(({ id }) => void responded.set(id, performance.now())));
+    }
+    await Promise.all(pacing);
+    const took = (performance.now() - began) / 1000;
+    await wait(async () => receiver.received.length >= first + responded.size);
+    const delays = receiver.received
+      .slice(first)
+      .map(({ event, at }) => Math.max(0, at - (responded.get(event.data.id) ?? at)))
+      .sort((a, b) => a - b);
+    const delay = {
+      rate: responded.size / took,
+      p50: median(delays),
+      p99: delays[Math.floor(delays.length * 0.99)] ?? 0,
+    };
+
+    await database.query(`update crm_event_subscriptions set state = 'off'`);
+    for (let made = 0; made < backlog; made += 1000)
+      await call('/api/v1/leads/batch', { records: Array(1000).fill({ last_name: 'Ames' }) }, key);
+    const before = receiver.received.length;
+    const start = performance.now();
+    await database.query(`update crm_event_subscriptions set state = 'on'`);
+    await wait(async () => receiver.received.length >= before + backlog);
+    const worked = { events: backlog, rate: backlog / ((performance.now() - start) / 1000) };
+
+    for (let count = 1; count < 10; count++) await subscribe();
+    writes.push({ subscriptions: 10, rate: await rate() });
+    return { writes, delay, backlog: worked };
+  } finally {
+    await database.end();
+    await service.stop();
+    await receiver.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The figures as a table, with goals where there are some. */
+export function eventsReport({ writes, delay, backlog }: EventFigures): string {
+  const goal = (value: number, limit: number) => [`≤ ${limit}`, value <= limit ? 'met' : 'missed'];
+  return table(
+    ['events', '', 'goal', ''],
+    [
+      ...writes.map(({ subscriptions, rate }) => [
+        `creates/s, ${subscriptions} subscriptions`,
+        rate.toFixed(0),
+        '',
+        '',
+      ]),
+      [`delay p50 ms, ${delay.rate.toFixed(0)} creates/s`, delay.p50.toFixed(0), ...goal(delay.p50, 100)],
+      ['delay p99 ms', delay.p99.toFixed(0), ...goal(delay.p99, 1000)],
+      [`events/s, backlog of ${backlog.events}`, backlog.rate.toFixed(0), '', ''],
+    ],
+  );
+}

@@ -1,0 +1,72 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Trace } from '../records/index.ts';
+
+/** Where log lines go, each as JSON. */
+export interface LogStream {
+  readonly write: (line: string) => void;
+}
+
+const levels: Readonly<Record<number, string>> = {
+  10: 'TRACE',
+  20: 'DEBUG',
+  30: 'INFO ',
+  40: 'WARN ',
+  50: 'ERROR',
+  60: 'FATAL',
+};
+
+/** What every line has, or what is written in front. */
+const standard = ['level', 'time', 'pid', 'hostname', 'msg'];
+
+/** A line of the log for people: time, level and message, then all else. */
+export function readable(line: string): string {
+  const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  const { level, time, msg = '' } = entry;
+  const at = new Date(Number(time)).toISOString().slice(11, 23);
+  const rest = Object.entries(entry)
+    .filter(([key, value]) => !standard.includes(key) && value !== null)
+    .map(([key, value]) => `${key}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`);
+  return `${[at, levels[Number(level)] ?? String(level), msg, ...rest].join(' ').trimEnd()}\n`;
+}
+
+/** Standard error, in JSON or for people. */
+export const logStream = (format: 'json' | 'text'): LogStream =>
+  format === 'json' ? process.stderr : { write: (line) => void process.stderr.write(readable(line)) };
+
+/** Who sent a request, by ids. */
+function callerOf({ principal }: FastifyRequest) {
+  if (principal === null) return {};
+  const { organization, kind, actor } = principal;
+  return { organization, ...((kind === 'key' || kind === 'user') && { [kind]: actor }) };
+}
+
+const rounded = (milliseconds: number): number => Math.round(milliseconds * 100) / 100;
+
+/** What a request was about: its route, not its address, which may hold what was sent. */
+const about = (request: FastifyRequest) => ({
+  method: request.method,
+  route: request.routeOptions.url ?? null,
+  ...callerOf(request),
+});
+
+const costOf = ({ lane, statementMs }: Trace) => ({ lane, statement_ms: rounded(statementMs) });
+
+/** Logs one line for each request, whatever the level of the log. */
+export function logRequests(app: FastifyInstance): void {
+  const log = app.log.child({}, { level: 'info' });
+  app.addHook('onResponse', (request, reply, done) => {
+    const entry = {
+      request_id: request.id,
+      ...about(request),
+      status: reply.statusCode,
+      ...(request.trace?.lane !== undefined && costOf(request.trace)),
+      duration_ms: rounded(reply.elapsedTime),
+    };
+    log.info(entry, 'request');
+    done();
+  });
+}
+
+/** Logs that statements of a request took long. */
+export const logSlow = (request: FastifyRequest, trace: Trace): void =>
+  request.log.warn({ ...about(request), ...costOf(trace) }, 'a slow statement');

@@ -1,0 +1,163 @@
+// What the log says of requests, of slow statements, refused logins and settings; and that no secret is ever in it.
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { readable } from '../../engine/http/log.ts';
+import {
+  drivers,
+  type Instance,
+  type Organization,
+  startInstance,
+  temporaryFolder,
+} from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
+import { until } from '../support/process.ts';
+
+const secrets = [
+  'a-password-typed-by-ada',
+  'the-secret-of-inbound',
+  'what-a-record-holds',
+  'typed-as-address',
+];
+
+for (const driver of drivers) {
+  describe(`the log (${driver})`, () => {
+    let instance: Instance;
+    let acme: Organization;
+    const folder = temporaryFolder();
+    const file = join(folder.path, 'config.yaml');
+    before(async () => {
+      writeFileSync(file, '# defaults\n');
+      instance = await startInstance(driver, {
+        environment: {
+          CRM_CONFIG: file,
+          LOG_LEVEL: 'warn',
+          LOG_REQUESTS: 'true',
+          LOG_FORMAT: 'json',
+          INBOUND_SECRET: 'the-secret-of-inbound',
+        },
+      });
+      acme = await instance.organization('acme');
+    });
+    after(async () => {
+      await instance.close();
+      folder.remove();
+    });
+
+    /** The lines of one request, all of which must be free of secrets. */
+    const linesOf = async (request: string, call: Parameters<Instance['call']>[1] = {}) => {
+      const lines = await logged(async () => {
+        await instance.call(request, call);
+        // The response is logged after it is sent.
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      });
+      const text = JSON.stringify(lines);
+      for (const secret of [...secrets, acme.key]) assert.ok(!text.includes(secret), `${secret} in ${text}`);
+      return lines;
+    };
+    test('one line for each request: who, what and how long, and nothing that was sent', async () => {
+      const lines = await linesOf('POST /api/v1/leads?x=what-a-record-holds', {
+        key: acme.key,
+        body: { last_name: 'what-a-record-holds' },
+        headers: { 'x-request-id': 'my-request' },
+      });
+      assert.equal(lines.length, 1);
+      const { time, pid, hostname, key: id, duration_ms, statement_ms, ...rest } = lines[0] ?? {};
+      assert.deepEqual(rest, {
+        level: 30,
+        msg: 'request',
+        request_id: 'my-request',
+        method: 'POST',
+        route: '/api/v1/leads',
+        organization: acme.id,
+        status: 201,
+        lane: 'write',
+      });
+      assert.match(String(id), /^\d+$/);
+      assert.ok(Number(statement_ms) > 0 && Number(statement_ms) <= Number(duration_ms), `${statement_ms}`);
+      assert.ok(time && pid && hostname);
+    });
+
+    for (const [request, call, expected] of [
+      ['GET /api/v1/leads', { key: true }, { route: '/api/v1/leads', status: 200, lane: 'list' }],
+      [
+        'GET /api/v1/leads/1?q=what-a-record-holds',
+        { key: true },
+        { route: '/api/v1/leads/:id', lane: 'read' },
+      ],
+      ['GET /api/v1/leads', {}, { route: '/api/v1/leads', status: 401 }],
+      ['GET /what-a-record-holds', {}, { route: null, status: 404 }],
+      [
+        'POST /webhooks/inbound-leads',
+        { headers: { 'x-inbound-secret': 'the-secret-of-inbound' }, body: { email: 'typed-as-address' } },
+        { route: '/webhooks/inbound-leads', status: 201 },
+      ],
+    ] as const) {
+      test(`${request} ${JSON.stringify(expected)}`, async () => {
+        const { key: isKey, ...rest } = { key: false, ...call };
+        const lines = await linesOf(request, { ...rest, ...(isKey && { key: acme.key }) });
+        const found = lines.filter(({ msg }) => msg === 'request');
+        assert.equal(found.length, 1);
+        for (const [name, value] of Object.entries(expected)) assert.equal(found[0]?.[name], value, name);
+      });
+    }
+
+    test('a refused login is told, with neither address nor password: people mix them up', async () => {
+      const body = { email: 'typed-as-address', password: 'a-password-typed-by-ada' };
+      const [refused, request] = await linesOf('POST /auth/login', { body });
+      assert.deepEqual(
+        [refused?.level, refused?.msg, refused?.address, refused?.code],
+        [40, 'a login was refused', '127.0.0.1', 'unauthenticated'],
+      );
+      assert.equal(refused?.request_id, request?.request_id);
+    });
+
+    test('a statement that takes long is told', async () => {
+      const { slowMs } = instance.app;
+      instance.app.slowMs = 0;
+      try {
+        const lines = await linesOf('GET /api/v1/leads', { key: acme.key });
+        const slow = lines.find(({ msg }) => msg === 'a slow statement');
+        assert.deepEqual(
+          [slow?.level, slow?.route, slow?.lane, slow?.organization],
+          [40, '/api/v1/leads', 'list', acme.id],
+        );
+      } finally {
+        instance.app.slowMs = slowMs;
+      }
+      assert.equal(slowMs, 1000);
+    });
+
+    test('a change of the settings that is refused is told, and organizations that there are not', async () => {
+      const lines = await logged(async () => {
+        writeFileSync(file, 'messaging: { acmee: { sender: log } }\n');
+        await new Promise((resolve) => setTimeout(resolve, 500));
+        writeFileSync(file, 'partners: { inbound_leads: { secrets: [the-secret-of-inbound, 7] } }\n');
+        await until(() => instance.app.settingsProblem() !== undefined, 'refuse the change');
+        rmSync(file);
+      });
+      const texts = lines.map(({ msg }) => String(msg));
+      assert.ok(texts.some((text) => /there is no organization "acmee"\. Did you mean "acme"\?$/.test(text)));
+      assert.ok(texts.some((text) => /^refused a change of the settings.*item 2 of secrets/.test(text)));
+      assert.doesNotMatch(texts.join(), /the-secret-of-inbound/);
+    });
+  });
+}
+
+test('on a terminal a line is for people', () => {
+  const entry = {
+    level: 40,
+    time: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
+    pid: 1,
+    hostname: 'vm',
+    request_id: 'r-1',
+    route: null,
+    stack: ['a', 'b'],
+    msg: 'the server failed',
+  };
+  assert.equal(
+    readable(JSON.stringify(entry)),
+    '03:04:05.006 WARN  the server failed request_id=r-1 stack=["a","b"]\n',
+  );
+});

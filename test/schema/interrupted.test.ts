@@ -1,0 +1,173 @@
+// Migrations that end in their middle, and nodes that come and go meanwhile (PostgreSQL).
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { openDatabase } from '../../engine/database/open.ts';
+import { applyPending } from '../../engine/schema/apply.ts';
+import { contract } from '../../engine/schema/contract.ts';
+import { readLedger } from '../../engine/schema/ledger.ts';
+import { drivers } from '../support/instance.ts';
+import { type Model, modelWith } from '../support/models.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+
+const suite = drivers.includes('postgresql') ? describe : describe.skip;
+
+suite('a migration that is interrupted', { concurrency: 1 }, () => {
+  let model: Model;
+  const migrate = () => applyPending(model.database, model.config);
+  const write = (fields: string, more = '') =>
+    model.write({ things: `common: all\nfields:\n${fields}${more}` });
+  const insert = `insert into things (organization_id, created_at, updated_at) values (1, now(), now())`;
+
+  before(async () => {
+    model = await modelWith('postgresql');
+    write('  name: { type: string, nullable: true }\n');
+    await model.create();
+    await migrate();
+    await model.sql(insert);
+  });
+  after(() => model.close());
+
+  /** While somebody writes, whose end indexes wait for. */
+  const beforeWriterEnds = (work: () => Promise<void>) =>
+    connected(String(model.environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query(insert);
+      await work();
+      await client.query('commit');
+    });
+
+  /** Migrates until what remains is stored, or was stored, as this says. */
+  const interruptedAt = async (
+    remaining: string,
+    at: 'old' | 'new' = 'new',
+    work: () => Promise<unknown> = migrate,
+  ) => {
+    await model.sql(
+      `create function fails() returns trigger language plpgsql as $$ begin raise 'interrupted'; end $$`,
+    );
+    await model.sql(
+      `create trigger fails before update on crm_migrations for each row when (${at}.remaining like '${remaining}') execute function fails()`,
+    );
+    await assert.rejects(work(), /interrupted/);
+    await model.sql('drop function fails() cascade');
+  };
+
+  test('makes an index again whose making ended', async () => {
+    write('  name: { type: string, nullable: true }\n', 'filters: [name]\n');
+    await model.create();
+    const own = await openDatabase({ ...model.config, statementTimeoutMs: 0, lockTimeoutMs: 0 }, []);
+    await beforeWriterEnds(async () => {
+      const making = `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like 'create index concurrently%' and wait_event_type = 'Lock'`;
+      await Promise.all([
+        assert.rejects(applyPending(own, model.config)),
+        until(async () => (await model.sql(making)).length > 0, 'end the connection'),
+      ]);
+    });
+    await own.close();
+    await migrate();
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('does a step together with its record', async () => {
+    write('  name: { type: string }\n', 'filters: [name]\n');
+    await model.create();
+    await interruptedAt('["alter table%drop constraint%filled%"]', 'old');
+    await migrate();
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  /** A node that knows nothing of what comes now. */
+  const withOldNode = () =>
+    model.sql(
+      `insert into crm_nodes (name, migrations, views, sees_views) values ('old', '[]', 'crm_views_old', true) on conflict (name) do update set seen_at = now()`,
+    );
+  const stopOldNode = () => model.sql('delete from crm_nodes');
+  const finished = async () => {
+    await stopOldNode();
+    await contract(model.config, model.database);
+    await migrate();
+    assert.deepEqual(await model.drift(), []);
+    assert.deepEqual(
+      await model.sql(`select nspname::text from pg_namespace where nspname like 'crm_views%'`),
+      [],
+    );
+  };
+
+  test('goes on when the node that had views is gone in the meantime', async () => {
+    write(
+      '  title: { type: string, renamed_from: name }\n  score: { type: integer }\n',
+      'filters: [title]\n',
+    );
+    await model.create();
+    await migrate();
+    await withOldNode();
+    write('  text: { type: string, renamed_from: title }\n  score: { type: string }\n', 'filters: [text]\n');
+    await model.create();
+    await interruptedAt(`[{"swap"%`);
+    await stopOldNode();
+    await migrate();
+    await finished();
+  });
+
+  test('a node goes on with what another one has begun to take away; nodes start meanwhile', async () => {
+    write('  text: { type: string }\n  score: { type: string }\n  note: { type: string, nullable: true }\n');
+    await model.create();
+    await migrate();
+    await withOldNode();
+    write('  text: { type: string }\n  score: { type: string }\n  note: { type: string }\n');
+    await model.create();
+    await migrate();
+    await stopOldNode();
+    await interruptedAt('%drop constraint%', 'old', () => contract(model.config, model.database));
+    assert.deepEqual((await readLedger(model.database, model.config)).pending, []);
+    assert.equal(await contract(model.config, model.database), true);
+    assert.deepEqual(await model.drift(), []);
+    assert.equal(await contract(model.config, model.database), false);
+  });
+
+  test('keeps values that an older node cannot see when that changes another field', async () => {
+    write('  score: { type: integer }\n  code: { type: integer }\n');
+    await model.create({ drop: ['things.text', 'things.note'], using: new Map([['things.score', "'0'"]]) });
+    await migrate();
+    await withOldNode();
+    write('  score: { type: int64 }\n  code: { type: string }\n');
+    await model.create();
+    await migrate();
+    await model.sql(`update things set score = 3000000000, code = 'new'`);
+    await model.sql('update crm_views_old.things set code = 7');
+    assert.deepEqual(await model.sql('select distinct score::text, code from things'), [['3000000000', '7']]);
+    await finished();
+  });
+
+  test('a resource that is renamed twice: grants that an older node gives and takes count under each name', async () => {
+    const named = (name: string, from: string) =>
+      model.write({ [name]: `renamed_from: ${from}\ncommon: all\nfields:\n  code: { type: string }\n` });
+    await model.sql(`insert into crm_profiles (organization_id, name) values (1, 'Some')`);
+    const grant = (action: string) =>
+      model.sql(
+        `insert into crm_grants (organization_id, profile_id, object, action) select 1, id, 'things', '${action}' from crm_profiles where name = 'Some'`,
+      );
+    const grants = async () =>
+      String(
+        await model.sql(
+          `select object, action from crm_grants where object in ('things', 'items', 'wares') order by 1, 2`,
+        ),
+      );
+    write('  code: { type: string }\n');
+    await model.create({ drop: ['things.score'] });
+    await migrate();
+    await grant('read');
+    await withOldNode();
+    named('items', 'things');
+    await model.create();
+    named('wares', 'items');
+    await model.create();
+    await migrate();
+    await grant('update');
+    await model.sql(`delete from crm_grants where object = 'things' and action = 'read'`);
+    assert.equal(await grants(), 'items,update,things,update,wares,update');
+    await finished();
+    assert.equal(await grants(), 'wares,update');
+  });
+});

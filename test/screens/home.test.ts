@@ -1,0 +1,73 @@
+// The home page of an organization: what needs a person, worst first, each with its next step; nothing of others.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { delivered, integrate } from '../support/partners.ts';
+import { makePerson } from '../support/people.ts';
+
+const dayMs = 86_400_000;
+let instance: Instance;
+let acme: Organization;
+let admin: Visitor;
+before(async () => {
+  instance = await startInstance('postgresql');
+  acme = await instance.organization('acme');
+  admin = await signIn(instance, administratorOf(acme));
+});
+after(() => instance.close());
+
+/** The lines of a home page, each with the address of its next step. */
+const linesOf = async (browser: Visitor, slug = 'acme') => {
+  const { text } = await browser.get(`/setup/o/${slug}`);
+  return [...text.matchAll(/<li class="(\w+)"><p>(.*?)<\/p>(?:<a[^>]*href="([^"]*)")?/g)].map(
+    ([, state, said = '', href = '']) =>
+      `${state}: ${readable(said.replace(/<[^>]*>/g, ''))} ${readable(href)}`,
+  );
+};
+
+test('all is well, and then each thing that is not has its line and its next step', async () => {
+  const well = await admin.get('/setup/o/acme');
+  assert.match(well.text, /Everything is well\./);
+  assert.match(well.text, /href="\/setup\/o\/acme\/data\/leads">Leads</);
+
+  const ending = await acme.makeKey({ expiresAt: new Date(Date.now() + 3 * dayMs) });
+  await acme.makeKey({ expiresAt: new Date(Date.now() + 30 * dayMs) });
+  const { id: bot } = await integrate(instance, acme, 'telegram');
+  await delivered(instance, acme.id, bot, { event: 'lost', status: 'dead', error: 'no' });
+  const dead = await linesOf(admin);
+  assert.equal(
+    dead[0],
+    'bad: Problem: Deliveries: 1 was given up. /setup/o/acme/deliveries?status=dead',
+    'the worst first',
+  );
+  assert.match(
+    dead[1] ?? '',
+    new RegExp(
+      `^warn: Note: The API key .* expires 20.* UTC\\. /setup/o/acme/keys/rotate\\?id=${ending.id}$`,
+    ),
+  );
+  assert.equal(dead.length, 2);
+
+  const path = '/setup/o/acme/deliveries';
+  const { status } = await admin.submit(`${path}?status=dead`, `${path}/replay-all`);
+  assert.equal(status, 303);
+  await admin.submit('/setup/o/acme/integrations', '/setup/o/acme/integrations/switch', {
+    id: bot,
+    to: 'off',
+  });
+  const off = await linesOf(admin);
+  assert.ok(!off.some((line) => line.includes('given up')), 'replayed');
+  assert.ok(
+    off.some((line) => /Telegram\): it is off, and its address responds 404/.test(line)),
+    String(off),
+  );
+
+  const reader = await signIn(
+    instance,
+    await makePerson(instance, [{ organization: acme, grants: [{ object: 'leads', actions: ['list'] }] }]),
+  );
+  assert.deepEqual(await linesOf(reader), [], 'for administrators only');
+  const beta = await instance.organization('beta');
+  assert.deepEqual(await linesOf(await signIn(instance, administratorOf(beta)), 'beta'), []);
+});

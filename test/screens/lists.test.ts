@@ -1,0 +1,96 @@
+// Lists of the setup: searched, ordered and paged by their address, which an action comes back to.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
+
+let instance: Instance;
+let acme: Organization;
+let admin: Visitor;
+before(async () => {
+  instance = await startInstance('postgresql');
+  acme = await instance.organization('acme');
+  admin = await signIn(instance, administratorOf(acme));
+  const { id } = await acme.makeKey();
+  const tables = tablesOf(instance.database);
+  const { id: _id, ...key } = await tables
+    .selectFrom('crm_api_keys')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow();
+  const numbers = Array.from({ length: 60 }, (_, index) => String(index + 10));
+  await tables
+    .insertInto('crm_api_keys')
+    .values(numbers.map((number) => ({ ...key, public_id: `copy-${number}`, name: `Robot ${number}` })))
+    .execute();
+});
+after(() => instance.close());
+
+const keys = '/setup/o/acme/keys';
+const rowsOf = ({ text }: Answer): string[] =>
+  [...text.matchAll(/<th scope="row">(?:<a[^>]*>)?(.*?)</g)].map(([, title = '']) => readable(title));
+const linkIn = ({ text }: Answer, label: string): string =>
+  readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label}<`).exec(text)?.[1] ?? '');
+
+test('a page has fifty rows; order and search go on to the next one', async () => {
+  const first = await admin.get(`${keys}?q=robot&sort=Name&dir=desc`);
+  assert.deepEqual([rowsOf(first).length, rowsOf(first)[0]], [50, 'Robot 69']);
+  assert.match(first.text, /1–50 of 60/);
+  const next = await admin.get(linkIn(first, 'Next page'));
+  assert.deepEqual([rowsOf(next).length, rowsOf(next)[0]], [10, 'Robot 19']);
+  assert.equal(linkIn(next, 'First page'), `${keys}?q=robot&sort=Name&dir=desc`);
+  assert.deepEqual(rowsOf(await admin.get(`${keys}?q=robot+42`)), ['Robot 42']);
+  for (const odd of ['page=0', 'page=-1', 'page=x', 'page=99', 'sort=toString', 'show=toString', 'dir=up'])
+    assert.equal(rowsOf(await admin.get(`${keys}?${odd}`)).length > 0, true, odd);
+});
+
+test('after an action people are where they were; what is revoked is out of the way, and named', async () => {
+  const place = 'q=robot+1&sort=Name';
+  const list = await admin.get(`${keys}?${place}`);
+  assert.ok(rowsOf(list).includes('Robot 12'));
+  const question = await admin.get(
+    readable(/href="([^"]*)" aria-label="Revoke Robot 12"/.exec(list.text)?.[1] ?? ''),
+  );
+  assert.match(readable(question.text), new RegExp(`href="${keys}\\?${place.replace('+', '\\+')}">Cancel`));
+  const form = formsOf(question).find(({ action }) => action === `${keys}/revoke`) ?? assert.fail();
+  const done = await admin.post(form.action, form.values);
+  assert.equal(done.headers.get('location'), `${keys}?${place}&done=key-revoked`);
+  const after = await admin.get(done.headers.get('location') ?? '');
+  assert.match(after.text, /<strong>Robot 12<\/strong> is revoked\./);
+  assert.ok(!rowsOf(after).includes('Robot 12'));
+  assert.deepEqual(rowsOf(await admin.get(`${keys}?show=revoked`)), ['Robot 12']);
+  const again = await admin.get(`${keys}?done=key-revoked`);
+  assert.match(
+    again.text,
+    /role="status"><strong>It<\/strong> is revoked\./,
+    'the name is no part of the address, and told once',
+  );
+});
+
+test('an address that leads elsewhere is no place to come back to', async () => {
+  const form = formsOf(await admin.get(`${keys}/create?at=${encodeURIComponent('"><script>')}`)).find(
+    ({ action }) => action === `${keys}/create`,
+  );
+  assert.equal(form?.values.at, undefined);
+  const { id } = await acme.makeKey();
+  const sent = { ...form?.values, id, at: '\r\nset-cookie: a=b' };
+  const answer = await admin.post(`${keys}/revoke`, sent);
+  assert.equal(answer.headers.get('location'), `${keys}?done=key-revoked`);
+});
+
+test('activity is filtered by who, what, which and when', async () => {
+  const activity = '/setup/o/acme/activity';
+  const count = async (query: string) => rowsOf(await admin.get(`${activity}?${query}`)).length;
+  const all = await count('');
+  assert.ok(all > 3);
+  const revoked = await count('action=revoke');
+  assert.equal(revoked, 2);
+  assert.equal(await count('action=revoke&actor=admin%40acme.example&object=key'), 2);
+  assert.equal(await count('action=revoke&from=2999-01-01'), 0);
+  assert.equal(await count('until=2999-01-01'), all);
+  for (const nothing of ['record=x', 'from=soon', 'actor=%00', 'actor=nobody'])
+    assert.equal(await count(nothing), 0, nothing);
+  const added = await admin.get(`${activity}?action=revoke&by=object&value=key`);
+  assert.equal(added.headers.get('location'), `${activity}?action=revoke&object=key`);
+});

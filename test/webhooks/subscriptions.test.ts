@@ -179,6 +179,20 @@ onBothDrivers(
       assert.deepEqual(came(), []);
     });
 
+    test('what cannot be signed is given up too, so that nothing waits for it for ever', async () => {
+      const { came, url, id } = await subscribe();
+      await sql`update crm_event_subscriptions set secret = 'of a lost key' where id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      await write('POST /api/v1/leads', {});
+      await until(async () => ((await deliveries(url))[0]?.error ?? '') !== '', 'fail');
+      assert.equal((await deliveries(url))[0]?.status, 'waiting');
+      await sql`update crm_event_deliveries set attempts = 12, next_at = now(), received_at = now() - interval '4 days'
+        where subscription_id = ${id}::bigint`.execute(tablesOf(instance().database));
+      await until(async () => (await deliveries(url))[0]?.status === 'dead', 'be given up');
+      assert.deepEqual(came(), []);
+    });
+
     test('* does not grant events', async () => {
       const everything = await acme.keyWith([{ object: '*', actions: ['*'] }]);
       for (const request of [`GET ${path}`, `POST ${path}`, `GET ${path}/1`, `DELETE ${path}/1`]) {

@@ -39,6 +39,10 @@ export interface Delivering {
   readonly tell: (organization: string, subscription: string, reason: string) => Promise<void>;
 }
 
+/** Whether an event was tried for long enough. */
+const isOver = ({ ageMs, attempts }: Pick<Claimed<unknown>, 'ageMs' | 'attempts'>): boolean =>
+  ageMs > triedMs && attempts >= leastTries;
+
 /** What is sent instead of an event: nothing, for a reason. */
 class Withheld extends Error {}
 /** The record does not meet the filter. */
@@ -71,7 +75,9 @@ export function deliverer(
         return { reason: '', values: { request: 'The filter does not select the record.' } };
       const isKnown = [Withheld, UserError, HttpError].some((kind) => cause instanceof kind);
       const reason = isKnown ? (cause as Error).message : `failed: ${(cause as Error).name}`;
-      return cause instanceof Withheld ? { reason } : { reason, retryMs: backoff(item.attempts) };
+      return cause instanceof Withheld || isOver(item)
+        ? { reason }
+        : { reason, retryMs: backoff(item.attempts) };
     }
     const id = `evt_${owner}_${item.eventId}`;
     const posted = await poster.post(
@@ -233,7 +239,7 @@ async function failed(
     await recordChanges(tables, bySystem, change);
     await tell();
   }
-  const isGivenUp = isGone || (ageMs > triedMs && attempts >= leastTries);
+  const isGivenUp = isGone || isOver({ ageMs, attempts });
   if (isGivenUp) return undefined;
   const retryMs = Math.max(backoff(attempts), waitMs);
   // Later changes of the record wait for this one: claims need not look at them until then.

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { parse } from 'node:querystring';
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
@@ -15,6 +16,8 @@ import { words } from './values.ts';
 const maxFile = 5 * 1024 * 1024;
 /** Bytes of the form with it: the file comes back after it was checked, in base64. */
 const maxForm = 3 * maxFile;
+/** Bytes of a form without a file. */
+const maxUsual = 1024 * 1024;
 /** Parts of the form at most: each costs time, however small it is. */
 const maxParts = 20;
 /** Lines of the report that are shown. */
@@ -22,6 +25,12 @@ const maxShown = 50;
 
 /** Lists as CSV, and CSV as records: checked first, then written. */
 export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, database: Database): void {
+  // The limit of the route is that of a file.
+  const usual = 'application/x-www-form-urlencoded';
+  app.removeContentTypeParser(usual);
+  app.addContentTypeParser(usual, { parseAs: 'string' }, (_request, body, done) =>
+    body.length > maxUsual ? done(errors.tooLarge(maxUsual)) : done(null, parse(String(body))),
+  );
   app.addContentTypeParser(
     'multipart/form-data',
     { parseAs: 'buffer' },

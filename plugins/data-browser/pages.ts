@@ -60,19 +60,21 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
   const assertMember = async (request: FastifyRequest) => {
     memberOf(app, request);
   };
-  // What these forms may be sent as is nobody else's.
+  const url = (path: string) => `/o/:org/data/:resource${path}`;
+  const routesOn = (scope: FastifyInstance): DataRoutes => ({
+    get: (path, handle) => scope.get(url(path), { preHandler: signedIn(app) }, handled(handle)),
+    post: (path, handle, options = { bodyLimit: 1024 * 1024 }) =>
+      scope.post(
+        url(path),
+        // Before the body is read: what strangers send may be large.
+        { onRequest: [signedIn(app), assertMember], preHandler: app.csrfProtection, ...options },
+        handled(handle),
+      ),
+  });
+  // What the form with a file may be sent as is nobody else's.
+  app.register(async (scope) => csvPages(scope, routesOn(scope), database));
   app.register(async (scope) => {
-    const url = (path: string) => `/o/:org/data/:resource${path}`;
-    const routes: DataRoutes = {
-      get: (path, handle) => scope.get(url(path), { preHandler: signedIn(app) }, handled(handle)),
-      post: (path, handle, options = { bodyLimit: 2 * 1024 * 1024 }) =>
-        scope.post(
-          url(path),
-          // Before the body is read: what strangers send may be large.
-          { onRequest: [signedIn(app), assertMember], preHandler: app.csrfProtection, ...options },
-          handled(handle),
-        ),
-    };
+    const routes = routesOn(scope);
     routes.get('', async (asked) => {
       const { request, reply, path, shown } = asked;
       const filtered = addedFilter(request, path);
@@ -80,7 +82,6 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
       return shown({ kind: 'list', ...(await listPage({ ...asked, parameters })) });
     });
-    csvPages(scope, routes, database);
     editPages(routes);
     recordPages(routes);
   });

@@ -1,8 +1,8 @@
 // Watches what reaches the database, without a change of the engine.
 import type { Database, Runnable } from '../../engine/database/database.ts';
 
-/** What runs by the clock: who asks, and how far the change feed can be read. */
-const ofTheInstance = ['api_key', 'ledger_lag'];
+/** What runs by the clock: who asks, how far the change feed can be read, and whether subscriptions have news. */
+const ofTheInstance = ['api_key', 'ledger_lag', 'events_look'];
 
 /** Statements for records that a request makes, in their order. */
 export async function recordStatements(

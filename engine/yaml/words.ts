@@ -3,7 +3,8 @@ import leven from 'leven';
 /** The known word that was meant by another one; undefined if none is near. Case and separators do not count. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const bare = plain(word);
-  const allowed = word.length < 2 ? 0 : word.length < 4 ? 1 : Math.max(2, word.length / 3);
+  const { length } = bare;
+  const allowed = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
   return known
     .map((candidate) => ({ candidate, distance: leven(bare, plain(candidate)) }))
     .filter(

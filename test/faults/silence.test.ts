@@ -87,7 +87,13 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
       const select = (text: string) => database.run({ name: '', text, values: [] });
       await Promise.all(Array.from({ length: 3 }, () => select('select 1::text')));
       await frozen(async () => {
-        const lost = inFlight ? assert.rejects(select('select 2::text'), /Connection terminated/) : undefined;
+        // Whether it has a connection already is a matter of chance.
+        const lost = inFlight
+          ? assert.rejects(
+              select('select 2::text'),
+              /Connection terminated|timeout exceeded when trying to connect/,
+            )
+          : undefined;
         const { ms } = await timed(database.close());
         assert.ok(ms < 3_000, `in flight: ${inFlight}, ${ms} ms`);
         await lost;

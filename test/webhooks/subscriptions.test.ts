@@ -8,7 +8,7 @@ import { InvalidEventError, readEvent } from '../../client/src/index.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
-import { fresh } from '../support/people.ts';
+import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
 
@@ -56,6 +56,35 @@ onBothDrivers(
         where status = 'waiting' and next_at < now() + ${seconds}::int * interval '1 second'`.execute(
         tablesOf(instance().database),
       );
+
+    test('what each operation refuses', async () => {
+      const { url } = await subscribe();
+      const nobody = await acme.keyWith([{ object: '*', actions: ['*'] }]);
+      const { byToken } = await logIn(instance(), await makePerson(instance(), [{ organization: acme }]));
+      const silent = await secondNode(instance(), { audit: false });
+      after(() => silent.close());
+      for (const [methods, place] of [
+        [['GET', 'HEAD', 'POST'], path],
+        [['GET', 'HEAD', 'PATCH', 'DELETE'], url],
+        [['GET', 'HEAD'], `${url}/deliveries`],
+        [['POST'], `${url}/secrets`],
+        [['POST'], `${url}/test`],
+        [['POST'], `${url}/replay`],
+      ] as const) {
+        for (const method of methods) {
+          const asked = `${method} ${place}`;
+          const body = method === 'POST' || method === 'PATCH' ? { body: {} } : {};
+          const status = async (request: string, more: Call = {}) =>
+            (await call(request, { ...body, ...more })).status;
+          assert.equal(await status(asked, { key: nobody }), 403, asked);
+          const twice = { headers: byToken, ...body };
+          assert.equal((await instance().call(`${asked}?org=a&org=b`, twice)).status, 400, asked);
+          assert.equal((await silent.call(asked, { key, ...body })).status, 501, asked);
+          if (place !== path) assert.equal(await status(asked.replace(url, `${path}/999999999`)), 404, asked);
+          if (method === 'HEAD') assert.equal(await status(asked), 200, asked);
+        }
+      }
+    });
 
     test('create, update and delete, signed as Standard Webhooks has it', async () => {
       const { came, secret } = await subscribe();
@@ -218,10 +247,14 @@ onBothDrivers(
         await write(`PATCH /api/v1/leads/${quick}`, { last_name });
       }
       await arrive(() => came().filter(({ event }) => event.data.id === quick), 4);
-      await until(async () => {
-        await hurry();
-        return came().length >= 10;
-      }, 'retry');
+      await until(
+        async () => {
+          await hurry();
+          return came().length >= 10;
+        },
+        'retry',
+        20_000,
+      );
       const versions = (id: number) =>
         came().flatMap(({ event: { data } }) => (data.id === id ? [data.version] : []));
       assert.deepEqual(versions(quick), [1, 2, 3, 4]);
@@ -277,11 +310,14 @@ onBothDrivers(
       receiver.behave(at, 204);
       const count = came().length;
       await call(`PATCH ${url}`, { body: { state: 'on' } });
+      const [created, updated] = [`leads.created ${lead} v1`, `leads.updated ${lead} v2`];
+      const since204 = () => told(came().slice(count));
       await until(async () => {
         await hurry();
-        return came().length >= count + 2;
+        return since204().includes(updated);
       }, 'go on');
-      assert.deepEqual(told(came().slice(-2)), [`leads.created ${lead} v1`, `leads.updated ${lead} v2`]);
+      // A last refused try may have been under way.
+      assert.deepEqual([...new Set(since204())], [created, updated]);
       const { rows } = await sql<{ action: string }>`select action from crm_ledger
         where object = 'event subscription' and object_id = ${id}::bigint order by id`.execute(
         tablesOf(instance().database),

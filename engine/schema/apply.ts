@@ -15,20 +15,17 @@ import { nothing } from './failure.ts';
 import { assertSeen, finish } from './finish.ts';
 import { checksumOf, migrationName, migrationNames, readLedger, statementsIn } from './ledger.ts';
 import type { Model } from './model.ts';
-import { withoutMigration } from './nodes.ts';
+import { nodesIn, withoutMigration } from './nodes.ts';
 import { OlderModels } from './older-models.ts';
-import { withRetypes } from './retype.ts';
+import { asJson, withRetypes } from './retype.ts';
 import { runEach } from './run.ts';
 import {
-  asJson,
   executeIn,
   lockPauseMs,
   lockTimedOut,
-  lockTimeoutMs,
   lockTries,
   migrationLock,
-  nodesIn,
-  unlimited,
+  unhurried,
   withDatabase,
 } from './session.ts';
 
@@ -69,9 +66,7 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
       do {
         isMore = add(
           await exclusively(orm, migrationLock, async (em) => {
-            // A migration may run for any time, but not wait long for a lock: all other statements would queue behind it.
-            await unlimited(em);
-            await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
+            await unhurried(em);
             return applyIn(database, config, em);
           }),
         );
@@ -103,7 +98,8 @@ async function ensureColumns(em: SqlEntityManager): Promise<void> {
 }
 
 /**
- * Applies pending migrations in a transaction, up to one that changes types, which has to be finished before the next. Stores what each does, so that a change of its file is noticed.
+ * Applies pending migrations in a transaction, up to one that changes types, which has to be finished before the next.
+ * Stores what each does, so that a change of its file is noticed.
  */
 async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntityManager): Promise<string[]> {
   const execute = executeIn(em);

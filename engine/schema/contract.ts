@@ -2,20 +2,18 @@ import { type Database, type DatabaseConfig, ifFree, migrationsTable, sqlState }
 import { literal, quote } from '../sql/index.ts';
 import { finish } from './finish.ts';
 import { migrationName } from './ledger.ts';
-import { type LiveNode, listNodes, withoutMigration } from './nodes.ts';
+import { type LiveNode, listNodes, nodesIn, withoutMigration } from './nodes.ts';
 import { dropViews } from './older-models.ts';
+import { asJson } from './retype.ts';
 import { runEach } from './run.ts';
 import {
-  asJson,
   type Execute,
   executeIn,
   lockTimedOut,
-  lockTimeoutMs,
   migrationLock,
-  nodesIn,
   type Row,
   takingAway,
-  unlimited,
+  unhurried,
   withDatabase,
 } from './session.ts';
 
@@ -66,8 +64,7 @@ export async function contract(config: DatabaseConfig, { orm }: Pick<Database, '
       await finish(database, config);
     }
     const done = await ifFree(database.orm, migrationLock, async (em) => {
-      await unlimited(em);
-      await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
+      await unhurried(em);
       return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
     }).catch((cause: unknown) => {
       if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;

@@ -10,17 +10,15 @@ import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
 import { failureOf, partly } from './failure.ts';
 import { migrationName, migrationPath } from './ledger.ts';
-import { type LiveNode, withoutMigration } from './nodes.ts';
+import { type LiveNode, nodesIn, withoutMigration } from './nodes.ts';
 import { dropViews, OlderModels } from './older-models.ts';
-import { fillSql, type Step, swapStatements } from './retype.ts';
+import { asJson, fillSql, type Step, swapStatements } from './retype.ts';
 import {
-  asJson,
   briefly,
   lockPauseMs,
   lockTimedOut,
   lockTries,
   migrationLock,
-  nodesIn,
   type Row,
   takingAway,
   unlimited,

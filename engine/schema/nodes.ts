@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Database, exclusively } from '../database/index.ts';
 import { literal } from '../sql/index.ts';
+import { type Execute, executeIn } from './session.ts';
 
 /** Where nodes say which migrations they know. Not a table of the model: it has to be there before any migration runs. */
 export const nodesTable = 'crm_nodes';
@@ -11,8 +12,6 @@ export const [heartbeatMs, goneAfterMs] = [2000, 15_000];
 
 /** Held by a migration while it decides what running nodes need, and for a moment by a node that starts. */
 const nodesLock = 7_263_140_560n;
-
-export type Execute = (sql: string) => Promise<readonly { readonly [column: string]: unknown }[]>;
 
 /** A node that runs. */
 export interface LiveNode {
@@ -32,10 +31,11 @@ export const viewsPrefix = 'crm_views_';
 export const viewsOf = (migrations: readonly string[]): string =>
   `${viewsPrefix}${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;
 
-export const createNodesTable = `create table if not exists "${nodesTable}" ("name" text primary key, "migrations" text not null, "views" text not null, "sees_views" boolean not null, "since" timestamptz not null default now(), "seen_at" timestamptz not null default now())`;
+const createNodesTable = `create table if not exists "${nodesTable}" ("name" text primary key, "migrations" text not null, "views" text not null, "sees_views" boolean not null, "since" timestamptz not null default now(), "seen_at" timestamptz not null default now())`;
 
 /** The nodes that run, as long as no other one can begin to: until the transaction ends. */
-export async function liveNodes(execute: Execute): Promise<LiveNode[]> {
+export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
+  await execute(createNodesTable);
   await execute(`select pg_advisory_xact_lock(${nodesLock})`);
   return listNodes(execute);
 }
@@ -91,9 +91,7 @@ export async function registerNode(
     on conflict ("name") do update set "migrations" = excluded."migrations", "views" = excluded."views", "sees_views" = excluded."sees_views", "since" = now(), "seen_at" = now()`;
   await exclusively(database.orm, nodesLock, async (em) => {
     const gone = `delete from "${nodesTable}" where "seen_at" < now() - interval '1 day'`;
-    for (const sql of [gone, insert]) {
-      await em.getConnection().execute(sql, [], 'all', em.getTransactionContext());
-    }
+    for (const sql of [gone, insert]) await executeIn(em)(sql);
   });
   return {
     beat: async () => {

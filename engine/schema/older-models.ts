@@ -1,5 +1,6 @@
 import { quote } from '../sql/index.ts';
-import { type Execute, type LiveNode, viewsPrefix } from './nodes.ts';
+import { type LiveNode, viewsPrefix } from './nodes.ts';
+import type { Execute } from './session.ts';
 
 /** Keeps which tables have views for older models, under which name they are known now. */
 export class OlderModels {

@@ -153,6 +153,10 @@ export interface Fill {
 /** What has to be done after the transaction of a migration: a statement, or one of these. */
 export type Step = string | Fill | { readonly swap: Swap };
 
+/** SQL of steps as the table of migrations keeps them. */
+export const asJson = (steps: readonly Step[]): string =>
+  steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
+
 /** Says why records have no value of the new type. */
 const unfit = '"_unfit"';
 const nextOf = (name: string): string => quote(identifier(`_${name}_next`));

@@ -1,9 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Database, type DatabaseConfig, openDatabase } from '../database/index.ts';
-import { literal } from '../sql/index.ts';
 import { entitiesOf, type Model } from './model.ts';
-import { createNodesTable, type LiveNode, liveNodes } from './nodes.ts';
-import type { Step } from './retype.ts';
 
 /** Any number that no other program on the same database is likely to use. */
 export const migrationLock = 7_263_140_559n;
@@ -11,7 +8,8 @@ export const migrationLock = 7_263_140_559n;
 /** SQLSTATE of a statement that waited too long for a lock. */
 export const lockTimedOut = '55P03';
 /** How long a statement waits for a lock: what comes after it waits as long. Then all begins again, so often. */
-export const [lockTimeoutMs, lockTries, lockPauseMs] = [400, 60, 1000];
+const lockTimeoutMs = 400;
+export const [lockTries, lockPauseMs] = [60, 1000];
 
 /**
  * Opens the database for work on its tables.
@@ -56,14 +54,17 @@ export async function unlimited(em: Executing): Promise<void> {
   await executeIn(em)('set local idle_in_transaction_session_timeout = 0');
 }
 
+/** For a migration, which may run for any time, but not wait long for a lock: all other statements would queue behind it. */
+export async function unhurried(em: Executing): Promise<void> {
+  await unlimited(em);
+  await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
+}
+
 /** In place of the statements that waited, once they have run and only what takes long remains of them. */
 export const takingAway = '[ ]';
 
 export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>
   (await execute(sql)).length > 0;
-
-export const asJson = (steps: readonly Step[]): string =>
-  steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
 /** Runs statements in a transaction that does not wait long for a lock. */
 export const briefly = <T>(em: SqlEntityManager, work: (execute: Execute) => Promise<T>): Promise<T> =>
@@ -71,9 +72,3 @@ export const briefly = <T>(em: SqlEntityManager, work: (execute: Execute) => Pro
     await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
     return work(executeIn(inner));
   });
-
-/** The nodes that run, until the transaction ends. */
-export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
-  await execute(createNodesTable);
-  return liveNodes(execute);
-}

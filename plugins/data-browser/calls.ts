@@ -28,6 +28,12 @@ export interface Response {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** The cursor of the page after the one that an operation responded; undefined if that is the last one. */
+export function nextCursor({ headers }: Response): string | undefined {
+  const cursor = /[?&]cursor=([^&>]+)[^>]*>; rel="next"/.exec(headers.link ?? '')?.[1];
+  return cursor === undefined ? undefined : decodeURIComponent(cursor);
+}
+
 /** What a page asks of an operation. */
 interface Given {
   readonly query?: Query;

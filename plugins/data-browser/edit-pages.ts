@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { Resource } from '../../engine/compile/index.ts';
 import { HttpError } from '../../engine/errors.ts';
 import type { Field } from '../../engine/fields/index.ts';
-import { allows } from '../../engine/records/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../screens/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { bodyOf, changesOf, type Filled, inputsOf, sentTexts, textsOf, writable } from './inputs.ts';
-import type { DataRequest, DataRoutes } from './routes.ts';
-import { textOf, words } from './values.ts';
+import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
+import { nounOf, textOf, words } from './values.ts';
 
 /** Records that a reference is offered, of each resource. */
 const offered = 40;
@@ -16,7 +15,7 @@ const offered = 40;
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (asked) => {
     const { resource, calls } = asked;
-    await assertMay(asked, 'create');
+    assertMay(asked, 'create');
     const empty = Object.fromEntries(
       writable(resource).map((each) => [each.name, each.default === 0 ? '' : textOf(each.default)]),
     );
@@ -50,7 +49,7 @@ export function editPages({ get, post }: DataRoutes): void {
   });
 
   get('/:id/edit', async (asked) => {
-    await assertMay(asked, 'update');
+    assertMay(asked, 'update');
     const { record, tag, texts } = await stored(asked);
     return asked.shown(
       await editForm(asked, record, { texts, ...(await suggestionsFor(asked, asked.calls)) }, tag),
@@ -99,8 +98,8 @@ export function editPages({ get, post }: DataRoutes): void {
 }
 
 /** The permission is checked before a form is shown, by what the API would check. */
-async function assertMay({ member, resource }: DataRequest, action: 'create' | 'update'): Promise<void> {
-  if (!allows(member.membership.grants, resource.name, action))
+function assertMay({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
+  if (!calls.may(resource, action))
     throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
 }
 
@@ -108,7 +107,7 @@ async function assertMay({ member, resource }: DataRequest, action: 'create' | '
 async function stored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const whole = await calls.call(resource, 'read', { id });
-  const expand = references.expandable(resource, calls, resource.definition.fields);
+  const expand = references.expandable(calls, resource.definition.fields);
   const expanded =
     expand.length === 0
       ? whole
@@ -234,21 +233,22 @@ const createForm = async (
   key: string,
 ): Promise<FormPage & { readonly kind: 'form' }> => ({
   kind: 'form',
-  title: `Create ${resource.definition.singular.replaceAll('_', ' ')}`,
+  title: `Create ${nounOf(resource)}`,
   above: { label: words(resource.name), href: path },
   action: `${path}/new`,
   hidden: [{ name: 'key', value: key }],
   inputs: inputsOf(resource, filled),
-  submit: `Create ${resource.definition.singular.replaceAll('_', ' ')}`,
+  submit: `Create ${nounOf(resource)}`,
   cancel: path,
 });
 
 const editForm = async (
-  { request, resource, path, titles, calls }: DataRequest,
+  asked: DataRequest,
   record: DataRecord,
   filled: Filled,
   tag: string,
 ): Promise<FormPage & { readonly kind: 'form' }> => {
+  const { request, resource, path, titles } = asked;
   const { id } = request.params as { id: string };
   const title = titles.of(resource, record);
   return {
@@ -258,13 +258,8 @@ const editForm = async (
     action: `${path}/${id}/edit`,
     hidden: [{ name: 'tag', value: tag }],
     inputs: inputsOf(resource, filled),
-    submit: `Save ${resource.definition.singular.replaceAll('_', ' ')}`,
+    submit: `Save ${nounOf(resource)}`,
     cancel: `${path}/${id}`,
-    ...(calls.may(resource, 'delete') && {
-      danger: {
-        label: `Delete ${resource.definition.singular.replaceAll('_', ' ')}`,
-        href: `${path}/${id}/delete`,
-      },
-    }),
+    danger: deletionOf(asked, id),
   };
 };

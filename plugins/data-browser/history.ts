@@ -1,6 +1,6 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import type { RecordPage } from '../screens/index.ts';
-import type { Calls, DataRecord, Response } from './calls.ts';
+import { type Calls, type DataRecord, nextCursor, type Response } from './calls.ts';
 import { writable } from './inputs.ts';
 import { textOf, words } from './values.ts';
 
@@ -24,12 +24,6 @@ const maxPages = 50;
 
 export const changesIn = ({ body }: Response): readonly Change[] => body.data as readonly Change[];
 
-/** The cursor of the changes before those of a page. */
-export function olderCursor({ headers }: Response): string | undefined {
-  const cursor = /[?&]cursor=([^&>]+)/.exec(headers.link ?? '')?.[1];
-  return cursor === undefined ? undefined : decodeURIComponent(cursor);
-}
-
 /** One change of a record by its position; undefined if there is none. */
 export async function changeAt(
   calls: Calls,
@@ -44,7 +38,7 @@ export async function changeAt(
       query: cursor === undefined ? {} : { cursor },
     });
     const found = changesIn(response).find((change) => change.position === position);
-    cursor = olderCursor(response);
+    cursor = nextCursor(response);
     if (found !== undefined || cursor === undefined) return found;
   }
   return undefined;
@@ -66,7 +60,7 @@ export const shownChanges = (
   undo: ((change: Change) => string | undefined) | undefined,
   older: ((cursor: string) => string) | undefined,
 ): NonNullable<RecordPage['changes']> => {
-  const cursor = olderCursor(response);
+  const cursor = nextCursor(response);
   return {
     title: 'History',
     all: changesIn(response).map((change) => {

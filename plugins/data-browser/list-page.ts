@@ -3,14 +3,17 @@ import { HttpError } from '../../engine/errors.ts';
 import type { Field } from '../../engine/fields/index.ts';
 import { listParameters, type Query } from '../../engine/query/index.ts';
 import type { Chip, ListPage } from '../screens/index.ts';
-import type { Calls, DataRecord } from './calls.ts';
+import { type Calls, type DataRecord, nextCursor } from './calls.ts';
 import { type References, referredValue } from './references.ts';
-import { isNumeric, shownValue, type Titles, textOf, words } from './values.ts';
+import { isNumeric, nounOf, shownValue, type Titles, textOf, words } from './values.ts';
 
 /** Columns besides the title that a list has unless others are chosen. */
 const usualColumns = 5;
 
 type OperatorName = Resource['definition']['filters'][number]['operators'][number];
+
+/** Parameters that belong to one showing of a list: no other page of it has them. */
+const ofOneShowing = ['done', 'at', 'by', 'value', 'cursor', 'page'];
 
 /** Operators as people say them. */
 const operatorWords: Readonly<Record<OperatorName, string>> = {
@@ -83,17 +86,17 @@ export async function listPage({
   const { definition } = resource;
   const link = (change: (next: URLSearchParams) => void): string => {
     const next = new URLSearchParams(parameters);
-    for (const name of ['done', 'at', 'by', 'value', 'cursor', 'page']) next.delete(name);
+    for (const name of ofOneShowing) next.delete(name);
     change(next);
     const text = String(next);
     return text === '' ? path : `${path}?${text}`;
   };
   const keep = (without: readonly string[]) =>
     [...parameters]
-      .filter(([name]) => !['done', 'at', 'by', 'value', 'cursor', 'page', ...without].includes(name))
+      .filter(([name]) => ![...ofOneShowing, ...without].includes(name))
       .map(([name, value]) => ({ name, value }));
   const columns = columnsOf(resource, titles, parameters.getAll('columns'));
-  const expand = references.expandable(resource, calls, columns);
+  const expand = references.expandable(calls, columns);
   const query = { ...queryOf(resource, parameters), ...(expand.length > 0 && { expand: expand.join() }) };
 
   let problem: string | undefined;
@@ -105,7 +108,7 @@ export async function listPage({
     problem = error.message;
   }
   const records = found.body.data as readonly DataRecord[];
-  const cursor = /[?&]cursor=([^&>]+)[^>]*>; rel="next"/.exec(found.headers.link ?? '')?.[1];
+  const cursor = nextCursor(found);
   const total = Number(found.headers['x-total-count'] ?? 0);
   const filters = filtersOf(resource);
   const chips = [...parameters].flatMap(([name, value]): Chip[] => {
@@ -123,7 +126,7 @@ export async function listPage({
   });
   const isSearched = (parameters.get('q') ?? '') !== '';
   const create = calls.may(resource, 'create')
-    ? { label: `Create ${definition.singular.replaceAll('_', ' ')}`, href: `${path}/new` }
+    ? { label: `Create ${nounOf(resource)}`, href: `${path}/new` }
     : undefined;
   const name = words(resource.name);
   return {
@@ -179,7 +182,7 @@ export async function listPage({
         : { text: `${definition.description || name} There are none yet.`, link: create },
     count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : records.length),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
-    next: cursor === undefined ? undefined : link((next) => next.set('cursor', decodeURIComponent(cursor))),
+    next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
     downloads: [
       { label: 'Export CSV', href: link((next) => next.delete('columns')).replace(path, `${path}/export`) },
       ...(create === undefined ? [] : [{ label: 'Import CSV', href: `${path}/import` }]),

@@ -5,8 +5,8 @@ import type { Response } from './calls.ts';
 import { type Change, changeAt, changesIn, shownChanges, undone } from './history.ts';
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
-import type { DataRequest, DataRoutes } from './routes.ts';
-import { shownValue, textOf, words } from './values.ts';
+import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
+import { nounOf, shownValue, textOf, words } from './values.ts';
 
 const late = 'Somebody else has changed this record meanwhile. This is how it is now.';
 
@@ -68,7 +68,7 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
   const cursor = field(request.query as Form, 'history');
   const history = await calls.call(resource, 'history', { id, query: cursor === '' ? {} : { cursor } });
   const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
-  const expand = references.expandable(resource, calls, fields);
+  const expand = references.expandable(calls, fields);
   const record = await calls
     .call(resource, 'read', { id, query: expand.length === 0 ? {} : { expand: expand.join() } })
     .catch((error: unknown) => {
@@ -106,7 +106,7 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
     above,
     ...(calls.may(resource, 'update') && {
       primary: {
-        label: `Edit ${resource.definition.singular.replaceAll('_', ' ')}`,
+        label: `Edit ${nounOf(resource)}`,
         href: `${path}/${id}/edit`,
       },
     }),
@@ -133,12 +133,7 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
         : undefined,
       older,
     ),
-    ...(calls.may(resource, 'delete') && {
-      danger: {
-        label: `Delete ${resource.definition.singular.replaceAll('_', ' ')}`,
-        href: `${path}/${id}/delete`,
-      },
-    }),
+    danger: deletionOf(asked, id),
   });
 }
 
@@ -156,10 +151,10 @@ async function askDelete(
       kind: 'confirm',
       title: `Delete ${title}?`,
       above: { label: title, href: `${path}/${id}` },
-      consequence: `The ${resource.definition.singular.replaceAll('_', ' ')} is gone for everybody; what refers to it stays, without it. From its history it can be restored, under a new number.`,
+      consequence: `The ${nounOf(resource)} is gone for everybody; what refers to it stays, without it. From its history it can be restored, under a new number.`,
       action: `${path}/${id}/delete`,
       hidden: [{ name: 'tag', value: headers.etag ?? '' }],
-      submit: `Delete ${resource.definition.singular.replaceAll('_', ' ')}`,
+      submit: `Delete ${nounOf(resource)}`,
       cancel: `${path}/${id}`,
     },
     { problem },
@@ -198,7 +193,7 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
       consequence:
         'It is created again with the values that it had, under a new number. References to it are not restored.',
       hidden: [{ name: 'change', value: position }],
-      submit: `Restore ${resource.definition.singular.replaceAll('_', ' ')}`,
+      submit: `Restore ${nounOf(resource)}`,
     });
   }
   const { body, headers } = await calls.call(resource, 'read', { id });

@@ -6,7 +6,7 @@ import { type Titles, textOf } from './values.ts';
 /** How references are shown: by the titles of the records that they point to, with their addresses. */
 export interface References {
   /** Those of some fields whose records the member may read, by name. */
-  readonly expandable: (resource: Resource, calls: Calls, fields: readonly Field[]) => readonly string[];
+  readonly expandable: (calls: Calls, fields: readonly Field[]) => readonly string[];
   /** The resource that a field refers to. */
   readonly target: (field: Field) => Resource | undefined;
   readonly title: (field: Field, record: DataRecord) => string | undefined;
@@ -18,7 +18,7 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {
     target,
-    expandable: (_resource, calls, fields) =>
+    expandable: (calls, fields) =>
       fields
         .filter((field) => {
           const to = target(field);

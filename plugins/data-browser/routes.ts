@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../engine/compile/index.ts';
-import type { AnyPage, Member, Shown } from '../screens/index.ts';
+import type { AnyPage, Link, Member, Shown } from '../screens/index.ts';
 import type { Calls } from './calls.ts';
 import type { References } from './references.ts';
-import type { Titles } from './values.ts';
+import { nounOf, type Titles } from './values.ts';
 
 /** A request to a page of records, by a member. */
 export interface DataRequest {
@@ -29,3 +29,9 @@ export interface DataRoutes {
   /** A form, with its token. */
   readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
 }
+
+/** The link to the question before a record is deleted; undefined where the member may not. */
+export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
+  calls.may(resource, 'delete')
+    ? { label: `Delete ${nounOf(resource)}`, href: `${path}/${id}/delete` }
+    : undefined;

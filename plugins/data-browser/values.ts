@@ -9,6 +9,9 @@ export const words = (name: string): string => {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 };
 
+/** What one record of a resource is called: "lead source". */
+export const nounOf = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
+
 /** The text of a value as it is typed and shown; empty for none. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);

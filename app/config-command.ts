@@ -1,6 +1,6 @@
 import { misspelt, shownVariables } from '../engine/config/index.ts';
 import { asJson, type CommandLine, type Result, table } from '../engine/modules/index.ts';
-import { lineOf, type Parsed } from '../engine/yaml/index.ts';
+import { hasAt, lineOf, type Parsed } from '../engine/yaml/index.ts';
 import {
   endpointsOff,
   readSettingsFile,
@@ -78,22 +78,12 @@ function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Conf
   const text = String(value).replace(/\$\{(\w+)\}/g, (_, name: string) => environment[name] ?? '');
   const isSecret = path.some((step) => secretKeys.includes(String(step)));
   const { file, line } = parsed.problem({ path }, '');
-  const place = isWritten(parsed.data, path) ? `${file}:${line}` : 'default';
+  const place = hasAt(parsed.data, path) ? `${file}:${line}` : 'default';
   return {
     name: path.join('.'),
     value: text.trim() === '' ? 'not set' : isSecret ? 'set, hidden' : withoutPassword(text),
     from: names.length === 0 ? place : `${names.join(', ')}, by ${place}`,
   };
-}
-
-/** Whether a file has a value at a path. */
-function isWritten(data: unknown, path: Leaf['path']): boolean {
-  let part = data;
-  for (const step of path) {
-    if (typeof part !== 'object' || part === null || !Object.hasOwn(part, step)) return false;
-    part = (part as Readonly<Record<string | number, unknown>>)[step];
-  }
-  return true;
 }
 
 /** An address without what it authenticates with. */

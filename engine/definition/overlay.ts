@@ -1,4 +1,4 @@
-import { type Parsed, type Problem, suggestion, type Target } from '../yaml/index.ts';
+import { hasAt, type Parsed, type Problem, suggestion, type Target } from '../yaml/index.ts';
 import type { RawResource } from './definition.ts';
 import { stem } from './sources.ts';
 
@@ -103,7 +103,7 @@ function merged(base: Shaped, overlay: Shaped): Shaped {
       const entry = lists[section as keyof typeof lists]?.[Number(index)];
       if (entry !== undefined)
         return entry.parsed.problem({ ...target, path: [...entry.path, ...below] }, message);
-      return (has(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
+      return (hasAt(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
     },
   };
 }
@@ -134,14 +134,4 @@ function uniquesOf(parsed: Shaped): Entry[] {
   const isOne = unique.some((each) => typeof each === 'string');
   if (isOne) return [{ value: unique, parsed, path: ['unique'] }];
   return unique.map((value, index) => ({ value, parsed, path: ['unique', index] }));
-}
-
-/** Whether data has something at a path. */
-function has(data: unknown, path: Target['path']): boolean {
-  let value = data;
-  for (const step of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return false;
-    value = (value as Readonly<Record<string | number, unknown>>)[step];
-  }
-  return true;
 }

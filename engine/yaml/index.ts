@@ -3,6 +3,7 @@
 
 export { withEntry, withItem } from './edit.ts';
 export {
+  hasAt,
   inOrder,
   lineOf,
   type Parsed,

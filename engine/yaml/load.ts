@@ -149,3 +149,13 @@ function offsetOf(document: Document, { path, key }: Target): number {
   }
   return offset;
 }
+
+/** Whether data has something at a path. */
+export function hasAt(data: unknown, path: readonly (string | number)[]): boolean {
+  let value = data;
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return false;
+    value = (value as Readonly<Record<string | number, unknown>>)[step];
+  }
+  return true;
+}

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import type { Tables } from '../../engine/tables/index.ts';
@@ -36,6 +36,9 @@ export interface ItemFilter {
 const columns = ({ owner, title }: Queue) =>
   sql`i.id, ${sql.ref(`i.${owner.column}`)} as owner, ${sql.raw(title)} as title, i.status, i.attempts, i.error, i.received_at as "receivedAt"`;
 
+const ownedBy = (queue: Queue, owner: string) =>
+  sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
+
 /** Items of an organization, newest first. */
 export async function listItems(
   tables: Tables,
@@ -45,7 +48,7 @@ export async function listItems(
 ): Promise<Item[]> {
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
-    ...(owner === undefined ? [] : [sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`]),
+    ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
     // A literal, because a partial index on some states is not used with a parameter.
     ...(status === undefined ? [] : [sql`i.status = ${sql.lit(status)}`]),
     ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
@@ -97,15 +100,7 @@ export async function replayRange(
   organization: string,
   { owner, from, to }: { readonly owner?: string; readonly from: string; readonly to: string },
 ): Promise<number> {
-  const owned =
-    owner === undefined ? sql`true` : sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
-  const { numAffectedRows = 0n } = await sql`
-    update ${sql.table(queue.table)} i
-    set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null
-    where i.organization_id = ${organization}::bigint and i.id between ${from}::bigint and ${to}::bigint and ${owned}`.execute(
-    tables,
-  );
-  return Number(numAffectedRows);
+  return requeue(tables, queue, organization, owner, sql`i.id between ${from}::bigint and ${to}::bigint`);
 }
 
 /** Queues all items that were given up to be processed again. @returns how many */
@@ -116,18 +111,33 @@ export async function replayAll(
   organization: string,
   owner: string | undefined,
 ): Promise<number> {
-  const owned =
-    owner === undefined ? sql`true` : sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
-  const { numAffectedRows = 0n } = await sql`
-    update ${sql.table(queue.table)} i
-    set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null
-    where i.organization_id = ${organization}::bigint and i.status = 'dead' and ${owned}`.execute(tables);
+  const count = await requeue(tables, queue, organization, owner, sql`i.status = 'dead'`);
   await recordChanges(tables, actor, {
     organization,
     action: 'replay all',
     object: queue.item,
     objectId: null,
   });
+  return count;
+}
+
+/** Queues items of an owner, or of all, to be processed again. @returns how many */
+async function requeue(
+  tables: Tables,
+  queue: Queue,
+  organization: string,
+  owner: string | undefined,
+  which: RawBuilder<unknown>,
+): Promise<number> {
+  const conditions = [
+    sql`i.organization_id = ${organization}::bigint`,
+    which,
+    ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
+  ];
+  const { numAffectedRows = 0n } = await sql`
+    update ${sql.table(queue.table)} i
+    set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null
+    where ${sql.join(conditions, sql` and `)}`.execute(tables);
   return Number(numAffectedRows);
 }
 

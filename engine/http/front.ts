@@ -68,7 +68,6 @@ export function front(first: FastifyInstance): Front {
         try {
           await idle(before);
           await between();
-          current = next;
         } finally {
           gate = undefined;
           resolve();

@@ -13,6 +13,7 @@ import {
   idField,
   listing,
   type Made,
+  nameInput,
   section,
   type Value,
 } from '../screens/index.ts';
@@ -168,16 +169,7 @@ export function keyPages(
           title: 'Create an API key',
           action: `/setup/o/${slug}/keys/create`,
           inputs: [
-            {
-              kind: 'line',
-              name: 'name',
-              label: 'Name',
-              required: true,
-              maxLength: 200,
-              value: field(given, 'name'),
-              focus: true,
-              help: 'Which program uses it, such as Website.',
-            },
+            nameInput(field(given, 'name'), 'Which program uses it, such as Website.'),
             profileChoice(profiles, field(given, 'profile'), 'What the program may do.'),
             {
               kind: 'choice',

@@ -4,7 +4,16 @@ import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { actionNames, eventsObject, everything } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { type Form, field, fields, type Input, idField, listing, section } from '../screens/index.ts';
+import {
+  type Form,
+  field,
+  fields,
+  type Input,
+  idField,
+  listing,
+  nameInput,
+  section,
+} from '../screens/index.ts';
 import {
   changeProfile,
   createProfile,
@@ -130,18 +139,7 @@ export function profilePages(
         kind: 'form',
         title: 'Create a profile',
         action: `/setup/o/${slug}/profiles/create`,
-        inputs: [
-          {
-            kind: 'line',
-            name: 'name',
-            label: 'Name',
-            required: true,
-            maxLength: 200,
-            value: field(given, 'name'),
-            focus: true,
-            help: 'It grants nothing until you choose what.',
-          },
-        ],
+        inputs: [nameInput(field(given, 'name'), 'It grants nothing until you choose what.')],
         submit: 'Create profile',
         cancel: back,
       }),

@@ -248,3 +248,15 @@ export const viewsIn =
   (folder: string) =>
   (name: string): string =>
     join(folder, `${name}.hbs`);
+
+/** The input for the name of something new, which gets the focus. */
+export const nameInput = (value: string, help: string): Input => ({
+  kind: 'line',
+  name: 'name',
+  label: 'Name',
+  required: true,
+  maxLength: 200,
+  value,
+  focus: true,
+  help,
+});

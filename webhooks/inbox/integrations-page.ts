@@ -8,6 +8,7 @@ import {
   type Input,
   idField,
   listing,
+  nameInput,
   section,
 } from '../../plugins/screens/index.ts';
 import { sealing } from '../../plugins/secrets/index.ts';
@@ -190,16 +191,7 @@ export function integrationPages(
           action: path,
           hidden: [{ name: 'provider', value: provider }],
           inputs: [
-            {
-              kind: 'line',
-              name: 'name',
-              label: 'Name',
-              required: true,
-              maxLength: 200,
-              value: field(given, 'name').slice(0, 200),
-              focus: true,
-              help: 'Which number, page or bot it is.',
-            },
+            nameInput(field(given, 'name').slice(0, 200), 'Which number, page or bot it is.'),
             ...secretInputs(channel, '', true),
           ],
           submit: 'Add integration',

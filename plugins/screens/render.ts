@@ -141,7 +141,7 @@ function preparedInputs(inputs: readonly Input[]) {
   const first = inputs.find(({ error }) => error !== undefined);
   return inputs.map((input) => ({
     ...input,
-    noted: input.help !== undefined || input.error !== undefined,
+    hasNotes: input.help !== undefined || input.error !== undefined,
     focus: first === undefined ? input.focus : input === first,
   }));
 }

@@ -185,7 +185,7 @@ describe('bin/crm.js', () => {
   });
   after(() => storage.remove());
 
-  test('runs commands from any folder and hands on output and exit code', async () => {
+  test('runs commands from any folder and passes on output and exit code', async () => {
     const options = { ...launcher, cwd: '/' };
     assert.deepEqual((await crmJson(['check'], storage.environment, options)).resources, resources);
     const refused = await crm(['migrate', '--create', '../up'], storage.environment, options);
@@ -193,7 +193,7 @@ describe('bin/crm.js', () => {
     assert.match(refused.stderr, /^crm: "\.\.\/up" is no migration name/);
   });
 
-  test('hands on standard input', async () => {
+  test('passes on standard input', async () => {
     const { environment } = storage;
     await crmJson(['migrate'], environment, launcher);
     await crmJson(['org', 'create', 'acme'], environment, launcher);

@@ -43,7 +43,7 @@ const pattern = (shown: string) =>
     's',
   );
 
-/** Hands a command to this process: its name, folder and arguments; gets its exit code and what it wrote. */
+/** Passes a command to this process: its name, folder and arguments; gets its exit code and what it wrote. */
 const shim = `#!/bin/sh
 out=$(printf '%s\\0' "\${0##*/}" "$PWD" "$@" | curl -s --data-binary @- "$SHIM"; printf .)
 out=\${out%.}

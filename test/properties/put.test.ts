@@ -24,7 +24,7 @@ import { sourcesWith } from '../support/sources.ts';
 const sources = await sourcesWith(...everyType);
 const definitions = checkSources(sources);
 
-/** What the server sets anew on every write. */
+/** What the server sets on every write. */
 const renewed = (field: Field) => field.set === 'editor' || field.set === 'updated';
 const isStored = (field: Field) => field.type.columns !== undefined;
 

@@ -163,8 +163,8 @@ onBothDrivers(
       assert.equal(valueAt(refused, 'company'), 'Ours', 'kept');
       assert.match(refused.text, /It is now: Theirs/);
       assert.equal((await read('leads', id)).company, 'Theirs');
-      const anew = formOf(refused);
-      await follow(admin, await admin.post(anew.action, { ...anew.values, description: 'x' }));
+      const again = formOf(refused);
+      await follow(admin, await admin.post(again.action, { ...again.values, description: 'x' }));
       assert.equal((await read('leads', id)).company, 'Ours');
     });
 

@@ -179,7 +179,7 @@ describe('setup screens', () => {
     });
   });
 
-  test('a changed password is noted, and every session ends', async () => {
+  test('a changed password is in the activity, and every session ends', async () => {
     const own = await screens.administrator();
     const changed = await own.browser.submit('/setup/me', '/setup/me/password', {
       current: own.password,

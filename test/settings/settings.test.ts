@@ -203,7 +203,7 @@ describe('a running service follows its file', () => {
   afterEach(() => assert.doesNotMatch(service.stderr(), /[a-z]+-secret/));
 
   const ways: readonly [string, (settings: string | object) => void][] = [
-    ['written anew', (settings) => file.write(settings)],
+    ['written again', (settings) => file.write(settings)],
     ['replaced by another file', (settings) => file.replace(settings)],
   ];
   for (const [name, change] of ways) {

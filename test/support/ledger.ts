@@ -46,7 +46,7 @@ export interface Load {
 }
 
 /** No request takes this long, so that a client that waits longer has found a hang. */
-const patienceMs = 20_000;
+const waitMs = 20_000;
 const shortestGapMs = 20;
 const path = '/api/v1/leads';
 
@@ -82,7 +82,7 @@ export function startLoad(target: () => Target, clients: number): Load {
     try {
       const response = await fetch(`${url}${path}${id === '' ? '' : `/${id}`}`, {
         method,
-        signal: AbortSignal.timeout(patienceMs),
+        signal: AbortSignal.timeout(waitMs),
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });

@@ -19,7 +19,7 @@ export interface SettingsFile {
   readonly path: string;
   /** The environment that names it. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Writes it anew: a YAML text, or a value. */
+  /** Writes it again: a YAML text, or a value. */
   readonly write: (settings: string | object) => void;
   /** Puts another file in its place, as editors do. */
   readonly replace: (settings: string | object) => void;

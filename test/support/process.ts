@@ -158,7 +158,7 @@ export function jsonOf(outcome: Outcome, command = 'the command'): Record<string
 /** Arguments of a command and its environment. */
 export type Command = readonly [args: readonly string[], environment: Environment];
 
-/** Runs the command of each case, and hands each test the outcome of its own. */
+/** Runs the command of each case, and gives each test the outcome of its own. */
 export function crmTable<Case>(
   cases: readonly (readonly [name: string, value: Case])[],
   command: (value: Case) => Command,

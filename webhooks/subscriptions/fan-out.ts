@@ -110,7 +110,7 @@ async function fanOut(
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
-      -- In another epoch transactions are numbered anew: everything of the last hour is read again, and known by its id.
+      -- In another epoch transactions are numbered from the beginning: everything of the last hour is read again, and known by its id.
       select s.organization_id, s.id, s.generation, s.actions, n.epoch, n.horizon,
         case when s.epoch = n.epoch then s.transaction else '0'::xid8 end as transaction,
         case when s.epoch = n.epoch then s.ledger_id else 0 end as ledger_id,

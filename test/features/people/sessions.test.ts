@@ -191,9 +191,9 @@ onBothDrivers('sessions', (instance) => {
       }
     }
     assert.equal(await status(other, 'byCookie'), 200);
-    const anew = await logIn(instance(), ann);
-    for (const way of ways) assert.equal(await status(anew, way, node), 200);
-    assert.equal((await listed(anew)).length, 1);
+    const again = await logIn(instance(), ann);
+    for (const way of ways) assert.equal(await status(again, way, node), 200);
+    assert.equal((await listed(again)).length, 1);
   });
 
   describe('end by time', () => {

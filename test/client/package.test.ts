@@ -55,7 +55,10 @@ describe('crm client', () => {
     assertRefused(await crm(['client', '--output', output('full')], nowhere), /has files, but no client/);
     assert.deepEqual(readdirSync(output('full')), ['precious.txt']);
     const file = join(output('full'), 'precious.txt');
-    assertRefused(await crm(['client', '--output', file], nowhere), /cannot be read: a part of its path is not a folder/);
+    assertRefused(
+      await crm(['client', '--output', file], nowhere),
+      /cannot be read: a part of its path is not a folder/,
+    );
   });
 
   for (const [url, message] of [

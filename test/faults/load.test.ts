@@ -78,7 +78,7 @@ const ofProcesses: Readonly<Record<string, Pick<Fault, 'strike'>>> = {
   },
 };
 const timesOf: Readonly<Record<string, Readonly<Record<Driver, number>>>> = {
-  'kill -9 of the server': { embedded: scaled(10, 20), postgresql: scaled(3, 20) },
+  'kill -9 of the server': { embedded: scaled(4, 20), postgresql: scaled(3, 20) },
   'SIGTERM to the server': { embedded: scaled(1, 10), postgresql: scaled(1, 10) },
 };
 

@@ -268,14 +268,17 @@ for (const driver of drivers) {
       assert.deepEqual(lines.slice(2), ['Of 1 different events arrived: 1 × done.']);
     });
 
-    test('a burst of 1,000: all arrive, none twice', async () => {
+    // The embedded database does the work of both sides on one thread.
+    const size = driver === 'postgresql' ? 1000 : 200;
+    test(`a burst of ${size}: all arrive, none twice`, async () => {
       const before = await inboxCount('whatsapp');
-      const command = ['simulate', 'whatsapp', '--org', organization, '--steps', 'burst'];
+      const steps = ['--steps', 'burst', ...(size === 1000 ? [] : ['--burst', String(size)])];
+      const command = ['simulate', 'whatsapp', '--org', organization, ...steps];
       const { answers, arrived, events } = printed(await crmJson(command, environment));
-      assert.deepEqual([answers, events, arrived], [{ burst: { 200: 1000 } }, 1000, { done: 1000 }]);
-      assert.equal(await inboxCount('whatsapp'), before + 1000);
+      assert.deepEqual([answers, events, arrived], [{ burst: { 200: size } }, size, { done: size }]);
+      assert.equal(await inboxCount('whatsapp'), before + size);
       const messages = `select count(*)::text from crm_received_messages where integration_id = ${added.get('whatsapp')?.id}`;
-      assert.equal(await count(messages), before + 1000, 'each message is kept once');
+      assert.equal(await count(messages), before + size, 'each message is kept once');
     });
 
     test('an empty secret on standard input', async () => {

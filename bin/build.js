@@ -1,7 +1,7 @@
 // Builds what the packed package runs: the source as JavaScript, and what else an instance reads. Argument: its folder,
 // instead of dist.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -31,7 +31,7 @@ mkdirSync(join(explorer, 'rendered'));
 writeFileSync(join(explorer, 'rendered/page.html'), page);
 writeFileSync(join(explorer, 'rendered/scalar.js'), script);
 
-// So that a first start needs no initdb.
-const database = join(built, 'engine/database');
-const { clusterArchive } = await import(pathToFileURL(join(database, 'cluster.js')).href);
-writeFileSync(join(database, 'cluster.tar.gz'), await clusterArchive());
+// So that a first start needs no initdb; a clone has it from `npm ci` already, and it was copied with the rest.
+const archive = join(built, 'engine/database/cluster.tar.gz');
+const maker = join(project, 'bin/cluster.js');
+if (!existsSync(archive)) execFileSync(process.execPath, [maker, archive], { stdio: 'inherit' });

@@ -3,7 +3,7 @@ import { existsSync, openAsBlob } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { PGlite } from '@electric-sql/pglite';
 
-/** An empty cluster, which the build of the package makes: PGlite's initdb takes seconds. A clone has none. */
+/** An empty cluster, which `npm ci` and the build of the package make (bin/cluster.js): PGlite's initdb takes seconds. */
 const archive = fileURLToPath(new URL('cluster.tar.gz', import.meta.url));
 
 /**
@@ -18,12 +18,4 @@ export async function createCluster(folder: string): Promise<void> {
   const client = await PGlite.create({ dataDir: folder, ...ready });
   await client.exec(`alter database postgres set ${clusterSetting} = '${randomUUID()}'`);
   await client.close();
-}
-
-/** @returns the archive's bytes; called by the build */
-export async function clusterArchive(): Promise<Uint8Array> {
-  const client = await PGlite.create();
-  const dump = await client.dumpDataDir('gzip');
-  await client.close();
-  return new Uint8Array(await dump.arrayBuffer());
 }

@@ -1,4 +1,5 @@
 import { type CompiledQuery, sql } from 'kysely';
+import { arrayText } from '../../engine/sql/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
@@ -120,11 +121,14 @@ export function claimStatement(
 
 /**
  * Forces the claim's plan: with statistics of a moment when one organization had every item, or
- * when none waited, the planner would read the whole table.
+ * when none waited, the planner would read the whole table. Its commit waits for no disk: a claim that a failing database
+ * forgets is made again.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
-      from unnest(array['enable_seqscan', 'enable_bitmapscan', 'enable_sort']) name`.execute(within);
+      from unnest(array['enable_seqscan', 'enable_bitmapscan', 'enable_sort', 'synchronous_commit']) name`.execute(
+    within,
+  );
 
 /**
  * Claims due items for this node alone; other nodes may claim them again when the lease ends.
@@ -162,26 +166,66 @@ export interface Outcome {
   readonly values?: Readonly<Record<string, string>>;
 }
 
+/** An item, and what became of it. */
+export type Settled = readonly [item: Claimed<unknown>, outcome: Outcome];
+
 /**
- * Records what became of an item, while the claim holds: a replay, or another node after the lease, changes `attempts`.
- * @returns whether others that waited for it may be claimed now
+ * Records what became of items, each while its claim holds: a replay, or another node after the lease, changes `attempts`.
+ * @returns whether others that waited for them may be claimed now
  */
-export async function settle(
-  tables: Tables,
-  { table, isFollowed }: Queue,
-  { organization, id, attempts }: Claimed<unknown>,
-  { reason, retryMs, values = {} }: Outcome,
-): Promise<boolean> {
-  const state =
-    reason !== '' && retryMs !== undefined
-      ? sql`next_at = now() + ${Math.round(retryMs)}::bigint * interval '1 millisecond'`
-      : sql`status = ${reason === '' ? 'done' : 'dead'}, done_at = now()`;
-  const further = Object.entries(values).map(([name, value]) => sql`, ${sql.ref(name)} = ${value}`);
-  const { rows } = await sql<{
-    followed: boolean;
-  }>`update ${sql.table(table)} i set ${state}, error = ${reason.slice(0, 500)}${sql.join(further, sql``)}
-    where organization_id = ${organization}::bigint and id = ${id}::bigint
-      and status = 'waiting' and attempts = ${attempts}::int
-    returning i.status <> 'waiting' and ${sql.raw(isFollowed ?? 'false')} as followed`.execute(tables);
-  return rows[0]?.followed === true;
+async function settle(tables: Tables, queue: Queue, settled: readonly Settled[]): Promise<boolean> {
+  let isFollowed = false;
+  const kinds = Map.groupBy(settled, ([, { values = {} }]) => Object.keys(values).sort().join());
+  for (const [names, some] of kinds) {
+    const further = names.split(',').filter((name) => name !== '');
+    const column = (value: (of: Settled) => string | null) => sql`${arrayText(some.map(value))}`;
+    const { rows } = await sql<{ followed: boolean }>`
+      -- A database that fails may forget it: the item is processed again, as it is when the process fails.
+      with fast as materialized (select set_config('synchronous_commit', 'off', true)),
+      given as materialized (
+        select g.* from fast cross join unnest(${column(([{ organization }]) => organization)}::bigint[], ${column(([{ id }]) => id)}::bigint[],
+          ${column(([{ attempts }]) => String(attempts))}::int[], ${column(([, { reason }]) => reason.slice(0, 500))}::text[],
+          ${column(([, { retryMs }]) => (retryMs === undefined ? null : String(Math.round(retryMs))))}::bigint[]
+          ${sql.join(
+            further.map((name) => sql`, ${column(([, { values }]) => values?.[name] ?? '')}::text[]`),
+            sql``,
+          )}) as g (organization, item, tries, reason, retry_ms ${sql.raw(further.map((name) => `, new_${name}`).join(''))}))
+      update ${sql.table(queue.table)} i set error = g.reason,
+        status = case when g.reason = '' then 'done' when g.retry_ms is null then 'dead' else i.status end,
+        done_at = case when g.reason = '' or g.retry_ms is null then now() else i.done_at end,
+        next_at = case when g.reason = '' then i.next_at else coalesce(now() + g.retry_ms * interval '1 millisecond', i.next_at) end
+        ${sql.join(
+          further.map((name) => sql`, ${sql.ref(name)} = ${sql.ref(`g.new_${name}`)}`),
+          sql``,
+        )}
+      from given g
+      where i.organization_id = g.organization and i.id = g.item and i.status = 'waiting' and i.attempts = g.tries
+      returning i.status <> 'waiting' and ${sql.raw(queue.isFollowed ?? 'false')} as followed`.execute(
+      tables,
+    );
+    isFollowed ||= rows.some(({ followed }) => followed);
+  }
+  return isFollowed;
+}
+
+/**
+ * Settles items of one node together: those that end while a statement runs share the next one.
+ * @returns what records an item; resolves to whether others that waited for one of them may be claimed now
+ */
+export function settling(tables: () => Tables, queue: Queue): (...settled: Settled) => Promise<boolean> {
+  let open: { readonly settled: Settled[]; readonly recorded: Promise<boolean> } | undefined;
+  let before: Promise<unknown> = Promise.resolve();
+  return (...settled) => {
+    if (open === undefined) {
+      const list: Settled[] = [];
+      const recorded = before.then(() => {
+        open = undefined;
+        return settle(tables(), queue, list);
+      });
+      before = recorded.catch(() => undefined);
+      open = { settled: list, recorded };
+    }
+    open.settled.push(settled);
+    return open.recorded;
+  };
 }

@@ -2,7 +2,7 @@ import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
-import { type Claimed, claim, type Outcome, settle } from './claim.ts';
+import { type Claimed, claim, type Outcome, settling } from './claim.ts';
 import { failureLog } from './failures.ts';
 import type { Queue } from './queue.ts';
 import { type Slots, slots } from './slots.ts';
@@ -35,6 +35,7 @@ export function startWorker<Row>(
   const unreadable = (cause: { code?: string } | undefined) =>
     failures.report('unreadable', { code: cause?.code }, `${queue.name} could not be read; trying again`);
 
+  const settled = settling(() => tablesOf(database), queue);
   /** Whether items became ready since the last claim. */
   let isFollowed = false;
   const work = async (item: Claimed<Row>): Promise<void> => {
@@ -55,7 +56,7 @@ export function startWorker<Row>(
       };
       failures.report(`${owner} ${givenUp} ${reason}`, details, reason);
     }
-    if (await settle(tablesOf(database), queue, item, outcome)) isFollowed = true;
+    if (await settled(item, outcome)) isFollowed = true;
   };
   const busy: Slots = slots(queue.concurrency, queue.batch);
   let stopping = false;

@@ -26,6 +26,8 @@ const [triedMs, leastTries] = [3 * 24 * 3_600_000, 12];
 const [manyFailures, failingMs, longestPauseMs] = [10, 30_000, 300_000];
 /** The longest `Retry-After` that is obeyed, in milliseconds. */
 const longestWaitMs = 24 * 3_600_000;
+/** How long a service that stops waits for receivers, in milliseconds; what they have not responded to is sent again. */
+const graceMs = 1000;
 /** Days without a success after which a subscription is switched off. */
 export const failedDays = 5;
 
@@ -53,7 +55,19 @@ export function deliverer(
   app: FastifyInstance,
   { database, resources, sealing, poster, tell }: Delivering,
 ): (item: Claimed<DeliveryClaim>) => Promise<Outcome> {
-  app.addHook('onClose', async () => poster.close());
+  let isStopping = false;
+  let grace: NodeJS.Timeout | undefined;
+  app.addHook('preClose', async () => {
+    // The worker waits for what is being sent.
+    grace = setTimeout(() => {
+      isStopping = true;
+      poster.close();
+    }, graceMs);
+  });
+  app.addHook('onClose', async () => {
+    clearTimeout(grace);
+    poster.close();
+  });
   const grants = ttlCache(async (key) => ({ grants: await profileGrants(tablesOf(database), key) }));
   const events = eventsOf(database, resources, async (organization, profile) => {
     const found = await grants.get(`${organization}/${profile}`);
@@ -95,6 +109,9 @@ export function deliverer(
       // What has failed since the item was claimed counts too.
       if (failing.delete(owner) || row.failures > 0) await recovered(tablesOf(database), item);
       return { reason: '', values };
+    }
+    if (status === undefined && isStopping) {
+      return { reason: 'the service stopped before the receiver responded', retryMs: 0 };
     }
     const reason = status === undefined ? posted.problem : `the receiver responded ${status}`;
     failing.add(owner);

@@ -25,8 +25,8 @@ export const deliveryQueue: Queue = {
     g.url, g.filter, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
     g.failures`,
   leaseSeconds: 20,
-  concurrency: 48,
-  batch: 12,
+  concurrency: 128,
+  batch: 48,
 };
 
 /** What is claimed of a delivery, and of its subscription; the secrets are still sealed. */

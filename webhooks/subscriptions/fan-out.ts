@@ -12,6 +12,8 @@ const [everyMs, withoutMs] = [50, 1000];
 const [pageLength, together] = [500, 20];
 /** Deliveries of a subscription that wait at most; the ledger keeps what comes after. */
 const mostWaiting = 5000;
+/** How long a subscription is left alone that has so many, or that another node reads for, in milliseconds. */
+const leftAloneMs = 500;
 
 /** Which subscriptions are on, whether there are changes after their place, and whether they wait for their receiver. */
 const looking = prepare<undefined>(
@@ -44,16 +46,23 @@ export function startFanOut(
   let isStopping = false;
   /** Nothing is looked for before. */
   let idleUntil = 0;
+  /** Subscriptions that are left alone, and until when. */
+  const leftAlone = new Map<string, number>();
   const look = async (): Promise<void> => {
     if (performance.now() < idleUntil) return;
     const rows = (await database.run(looking.bind(undefined))).map((row) => row.map(String));
     if (rows.length === 0) idleUntil = performance.now() + withoutMs;
     if (rows.some(([, , same]) => same !== 'true')) return keepEpoch(database, true);
-    let left = rows.filter(([, , , hasNews]) => hasNews === 'true');
+    const now = performance.now();
+    for (const [id, until] of leftAlone) if (until < now) leftAlone.delete(id);
+    let left = rows.filter(([, id, , hasNews]) => hasNews === 'true' && !leftAlone.has(String(id)));
     while (left.length > 0 && !isStopping) {
       const some = left.slice(0, together);
-      const { count, unfinished } = await transaction(database, (tables) => fanOut(tables, some, fields));
+      const { count, read, unfinished } = await transaction(database, (tables) =>
+        fanOut(tables, some, fields),
+      );
       if (count > 0) made();
+      for (const [, id] of some) if (!read.has(String(id))) leftAlone.set(String(id), now + leftAloneMs);
       left = [...left.slice(together), ...some.filter(([, id]) => unfinished.includes(String(id)))];
     }
   };
@@ -92,21 +101,28 @@ const fieldsOf = (resources: readonly RecordResource[]): string =>
 
 /**
  * Makes deliveries of the next changes of some subscriptions.
- * @returns how many, and which subscriptions have more to read
+ * @returns how many, for which subscriptions, and which of them have more to read
  */
 async function fanOut(
   tables: Tables,
   some: readonly (readonly string[])[],
   fields: string,
-): Promise<{ readonly count: number; readonly unfinished: readonly string[] }> {
+): Promise<{
+  readonly count: number;
+  readonly read: ReadonlySet<string>;
+  readonly unfinished: readonly string[];
+}> {
   // A statement of its own: what another node has done until it let them go is seen by the next one.
+  // What a failing database forgets of this is read again.
   const { rows: locked } = await sql<{ id: string }>`
-    select s.id from crm_event_subscriptions s
+    with fast as materialized (select set_config('synchronous_commit', 'off', true))
+    select s.id from fast cross join crm_event_subscriptions s
     join unnest(${arrayText(some.map(([organization]) => String(organization)))}::bigint[],
       ${arrayText(some.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
       on s.organization_id = k.organization and s.id = k.id
     where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
-  if (locked.length === 0) return { count: 0, unfinished: [] };
+  const read = new Set(locked.map(({ id }) => id));
+  if (locked.length === 0) return { count: 0, read, unfinished: [] };
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
@@ -171,6 +187,7 @@ async function fanOut(
     returning s.id, z.is_full, (select count(*) from made)::text as made`.execute(tables);
   return {
     count: Number(rows[0]?.made ?? 0),
+    read,
     unfinished: rows.filter(({ is_full }) => is_full).map(({ id }) => id),
   };
 }

@@ -45,7 +45,7 @@ const head = (first: string, headers: Readonly<Record<string, unknown>>): string
 /** @param allowed where to, at the moment */
 export function poster(allowed: () => Allowed, resolve?: Resolve, longestMs = wholeMs): Poster {
   // A connection that is kept leads to an address that was checked.
-  const options = { keepAlive: true, maxSockets: 100, maxFreeSockets: 20, timeout: 5000 };
+  const options = { keepAlive: true, maxSockets: 128, maxFreeSockets: 64, timeout: 5000 };
   const [http, https] = [new HttpAgent(options), new HttpsAgent(options)];
   return {
     post: async (text, body, given) => {

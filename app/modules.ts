@@ -3,6 +3,7 @@ import { activityModule } from '../plugins/activity/index.ts';
 import { apiKeysModule } from '../plugins/api-keys/index.ts';
 import { dataModule } from '../plugins/data-browser/index.ts';
 import { explorerModule } from '../plugins/explorer/index.ts';
+import { forgettingModule } from '../plugins/forgetting/index.ts';
 import { idempotency } from '../plugins/idempotency/index.ts';
 import { identityModule } from '../plugins/identity/index.ts';
 import { ledgerModule } from '../plugins/ledger/index.ts';
@@ -34,6 +35,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   ...webhookModules,
   ledgerModule,
   activityModule,
+  forgettingModule,
   dataModule,
   screensModule,
   explorerModule,

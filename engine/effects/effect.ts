@@ -50,4 +50,11 @@ export interface Effect {
     readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
+  /** A statement of its own before the records of a list are sent whole, an INSERT; absent: nothing is done then. */
+  readonly ofExport?: (context: {
+    readonly resource: string;
+    /** SQL of the organization's id. */
+    readonly organization: string;
+    readonly placeholder: Placeholder<WriteInput>;
+  }) => string;
 }

@@ -35,6 +35,11 @@ export const ledger: Effect = {
     const columns = Object.keys(values).map(quote).join(', ');
     return `${written}_ledger as (insert into "crm_ledger" (${columns}) select ${Object.values(values).join(', ')} from ${source})`;
   },
+  ofExport: ({ resource, organization, placeholder }) => {
+    const who = [kind, actor, name, request].map((value) => placeholder(value));
+    const [ofKind, ofActor, ofName, ofRequest] = who;
+    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object") values (${organization}, ${ofKind}::text, ${ofActor}::bigint, ${ofName}::text, ${ofRequest}::text, 'export', ${literal(resource)})`;
+  },
 };
 
 /** SQL of what a ledger row has of the record. */

@@ -6,6 +6,7 @@ import { type FormatName, formatOf } from './formats.ts';
 import type { Linked } from './links.ts';
 import type { Exporting, OperationContext, OperationRequest } from './operation.ts';
 import { refuse } from './requests.ts';
+import { organizationOf } from './rows.ts';
 import { laneOf, selectedOf, selectionOf } from './selection.ts';
 import { shownColumns, statementsByShape } from './shown.ts';
 
@@ -20,6 +21,16 @@ export function exporting<P extends Linked>(
   planOf: (request: OperationRequest) => P,
 ): Exporting<P> {
   const byShape = statementsByShape<P>(context, 'export');
+  const { name } = context.definition;
+  const beginning = context.effects.flatMap(({ ofExport }, index) =>
+    ofExport === undefined
+      ? []
+      : [
+          prepare<P>(`${name}_export_${index}`, 'write', ($) =>
+            ofExport({ resource: name, organization: organizationOf($), placeholder: $ }),
+          ),
+        ],
+  );
   return {
     plan: (request) => {
       const plan = planOf(request);
@@ -28,6 +39,7 @@ export function exporting<P extends Linked>(
       }
       return plan;
     },
+    begin: (plan) => beginning.map(({ bind }) => bind(plan)),
     head: ({ asked }, format) =>
       formatOf(format).head?.(shownColumns(context, asked).map(({ name }) => name)) ?? '',
     statement: (plan, format) =>

@@ -34,7 +34,7 @@ export function exported<P extends Plan>(
 /** The text of each batch. The next one is read while the one before is written. */
 async function* batches<P extends Plan>(
   database: Database,
-  { head, statement, next }: Exporting<P>,
+  { begin, head, statement, next }: Exporting<P>,
   first: P,
   format: FormatName,
   assertAllowed: () => Promise<void>,
@@ -46,6 +46,7 @@ async function* batches<P extends Plan>(
     return rows;
   };
   const after = Buffer.from(between[formatOf(format).layout]);
+  for (const each of begin(first)) await execute(database, { statement: () => each }, first);
   let rows = await read(first);
   let plan = next(first, rows);
   yield Buffer.from(head(first, format));

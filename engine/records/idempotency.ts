@@ -40,6 +40,7 @@ const requests = table(
   {
     indexes: [{ name: 'crm_idempotency_created_at', properties: ['created_at'] }],
     resourcePaths: ['path'],
+    people: { called: 'stored responses', columns: ['record'], rows: 'go' },
   },
 );
 

@@ -182,6 +182,8 @@ export interface Refusal<P extends Plan = Plan> {
 export interface Exporting<P extends Plan = Plan> {
   /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
   readonly plan: (request: OperationRequest) => P;
+  /** Statements that run before the first batch. */
+  readonly begin: (plan: P) => readonly Statement[];
   /** What comes before the first record, ASCII. */
   readonly head: (plan: P, format: FormatName) => string;
   /** The statement of a batch, whose rows are records in the format. */

@@ -81,6 +81,21 @@ export const resourceColumns = (entity: EntitySchema): readonly string[] => ofRe
 /** The columns of a table that hold paths below names of resources, such as `leads/batch`, or the names alone. */
 export const resourcePaths = (entity: EntitySchema): readonly string[] => ofPaths.get(entity) ?? [];
 
+/** Where a table of tenants may hold anything about a person. */
+export interface OfPeople {
+  /** What its rows are called. */
+  readonly called: string;
+  /** Columns of texts. */
+  readonly columns: readonly string[];
+  /** What becomes of a row in which a person is found who is to be forgotten: it goes, or it stays and these columns are emptied. */
+  readonly rows: 'go' | 'stay';
+}
+
+const ofPeople = new Map<keyof TableRows, OfPeople>();
+
+/** The tables that were declared with {@link OfPeople}. */
+export const tablesOfPeople: ReadonlyMap<keyof TableRows, OfPeople> = ofPeople;
+
 /** Keys and indexes of a table in addition to its primary key. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
@@ -94,18 +109,20 @@ interface Keys {
   readonly resourceColumns?: readonly string[];
   /** Columns that hold such names, or paths that begin with one. */
   readonly resourcePaths?: readonly string[];
+  readonly people?: OfPeople;
 }
 
 /** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
 export function table(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: named, resourcePaths: paths, ...keys }: Keys = {},
+  { placement, resourceColumns: named, resourcePaths: paths, people, ...keys }: Keys = {},
 ): EntitySchema {
   const options = { name, tableName: name, properties, ...keys };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
   if (named !== undefined) ofResources.set(entity, named);
+  if (people !== undefined) ofPeople.set(name, people);
   if (paths !== undefined) ofPaths.set(entity, paths);
   return entity;
 }

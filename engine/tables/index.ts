@@ -12,6 +12,7 @@ export {
   resourceColumns,
   resourcePaths,
   table,
+  tablesOfPeople,
   tenant,
   tenantLink,
   text,

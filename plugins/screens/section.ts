@@ -15,8 +15,11 @@ export interface Sender extends Member {
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
-/** The result of an action: a redirect to the list with a message, or the list with data that is shown once. */
-export type Outcome = ({ readonly done: string } & Subject) | { readonly shown: Shown };
+/** The result of an action: a redirect to the list with a message, the list with data that is shown once, or a question. */
+export type Outcome =
+  | ({ readonly done: string } & Subject)
+  | { readonly shown: Shown }
+  | { readonly page: AnyPage & { title: string } };
 
 /** What a page is asked for: the parameters of its address, or the form that was sent to it. */
 export interface Asked {
@@ -117,6 +120,10 @@ export function section(
           });
         const outcome = await act({ ...admin, transact }, form, request);
         if ('shown' in outcome) return await showList(admin, request, reply, outcome.shown);
+        if ('page' in outcome) {
+          const above = { label: title, href: backOf(admin, form) };
+          return await show(request, reply, outcome.page, { above, ...frameOf(admin) });
+        }
         return await redirectDone(request, reply, backOf(admin, form), outcome.done, outcome);
       } catch (error) {
         if (!(error instanceof UserError)) throw error;

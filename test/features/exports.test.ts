@@ -8,7 +8,7 @@ import { parse } from 'csv-parse/sync';
 import { transaction } from '../../engine/tables/handle.ts';
 import { revokeKey } from '../../plugins/api-keys/keys.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
-import { command } from '../support/people.ts';
+import { activityOf, command } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
 
@@ -178,6 +178,16 @@ onBothDrivers(
       assert.ok(text.includes('"a ""b"", c\r\nd"') && text.includes(',"",'), text);
       const [row] = parse(text, { columns: true }) as Record<string, string>[];
       assert.equal(row?.account_id, '');
+    });
+
+    test('who exported what is in the activity, and in no feed', async () => {
+      const did = async () =>
+        (await activityOf(instance(), beta.id)).filter((each) => each.did.startsWith('export'));
+      const before = await did();
+      await get('?status=New', csv, beta.key);
+      await instance().call('HEAD /api/v1/leads', { key: beta.key, ...as(csv) });
+      const [one, ...more] = (await did()).slice(before.length);
+      assert.deepEqual([one?.did, one?.actor.split(' ')[0], more], ['export leads null', 'key', []]);
     });
 
     test('HEAD has the headers and reads nothing; gzip where it is accepted', async () => {

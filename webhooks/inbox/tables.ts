@@ -50,7 +50,12 @@ const integrations = table(
   { uniques: [{ name: 'crm_integrations_endpoint', properties: ['endpoint'] }] },
 );
 
-const inbox = queueTable('crm_inbox', { name: 'integration', table: 'crm_integrations' }, { payload: text });
+const inbox = queueTable(
+  'crm_inbox',
+  { name: 'integration', table: 'crm_integrations' },
+  { payload: text },
+  { people: { called: 'events of integrations', columns: ['payload', 'error'], rows: 'go' } },
+);
 
 const receivedMessages = table(
   'crm_received_messages',
@@ -73,6 +78,7 @@ const receivedMessages = table(
         properties: ['organization_id_link', 'integration_id', 'provider_id'],
       },
     ],
+    people: { called: 'received messages', columns: ['sender', 'body'], rows: 'go' },
   },
 );
 

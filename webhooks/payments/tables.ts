@@ -32,6 +32,7 @@ const paymentEvents = table(
     uniques: [
       { name: 'crm_payment_events_event', properties: ['organization_id_link', 'customer', 'event_id'] },
     ],
+    people: { called: 'payment events', columns: ['payload', 'answer'], rows: 'go' },
   },
 );
 

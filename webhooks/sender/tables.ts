@@ -32,7 +32,10 @@ const messages = table(
     error: { ...text, nullable: true },
     created_at: now,
   },
-  { indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }] },
+  {
+    indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }],
+    people: { called: 'messages to people', columns: ['recipient', 'body', 'error'], rows: 'go' },
+  },
 );
 
 /** Outgoing messages, sent and failed. */

@@ -130,6 +130,7 @@ const deliveries = queueTable(
       },
     ],
     resourceColumns: ['object'],
+    people: { called: 'heads of sent events', columns: ['request', 'response', 'error'], rows: 'stay' },
   },
 );
 

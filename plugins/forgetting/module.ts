@@ -1,0 +1,19 @@
+import type { Resource } from '../../engine/compile/index.ts';
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { forgettingCommands } from './commands.ts';
+import { forgettingPages } from './page.ts';
+
+interface Instance {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+/** Erases a person from an organization. */
+export const forgettingModule: Module<Instance, Instance> = {
+  name: 'forgetting',
+  pages: forgettingPages,
+  commands: forgettingCommands,
+};

@@ -1,0 +1,210 @@
+// Forgetting: a person is in no table any more; everybody else is as before, and a row says that it was done.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf, tablesOfPeople } from '../../engine/tables/index.ts';
+import { whatsappBody } from '../support/channels.ts';
+import { runCommand } from '../support/command-line.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { deliver, integrate, unmatchedPayment } from '../support/partners.ts';
+import { activityOf, dump } from '../support/people.ts';
+import { until } from '../support/process.ts';
+
+const email = 'Zoë.Quill@example.com';
+const phone = '+49 170 5550199';
+/** What nothing of the person may be left of, in any writing. */
+const traces = [/zo.{1,8}\.quill/i, /0?1?70\s*5550199/, /Quillfeather/];
+const other = 'somebody.else@example.com';
+
+/** Tables of tenants with texts that are of nobody whom records are about: names that members give, states, hashes, addresses, accounts. */
+const nobodys = [
+  'crm_api_keys',
+  'crm_event_resources',
+  'crm_event_subscriptions',
+  'crm_grants',
+  'crm_integrations',
+  'crm_invites',
+  'crm_ledger',
+  'crm_name_uses',
+  'crm_profiles',
+  'crm_request_counts',
+  'crm_resets',
+  'crm_users',
+];
+
+onBothDrivers('forgetting', (instance) => {
+  let acme: Organization;
+  let globex: Organization;
+  const call = async (request: string, body?: object, { key } = acme, headers = {}) => {
+    const answer = await instance().call(request, { key, headers, ...(body && { body }) });
+    assert.ok(answer.status < 300, answer.text);
+    return answer.json;
+  };
+  const forget = (org: Organization, ...args: string[]) =>
+    runCommand(instance(), ['person', 'forget', '--org', org.slug, ...args]);
+  const person = { last_name: 'Quillfeather', email, phone };
+  /** Puts the person everywhere. @returns ids */
+  const known = async (org: Organization) => {
+    const { id } = await call('POST /api/v1/leads', person, org, { 'idempotency-key': `"k-${org.slug}"` });
+    await call(`PATCH /api/v1/leads/${id}`, { description: 'Quillfeather called' }, org);
+    const { id: deleted } = await call('POST /api/v1/leads', { ...person, company: 'x' }, org);
+    await call(`DELETE /api/v1/leads/${deleted}`, undefined, org);
+    const { id: contact } = await call('POST /api/v1/contacts', person, org);
+    const { id: left } = await call('POST /api/v1/cases', { subject: 'A', contact_id: contact }, org);
+    const channel = await integrate(instance(), org, 'whatsapp');
+    const text = { type: 'text', text: { body: 'It is Quillfeather' }, from: '491705550199', id: 'wamid.1' };
+    const sent = await deliver(
+      instance(),
+      channel,
+      whatsappBody({ messages: [{ ...text, timestamp: '1767225600' }] }),
+    );
+    assert.equal(sent.status, 200, sent.text);
+    const tables = tablesOf(instance().database);
+    await until(
+      async () => {
+        const all = tables.selectFrom('crm_received_messages').select('id');
+        return (await all.where('organization_id', '=', org.id).execute()).length === 1;
+      },
+      'the message',
+      20_000,
+    );
+    for (const payload of [
+      `{"payer":"zo\\u00eb.quill@example.com"}`,
+      `mail=${encodeURIComponent(email)}`,
+      other,
+    ])
+      await unmatchedPayment(instance(), org.id, { payload });
+    await sql`insert into crm_messages (organization_id, recipient, body, template, status)
+      values (${org.id}::bigint, ${'+491705550199'}, 'Hello', 'x', 'sent')`.execute(tables);
+    return { id: String(id), deleted: String(deleted), contact: String(contact), left: Number(left) };
+  };
+  before(async () => {
+    acme = await instance().organization('acme');
+    globex = await instance().organization('globex');
+  });
+
+  test('every table of an organization with texts is looked through, or known to have none of people', async () => {
+    const { rows } = await sql<{ name: string }>`select distinct t.table_name as name
+      from information_schema.columns t join information_schema.columns o using (table_schema, table_name)
+      where t.table_schema = current_schema() and t.data_type in ('text', 'jsonb', 'bytea') and o.column_name = 'organization_id'
+        and t.table_name like 'crm\\_%'`.execute(tablesOf(instance().database));
+    const names = rows.map(({ name }) => name).filter((name) => !nobodys.includes(name));
+    assert.deepEqual(names.sort(), [...tablesOfPeople.keys()].sort());
+  });
+
+  test('by command: shown first, then erased everywhere; nobody else is', async () => {
+    const ids = await known(acme);
+    await known(globex);
+    const { id: kept } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });
+    const wish = [
+      ...[
+        '--records',
+        `leads?email=${encodeURIComponent(email)}`,
+        `contacts?email=${encodeURIComponent(email)}`,
+      ],
+      ...['--text', 'Quillfeather'],
+    ];
+    const shown = await forget(acme, ...wish);
+    assert.match(shown.text, /Nothing was erased/);
+    const before = shown.json as Record<string, Record<string, unknown>>;
+    assert.deepEqual(before.records, { leads: [ids.id], contacts: [ids.contact] });
+    assert.deepEqual(before.rows, {
+      crm_idempotency: 1,
+      crm_inbox: 1,
+      crm_received_messages: 1,
+      crm_messages: 1,
+      crm_payment_events: 2,
+      crm_event_deliveries: 0,
+    });
+    assert.equal((await call(`GET /api/v1/leads/${ids.id}`)).email, email);
+
+    assert.deepEqual((await forget(acme, ...wish, '--erase')).json, { ...before, erased: true });
+    const history = await call(`GET /api/v1/leads/${ids.id}/history`);
+    assert.deepEqual(
+      (history.data as Record<string, unknown>[]).map(({ action, before: was, after }) => [
+        action,
+        was,
+        after,
+      ]),
+      [
+        ['delete', null, null],
+        ['update', null, null],
+        ['create', null, null],
+      ],
+    );
+    assert.equal((await call(`GET /api/v1/cases/${ids.left}`)).contact_id, null);
+    assert.equal((await call(`GET /api/v1/leads/${kept}`)).email, other);
+    assert.equal(
+      (
+        (await call(`GET /api/v1/leads?email=${encodeURIComponent(email)}`, undefined, globex))
+          .data as unknown[]
+      ).length,
+      1,
+    );
+    const did = (await activityOf(instance(), acme.id)).map((each) => each.did);
+    assert.equal(did.at(-1), 'forget person null');
+    assert.match((await forget(acme, ...wish)).text, /There is nothing of this person/);
+
+    await forget(globex, ...wish, '--erase');
+    const everything = await dump(instance());
+    for (const trace of traces) assert.doesNotMatch(everything, trace);
+    assert.ok(everything.includes(other), 'others are found by the same look');
+  });
+
+  test('records that mention the person are named, and stay', async () => {
+    const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
+    const { json } = await forget(acme, '--text', 'wintermute', '--erase');
+    assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
+    assert.equal((await call(`GET /api/v1/cases/${id}`)).subject, 'About Wintermute and others');
+  });
+
+  for (const [args, message] of [
+    [[], /say which records/],
+    [['--text', 'Ada'], /"Ada" is too short/],
+    [['--records', 'leads'], /"leads" is no resource with filters/],
+    [['--records', 'leeds?email=x'], /there are .*leads/],
+    [['--records', 'leads?colour=red'], /colour is no filter of leads/],
+    [['--records', 'leads?created_at[gte]=x'], /created_at\[gte\] must be/],
+  ] as const) {
+    test(`refused: ${args.join(' ')}`, async () => {
+      await assert.rejects(forget(acme, ...args), message);
+    });
+  }
+
+  test('more records than a person has are refused', async () => {
+    const records = Array.from({ length: 101 }, () => ({ last_name: 'Many', status: 'New' }));
+    await call('POST /api/v1/leads/batch', { records });
+    await assert.rejects(
+      forget(acme, '--records', 'leads?id[gte]=0', '--erase').catch(async () =>
+        forget(acme, '--records', 'leads?created_at[gte]=2000-01-01T00:00:00Z', '--erase'),
+      ),
+      /more than 100 records/,
+    );
+  });
+
+  test('by an administrator in a browser: found, confirmed by a word, told afterwards', async () => {
+    const { id } = await call('POST /api/v1/leads', {
+      last_name: 'Browserly',
+      email: 'browserly@example.com',
+    });
+    const browser = await signIn(instance(), administratorOf(acme));
+    const page = '/setup/o/acme/forgetting';
+    const nobody = await browser.submit(`${page}/find`, `${page}/find`, { texts: 'nobody@example.com' });
+    assert.equal(problemOf(nobody), 'there is nothing of this person');
+    const found = await browser.submit(`${page}/find`, `${page}/find`, {
+      records: 'leads?email=browserly@example.com',
+    });
+    assert.equal(found.status, 200);
+    const form =
+      formsOf(found).find(({ action }) => action === `${page}/forget`) ?? assert.fail(readable(found.text));
+    const wrong = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
+    assert.equal(wrong.status, 400);
+    assert.equal((await call(`GET /api/v1/leads/${id}`)).id, id);
+    const done = await browser.post(`${page}/forget`, { ...form.values, word: 'forget' });
+    assert.equal(done.status, 303, problemOf(done));
+    assert.match(readable((await browser.get(String(done.headers.get('location')))).text), /is erased/);
+    assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
+    assert.doesNotMatch(await dump(instance()), /browserly/i);
+  });
+});

@@ -88,6 +88,7 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: P
   const report = (message: string) => problems.push(parsed.problem({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
   if (name.startsWith('crm_')) report('names that begin with "crm_" are the platform\'s own');
+  if (name === 'events') report('"events" is what profiles call event subscriptions');
   if (name.startsWith('pg_')) report('names that begin with "pg_" are PostgreSQL\'s own');
   if (!resourceName.test(name)) {
     report(`the file's name must be a lower-case letter, then up to 39 letters, digits or _, or give "name"`);

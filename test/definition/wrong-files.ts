@@ -78,6 +78,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [things('name: My things'), `things.yaml:4:7  name ${name}. Did you mean "my_things"?`],
   [things('singular: Thing'), `things.yaml:4:11  singular ${name}. Did you mean "thing"?`],
   [things('name: crm_users'), 'things.yaml:4:7  names that begin with "crm_" are the platform\'s own'],
+  [{ 'events.yaml': head.join('\n') }, 'events.yaml:1:1  "events" is what profiles call event subscriptions'],
   [{ 'crm_x.yaml': head.join('\n') }, 'crm_x.yaml:1:1  names that begin with "crm_" are the platform\'s own'],
   [
     { ...things(), 'x.yaml': ['name: things', ...head].join('\n') },

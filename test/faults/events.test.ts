@@ -1,4 +1,4 @@
-// Events while a process is killed and the receiver fails now and then: none is lost, and each record's come in their order.
+// Events while a process is killed, the database restarts and the receiver fails now and then: none is lost, and each record's come in their order.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { tablesOf } from '../../engine/tables/handle.ts';
 import { diceOf } from '../support/dice.ts';
 import { type Answer, drivers } from '../support/instance.ts';
 import { onStored, settingsFile } from '../support/partners.ts';
-import { crm, type Service, type Storage, serve, storageOfItsOwn, until } from '../support/process.ts';
+import { crm, type Service, serve, storageOfItsOwn, until } from '../support/process.ts';
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 
 const writers = 6;
@@ -19,8 +19,8 @@ const tested = process.argv.includes('--whole')
   : drivers.filter((driver) => driver === 'postgresql');
 
 for (const driver of tested) {
-  describe(`events while processes are killed (${driver})`, () => {
-    let storage: Storage;
+  describe(`events while processes are killed and the database restarts (${driver})`, () => {
+    let storage: Awaited<ReturnType<typeof storageOfItsOwn>>;
     let key: string;
     const nodes: Service[] = [];
     let receiver: Awaited<ReturnType<typeof startReceiver>>;
@@ -77,7 +77,7 @@ for (const driver of tested) {
             ? call('POST /api/v1/leads', body)
             : call(`PATCH /api/v1/leads/${choose(ids.slice(-30))}`, body));
           await pause(20);
-          if (answer === undefined) continue;
+          if (answer === undefined || answer.status >= 300) continue;
           written++;
           if (answer.status === 201) ids.push(Number(answer.json.id));
         }
@@ -93,6 +93,13 @@ for (const driver of tested) {
           ),
         );
       nodes[0] = await serve(storage.environment);
+      const { server } = storage;
+      if (server) {
+        await server.pause();
+        await server.resume();
+        const before = written;
+        await until(async () => written >= before + 30, 'write and send again');
+      }
       isWritten = true;
       await writing;
       const versions = new Map<number, number>();

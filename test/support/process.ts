@@ -10,7 +10,7 @@ import type { Rows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
-import { makeDatabase, startPostgres } from './postgres.ts';
+import { makeDatabase, type Server, startPostgres } from './postgres.ts';
 import { type Content, copyFolder } from './templates.ts';
 
 export { connected } from './postgres.ts';
@@ -240,12 +240,13 @@ export const migrated: Content = {
 export const migratedStorage = (driver: Driver): Promise<Storage> => storageWith(driver, migrated);
 
 /** The same on a PostgreSQL server of its own, since transactions of other databases hold a change feed back. */
-export async function storageOfItsOwn(driver: Driver): Promise<Storage> {
+export async function storageOfItsOwn(driver: Driver): Promise<Storage & { readonly server?: Server }> {
   if (driver === 'embedded') return migratedStorage(driver);
   const server = await startPostgres();
   const storage = await storageWith(driver, migrated, server.url);
   return {
     ...storage,
+    server,
     remove: async () => {
       await storage.remove();
       await server.stop();

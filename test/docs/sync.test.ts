@@ -99,7 +99,17 @@ onBothDrivers(
     test('receiver.mjs: takes what is signed, once', async () => {
       const url = `http://127.0.0.1:${port}/`;
       const made = await runCommand(instance(), [
-        ...['subscription', 'create', url, '--org', 'acme', '--resources', 'leads'],
+        ...[
+          'subscription',
+          'create',
+          url,
+          '--org',
+          'acme',
+          '--resources',
+          'leads',
+          '--profile',
+          'administrator',
+        ],
       ]);
       const { secret } = made.json as { secret: string };
       const { child, printed, ended } = start('receiver.mjs', { SECRET: secret, PORT: String(port) });

@@ -58,7 +58,15 @@ for (const driver of tested) {
     test('each change arrives, in the order of its record', async () => {
       // The embedded database is for one process.
       if (driver === 'embedded') await nodes.pop()?.kill();
-      const hook = [`${receiver.url}/events`, '--org', 'demo', '--resources', 'leads'];
+      const hook = [
+        `${receiver.url}/events`,
+        '--org',
+        'demo',
+        '--resources',
+        'leads',
+        '--profile',
+        'administrator',
+      ];
       const made = await crm(['subscription', 'create', ...hook], storage.environment);
       assert.equal(made.code, 0, made.stderr);
       nodes.push(await serve(storage.environment));

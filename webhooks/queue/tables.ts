@@ -63,6 +63,11 @@ export function queueTable(
           name: `${name}_due`,
           expression: `create index "${name}_due" on "${name}" ("organization_id", "${ownerColumn}", "next_at") where "status" = 'waiting'`,
         },
+        // Lists what one owner has, newest first.
+        {
+          name: `${name}_owner`,
+          expression: `create index "${name}_owner" on "${name}" ("organization_id", "${ownerColumn}", "id")`,
+        },
         // Finds dead items among many that are done.
         {
           name: `${name}_dead`,

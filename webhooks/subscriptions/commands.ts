@@ -45,7 +45,7 @@ export function subscriptionCommands(line: Line): void {
     .requiredOption('--resources <names...>', 'the resources whose changes are sent')
     .option('--actions <actions...>', 'create, update, delete; default: all')
     .option('--filter <parameters>', 'only records that a list with these parameters has, as in status=New')
-    .option('--profile <name>', 'what the events may show', 'administrator')
+    .requiredOption('--profile <name>', 'what the events may show')
     .addOption(asJson())
     .action((url, { json, ...options }) => run(json, create(line, url, options)));
   for (const [name, [description, work]] of Object.entries(works)) {

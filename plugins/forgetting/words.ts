@@ -4,7 +4,9 @@ import type { Traces } from './forget.ts';
 /** What there is of a person, or was: places, and how much. */
 export function placesOf({ records, changes, rows }: Traces): (readonly [place: string, what: string])[] {
   return [
-    ...[...records].filter(([, ids]) => ids.length > 0).map(([name, ids]) => [name, ids.join(', ')] as const),
+    ...[...records]
+      .filter(([, ids]) => ids.length > 0)
+      .map(([name, ids]) => [name, `${ids.length === 1 ? 'record' : 'records'} ${ids.join(', ')}`] as const),
     ...(changes > 0 ? [['changes in the ledger', String(changes)] as const] : []),
     ...[...rows]
       .filter(([, count]) => count > 0)

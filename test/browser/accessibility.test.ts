@@ -80,7 +80,7 @@ inBrowser('accessibility', (world) => {
       }
       const lead = await instance.call('POST /api/v1/leads', {
         key: acme.key,
-        body: { last_name: 'Ames', description: 'Several\nlines' },
+        body: { last_name: 'Ames', email: 'ames@people.example', description: 'Several\nlines' },
       });
       await page.goto(at(`data/leads/${lead.json.id}/edit`));
       await page.getByLabel('Lead score').fill('much');
@@ -96,6 +96,17 @@ inBrowser('accessibility', (world) => {
       await page.goto(at('data/leads'));
       await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');
       await check('records, all unfolded');
+      await page.goto(at('forgetting/find'));
+      await check('forgetting');
+      await page.getByLabel('The person’s records').fill('leads?email=ames@people.example');
+      await page.getByLabel('What only this person has').fill('ames@people.example');
+      await page.getByRole('button', { name: 'Find' }).click();
+      await page.getByLabel('Type “forget”').waitFor();
+      await check('what there is of a person');
+      await page.getByLabel('Type “forget”').fill('forget');
+      await page.getByRole('button', { name: 'Forget for good' }).click();
+      await page.getByRole('status').waitFor();
+      await check('a forgotten person');
       for (const path of ['data/leads?rating=Hot', 'data/leads/new', 'data/leads/import', 'data/cases'].map(
         at,
       )) {
@@ -104,6 +115,7 @@ inBrowser('accessibility', (world) => {
       }
       for (const path of [
         ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'].map(at),
+        ...['events', 'events/add', 'event-deliveries', 'forgetting'].map(at),
         ...['deliveries?status=dead', 'keys?show=revoked', 'keys?q=nothing', 'members?show=invitations'].map(
           at,
         ),

@@ -38,7 +38,7 @@ const stays = 'The definitions from before are served.';
  */
 export async function develop(config: Config, tell: (text: string) => void): Promise<Developing> {
   await writeAdditions(config);
-  const opened = await openInstance(config);
+  const opened = await openInstance({ ...config, serves: true });
   // Definitions differ, and statements with the same names have other texts then.
   const database = unnamed(opened.database);
   const appOf = async (resources: readonly Resource[]): Promise<FastifyInstance> => {

@@ -1,7 +1,7 @@
 import './migration-imports.ts';
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Resource } from '../engine/compile/index.ts';
-import { openDatabase } from '../engine/database/index.ts';
+import { type DatabaseConfig, openDatabase } from '../engine/database/index.ts';
 import { effectTables } from '../engine/effects/index.ts';
 import {
   applyPending,
@@ -32,7 +32,9 @@ export const modelOf = (resources: readonly Resource[]): Model => ({
  * MIGRATE_ON_START says so.
  * @throws UserError when it cannot be opened or is behind the definitions
  */
-export async function openInstance(config: Config = readConfig()): Promise<Instance> {
+export async function openInstance(
+  config: Config & Pick<DatabaseConfig, 'serves'> = readConfig(),
+): Promise<Instance> {
   const resources = await loadResources(config);
   const model = modelOf(resources);
   await assertMigrationsComplete(config, model);

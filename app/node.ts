@@ -12,8 +12,9 @@ import type { Config } from './config.ts';
 import type { Instance } from './services.ts';
 
 /** The configuration of a service that runs while migrations do: its connections look for views of what it knows first. */
-export const asNode = (config: Config): Config & Pick<DatabaseConfig, 'views'> => ({
+export const asNode = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'serves'> => ({
   ...config,
+  serves: true,
   views: viewsOf(migrationNames(config)),
 });
 

@@ -68,6 +68,8 @@ export interface Replicas {
 /** An open database. */
 export interface Database extends ReadingServer {
   readonly kind: 'embedded' | 'postgresql';
+  /** Whether a running server has the embedded database, which is reached through that: its tables must not change. */
+  readonly isServed?: boolean;
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
   /** Schedules the statements of requests. */

@@ -9,22 +9,24 @@ import { createCluster } from './cluster.ts';
 import type { Database } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
 import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
-import { lockFolder } from './lock.ts';
+import type { Release } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { runPrepared } from './prepared.ts';
+import { serveSession } from './session-socket.ts';
 import { keepStatistics } from './statistics.ts';
 import { parsers } from './types.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /**
  * Opens the embedded database (PGlite) in the data folder.
- * @throws UserError in one line when the folder is in use or cannot be used
+ * @param release of the folder, which is this process's; called when the database is closed
+ * @throws UserError in one line when the folder cannot be used
  */
 export async function openEmbedded(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
+  release: Release,
 ): Promise<Database> {
-  const release = await lockFolder(config.dataFolder);
   try {
     const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({
       ...ormOptions(entities, config),
@@ -39,14 +41,24 @@ export async function openEmbedded(
     const run = checked(watch, runPrepared(client));
     // Analyzing a table stops everything else meanwhile, so the samples are small.
     await client.exec('set default_statistics_target = 10');
+    const { promise: died, resolve: die } = Promise.withResolvers<Error>();
+    const closeSocket = config.serves
+      ? await serveSession(
+          client,
+          config.dataFolder,
+          checked(watch, (messages) => client.execProtocolRaw(messages)),
+          () => die(new UserError('the embedded database has ended; what was acknowledged is stored')),
+        )
+      : async () => {};
     const stopStatistics = keepStatistics((text) => run({ name: '', text, values: [] }));
     return {
       kind: 'embedded',
       orm,
       admission: admission(embeddedBounds(config)),
       run,
-      lost: watch.lost,
+      lost: Promise.race([watch.lost, died]),
       close: async () => {
+        await closeSocket();
         await stopStatistics();
         // Closing would write into a folder that is not ours any more.
         if (!watch.isLost()) {

@@ -15,9 +15,10 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { UserError } from '../errors.ts';
+import { socketNames } from './socket-path.ts';
 
 /** The names in the data folder. */
-const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret'];
+const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', ...socketNames];
 
 /** Marks `pgdata.new` until the first start is complete: only a folder with this file is ever replaced. */
 const mark = 'unfinished-first-start';

@@ -75,4 +75,6 @@ export const databaseVariables = {
 export interface DatabaseConfig extends Values<typeof databaseVariables> {
   /** A schema whose tables come before the others, if it is there: how those who run an older model see the tables. */
   readonly views?: string;
+  /** Whether this process serves the embedded database: alone, and to commands through a socket in the data folder. */
+  readonly serves?: boolean;
 }

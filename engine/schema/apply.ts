@@ -45,6 +45,7 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
  */
 export async function applyPending(database: Database, config: DatabaseConfig): Promise<string[]> {
   const { kind, orm } = database;
+  if (database.isServed) return assertNonePending(database, config);
   if (kind === 'embedded') {
     // One connection: what knows nothing of the transaction comes before it.
     await orm.migrator.getStorage().ensureTable?.();
@@ -78,6 +79,15 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
       await delay(lockPauseMs);
     }
   }
+}
+
+/** @throws UserError if migrations are pending: the server that has the database runs statements made for its tables */
+async function assertNonePending(database: Database, config: DatabaseConfig): Promise<string[]> {
+  const { pending } = await readLedger(database, config);
+  if (pending.length === 0) return [];
+  throw new UserError(
+    `${pending.length} migration(s) are pending, and a running server has the database: stop it first (${pending.join(', ')})`,
+  );
 }
 
 /** Makes the table of migrations, with what we add to MikroORM's. */

@@ -14,13 +14,7 @@ describe('the lock of the data folder', { concurrency: 1 }, () => {
     const { environment, folder } = storage;
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
     const first = await serve(environment);
-    for (const command of [
-      ['serve', '--json'],
-      ['org', 'create', 'second'],
-      ['key', 'list', '--org', 'demo'],
-    ]) {
-      assertRefused(await crm(command, { ...environment, PORT: '0' }), message);
-    }
+    assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }), message);
     assert.equal((await first.call('GET /docs/openapi.json')).status, 200);
     await first.kill();
     assert.equal((await crm(['key', 'list', '--org', 'demo'], environment)).code, 0);

@@ -170,12 +170,11 @@ describe('refused starts', { concurrency: 2 }, () => {
     await stop(service);
   });
 
-  test('a data folder in use: one line, also for other commands', async () => {
+  test('a data folder in use: one line', async () => {
     const { environment, folder } = await withTables();
     const service = await serve(environment);
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
     assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }, apart), message);
-    assertRefused(await crm(['org', 'create', 'other'], environment), message);
     assert.equal((await service.call('GET /docs/openapi.json')).status, 200);
     await stop(service);
     assert.deepEqual(await rows(environment, 'select slug from crm_organizations'), [['demo']]);

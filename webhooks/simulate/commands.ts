@@ -80,7 +80,7 @@ async function play(
   const given = { org: options.org, endpoint: options.endpoint, secret };
   if (options.url !== undefined) {
     const origin = originOf(options.url);
-    // The embedded database is locked by the running server.
+    // The server may be on another machine, and its embedded database with it.
     if (config.databaseAddress === undefined) {
       const settings = await readSettings(config);
       const prepared = await prepare(provider, given, settings, undefined);

@@ -1,0 +1,237 @@
+// Commands and clients of PostgreSQL while a server has the embedded database: through its socket in the data folder.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import pg from 'pg';
+import { temporaryFolder } from '../support/instance.ts';
+import { ownFiles } from '../support/own-files.ts';
+import {
+  assertRefused,
+  crm,
+  crmJson,
+  migrated,
+  migratedStorage,
+  type Options,
+  type Service,
+  type Storage,
+  serve,
+  start,
+  until,
+} from '../support/process.ts';
+import { copyFolder } from '../support/templates.ts';
+
+const socketName = '.s.PGSQL.5432';
+
+/** Connects as psql and pg do: by the folder of the socket. */
+async function connect(folder: string): Promise<pg.Client> {
+  const client = new pg.Client({ host: folder, user: 'postgres', database: 'postgres' });
+  client.on('error', () => {});
+  await client.connect();
+  return client;
+}
+
+/** Begins a transaction, writes in it, says so, and waits to be killed. */
+const writer: Options = {
+  program: [
+    '--input-type=module',
+    '-e',
+    `import pg from ${JSON.stringify(import.meta.resolve('pg'))};
+     const client = new pg.Client({ host: process.env.DATA_DIR, user: 'postgres', database: 'postgres' });
+     await client.connect();
+     await client.query('begin');
+     await client.query("update crm_organizations set name = 'never'");
+     console.log('open');
+     setInterval(() => {}, 1000);`,
+  ],
+};
+
+describe('commands while an embedded server runs', { concurrency: 1 }, () => {
+  let storage: Storage;
+  let service: Service;
+  let environment: Storage['environment'];
+  let folder: string;
+  const key = () => String(service.printed.key);
+  const names = async (): Promise<readonly string[]> => {
+    const client = await connect(folder);
+    const { rows } = await client.query<{ name: string }>('select name from crm_organizations order by id');
+    await client.end();
+    return rows.map(({ name }) => name);
+  };
+  before(async () => {
+    storage = await migratedStorage('embedded');
+    ({ environment, folder } = storage);
+    service = await serve(environment);
+  });
+  after(() => storage.remove());
+
+  test('the socket is for its owner only, and a second server is refused', async () => {
+    assert.equal(statSync(join(folder, socketName)).mode & 0o777, 0o600);
+    const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
+    for (const command of ['serve', 'dev']) {
+      assertRefused(await crm([command], { ...environment, PORT: '0' }), message);
+    }
+  });
+
+  test('what a command writes is served at once, and what the server wrote is exported', async () => {
+    await crmJson(['org', 'create', 'acme', '--name', 'Acme Ltd'], environment);
+    const made = await crmJson(
+      ['key', 'create', '--org', 'acme', '--profile', 'administrator', '--name', 'x'],
+      environment,
+    );
+    const created = await service.call('POST /api/v1/accounts', {
+      key: String(made.key),
+      body: { name: 'Served' },
+    });
+    assert.equal(created.status, 201);
+    const exported = await crm(['export', 'accounts', '--org', 'acme', '--format', 'ndjson'], environment);
+    assert.deepEqual(
+      exported.stdout
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { name: string }).name),
+      ['Served'],
+    );
+    const file = join(folder, '../accounts.csv');
+    writeFileSync(file, 'name\nImported\n');
+    await crmJson(['import', 'accounts', file, '--org', 'acme'], environment);
+    const { json } = await service.call('GET /api/v1/accounts?sort=name', { key: String(made.key) });
+    assert.equal((json.data as unknown[]).length, 2);
+    await crmJson(['key', 'revoke', String(made.id), '--org', 'acme'], environment);
+    await until(
+      async () => (await service.call('GET /api/v1/accounts', { key: String(made.key) })).status === 401,
+      'revoked',
+      2000,
+    );
+  });
+
+  test('the server goes on while commands do, one statement at a time', async () => {
+    const commands = Promise.all(
+      Array.from({ length: 4 }, (_, index) => crm(['org', 'create', `beside-${index}`], environment)),
+    );
+    let isDone = false;
+    commands.finally(() => {
+      isDone = true;
+    });
+    const statuses = new Set<number>();
+    while (!isDone) {
+      const name = `n${statuses.size}`;
+      statuses.add((await service.call('POST /api/v1/accounts', { key: key(), body: { name } })).status);
+    }
+    assert.deepEqual([...statuses], [201]);
+    assert.deepEqual(
+      (await commands).map(({ code, stderr }) => [code, stderr]),
+      Array(4).fill([0, '']),
+    );
+  });
+
+  test('a transaction excludes everybody else; a killed command is rolled back', async () => {
+    const before = await names();
+    const killed = start([], environment, writer);
+    await until(() => killed.stdout().includes('open'), 'the transaction');
+    let isServed = false;
+    const created = service
+      .call('POST /api/v1/accounts', { key: key(), body: { name: 'waits' } })
+      .finally(() => {
+        isServed = true;
+      });
+    const client = await connect(folder);
+    const counted = client.query<{ n: string }>(
+      `select count(*) n from crm_organizations where name = 'never'`,
+    );
+    assert.equal(isServed, false);
+    await killed.kill();
+    assert.equal((await created).status, 201);
+    assert.equal((await counted).rows[0]?.n, '0');
+    await client.end();
+    assert.deepEqual(await names(), before);
+  });
+
+  test('nothing that a client does to the session stays', async () => {
+    const client = await connect(folder);
+    for (const statement of [
+      `set search_path = nowhere`,
+      `select set_config('default_transaction_read_only', 'on', false)`,
+      `set role pg_monitor`,
+      `create temp table accounts (id int)`,
+    ]) {
+      await client.query(statement);
+      const { status } = await service.call('POST /api/v1/accounts', { key: key(), body: { name: 'x' } });
+      assert.equal(status, 201, statement);
+    }
+    for (const statement of ['copy accounts (name) from stdin', 'COPY accounts FROM\n STDIN']) {
+      await assert.rejects(client.query(statement), { code: '0A000' });
+      await assert.rejects(client.query({ text: statement, values: [] }), { code: '0A000' });
+    }
+    await assert.rejects(client.query('select 1/0'), { code: '22012' });
+    const parameters = ['50% of café', null];
+    const { rows } = await client.query('select $1::text as a, $2::text as b', parameters);
+    assert.deepEqual(rows, [{ a: parameters[0], b: null }]);
+    await client.end();
+  });
+
+  test('whoever holds a transaction and does nothing loses it', { timeout: 20_000 }, async () => {
+    const client = await connect(folder);
+    await client.query('begin');
+    const ended = new Promise((resolve) => client.once('end', resolve));
+    const created = service.call('POST /api/v1/accounts', { key: key(), body: { name: 'waits' } });
+    await ended;
+    // It waited longer than requests may for a turn, or it was served.
+    assert.ok([201, 503].includes((await created).status));
+    assert.equal(
+      (await service.call('POST /api/v1/accounts', { key: key(), body: { name: 'x' } })).status,
+      201,
+    );
+  });
+
+  test('pending migrations are refused: the server runs statements for its tables', async () => {
+    const files = ownFiles();
+    writeFileSync(
+      join(files.environment.MIGRATIONS_DIR, 'Migration20991231000000_later.ts'),
+      readFileSync(join(files.environment.MIGRATIONS_DIR, files.migrations()[0] ?? ''), 'utf8').replaceAll(
+        /\w+_initial/g,
+        'Migration20991231000000_later',
+      ),
+    );
+    const outcome = await crm(['migrate'], { ...environment, ...files.environment });
+    files.remove();
+    assertRefused(
+      outcome,
+      /1 migration\(s\) are pending, and a running server has the database: stop it first/,
+    );
+  });
+
+  test('what a killed server leaves is in nobody’s way', async () => {
+    await service.kill();
+    assert.ok(existsSync(join(folder, socketName)));
+    await crmJson(['org', 'create', 'after'], environment);
+    service = await serve(environment);
+    assert.ok((await names()).includes('after'));
+    service.signal('SIGTERM');
+    assert.equal((await service.ended).code, 0);
+    assert.ok(!existsSync(join(folder, socketName)));
+  });
+
+  test('a data folder with a long path has its socket elsewhere', async () => {
+    const temporary = temporaryFolder();
+    const deep = join(temporary.path, 'd'.repeat(120));
+    const short = temporaryFolder();
+    const long = { DATA_DIR: deep, TMPDIR: short.path };
+    await copyFolder(migrated, deep);
+    const left = join(short.path, 'crm-socket-left-by-a-killed-server');
+    mkdirSync(left);
+    writeFileSync(join(deep, 'socket-folder'), left);
+    const server = await serve(long);
+    await crmJson(['key', 'list', '--org', 'demo'], long);
+    const places = () => readdirSync(short.path).filter((name) => name.startsWith('crm-socket-'));
+    const [place = '', ...more] = places();
+    assert.deepEqual([existsSync(left), more], [false, []]);
+    assert.equal(readFileSync(join(deep, 'socket-folder'), 'utf8'), join(short.path, place));
+    assert.equal(statSync(join(short.path, place)).mode & 0o777, 0o700);
+    server.signal('SIGTERM');
+    await server.ended;
+    assert.deepEqual([places(), existsSync(join(deep, 'socket-folder'))], [[], false]);
+    temporary.remove();
+    short.remove();
+  });
+});

@@ -8,7 +8,15 @@ import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
-import { apiPrefix, cors, crud, httpServer, importRoutes, openApiDocument } from '../engine/http/index.ts';
+import {
+  addReadOnlyMode,
+  apiPrefix,
+  cors,
+  crud,
+  httpServer,
+  importRoutes,
+  openApiDocument,
+} from '../engine/http/index.ts';
 import { backgroundWork } from '../engine/modules/index.ts';
 import { organizationSlugs, tablesOf } from '../engine/tables/index.ts';
 import { lineOf, type Source } from '../engine/yaml/index.ts';
@@ -86,6 +94,7 @@ export async function build(
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
   });
   app.addHook('onClose', async () => settings.close());
+  addReadOnlyMode(app, () => settings.current.read_only);
   app.decorate('settingsProblem', () => settings.problem);
   const services: Services = {
     ...instance,

@@ -47,6 +47,7 @@ export const errorCodes = {
   overloaded: 'Too much waits already.',
   too_slow: 'The statement took or waited too long and was ended.',
   shutting_down: 'The process is about to stop.',
+  read_only: 'The instance is read-only for maintenance.',
 } as const;
 
 /** A stable word for programs, in snake_case. */
@@ -264,6 +265,11 @@ export const errors = {
   /** 503: too many events of the organization wait in the inbox; providers retry. */
   inboxFull: () =>
     new HttpError(503, 'overloaded', 'too many events wait to be processed; try again later', {
+      headers: { 'retry-after': '60' },
+    }),
+  /** 503: the operator has switched the instance to read-only. */
+  readOnly: () =>
+    new HttpError(503, 'read_only', 'the service is read-only for maintenance; try again later', {
       headers: { 'retry-after': '60' },
     }),
   /** 503: the process is draining before it stops. */

@@ -10,6 +10,7 @@ import { authorize, authorizeAgain } from './authorize.ts';
 import { operationRequest } from './crud.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { refuseOtherMethods } from './methods.ts';
+import { assertWritable } from './read-only.ts';
 
 /** Bytes that an import holds in memory: lines that were read and are not written yet. */
 const heldBytes = 4 * 1024 * 1024;
@@ -49,7 +50,11 @@ export async function importRoutes(
           const plan = upload.plan({ caller, query, strict, headers, format: formatOfBody(request) });
           const actions =
             plan.match === undefined ? [operation.action] : [operation.action, 'update' as const];
-          const assertAllowed = authorizeAgain(app, request, resource.name, actions);
+          const assertAuthorized = authorizeAgain(app, request, resource.name, actions);
+          const assertAllowed = async () => {
+            assertWritable(app);
+            await assertAuthorized();
+          };
           return await upload.run(database, plan, decoded(request, maxBytes), { assertAllowed });
         } finally {
           // What nobody reads would keep the connection from the next request.

@@ -9,6 +9,7 @@ export { front } from './front.ts';
 export { importRoutes } from './imports.ts';
 export { refuseOtherMethods } from './methods.ts';
 export { apiPrefix, openApiDocument } from './openapi.ts';
+export { addReadOnlyMode, assertWritable } from './read-only.ts';
 export { json, jsonId } from './reply.ts';
 export { httpServer } from './server.ts';
 export { httpVariables } from './variables.ts';

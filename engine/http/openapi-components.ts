@@ -146,8 +146,8 @@ export const responses = {
     other(502, 'send_failed', 'the message was not sent'),
   ]),
   Unavailable: failure(
-    'Try again: the server is shutting down, too many requests wait already, or the statement took or waited too long and was ended.',
-    [errors.overloaded(), errors.tooSlow(undefined), errors.draining()],
+    'Try again: the server is shutting down or read-only for maintenance, too many requests wait already, or the statement took or waited too long and was ended.',
+    [errors.overloaded(), errors.tooSlow(undefined), errors.readOnly(), errors.draining()],
     { ...preferenceApplied, ...retryAfter(true) },
   ),
 };

@@ -11,7 +11,7 @@ declare module 'fastify' {
 export interface Background {
   /**
    * Does work at an interval while the app runs and this process is the one that does it, first when it becomes it. What
-   * it returns is awaited: before the work is done again, and before the app closes.
+   * it returns is awaited: before the work is done again, and before the app closes. Pauses while the app is read-only.
    * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => Repeated;
@@ -58,7 +58,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       const task: Task = {
         intervalMs,
         work: () => {
-          if (task.running !== undefined) return;
+          if (task.running !== undefined || app.isReadOnly?.() === true) return;
           task.running = work()?.finally(() => {
             task.running = undefined;
           });

@@ -23,7 +23,7 @@ export function pruneRegularly(
   const { signal } = stopping;
   const sweep = async () => {
     for (const step of steps) {
-      while (!signal.aborted && (await step()) === pruningStep) {
+      while (!signal.aborted && app.isReadOnly?.() !== true && (await step()) === pruningStep) {
         await pause(pauseMs, undefined, { signal, ref: false }).catch(() => {});
       }
     }

@@ -3,6 +3,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { parseExactJson } from '../../engine/fields/index.ts';
+import { assertWritable } from '../../engine/http/index.ts';
 import type { Query } from '../../engine/query/index.ts';
 import {
   type Action,
@@ -83,6 +84,7 @@ export function prepareCalls(
     };
     /** For what takes long: sessions and grants may end meanwhile. */
     const assertAllowed = (resource: Resource, actions: readonly Action[]) => async () => {
+      if (actions.some((action) => action !== 'list')) assertWritable(app);
       request.person = await app.identify(request);
       const now = memberOf(app, request).membership.grants;
       for (const action of actions)

@@ -23,10 +23,10 @@ import {
 import type { ThrottlingConfig } from '../throttling/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
 import { credentialCheck } from './credentials.ts';
-import type { LoginServices } from './services.ts';
+import { type LoginServices, ofSession } from './services.ts';
 
-/** Body limit of these paths, in bytes: an address and a password, in any escaping. */
-const small = { bodyLimit: 16 * 1024 };
+/** Of these paths: the limit of bodies, in bytes: an address and a password, in any escaping. Sessions begin and end at any time. */
+const small = { bodyLimit: 16 * 1024, config: ofSession };
 
 /** Login, logout and a person's own sessions, as API; the screens use the same functions. */
 export const login = fastifyPlugin(

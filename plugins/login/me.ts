@@ -21,7 +21,7 @@ import {
   viewsIn,
 } from '../screens/index.ts';
 import { organizationsOf } from './login.ts';
-import type { LoginServices } from './services.ts';
+import { type LoginServices, ofSession } from './services.ts';
 import { deviceName } from './user-agents.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -48,7 +48,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
 
   app.get('/me', { preHandler: signedIn(app) }, async (request, reply) => show(request, reply));
 
-  app.post('/me/end-session', { preHandler }, async (request, reply) => {
+  app.post('/me/end-session', { preHandler, config: ofSession }, async (request, reply) => {
     const { session } = personOf(request);
     const id = idField((request.body ?? {}) as Form, 'id');
     const actor = app.actor(request, session.user);
@@ -58,7 +58,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
     return reply.redirect('/setup/me?done=session-ended', 303);
   });
 
-  app.post('/me/logout-everywhere', { preHandler }, async (request, reply) => {
+  app.post('/me/logout-everywhere', { preHandler, config: ofSession }, async (request, reply) => {
     await app.logOutEverywhere(request, reply, personOf(request).session);
     return reply.redirect('/setup/login?done=logged-out', 303);
   });

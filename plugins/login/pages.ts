@@ -14,7 +14,7 @@ import {
   viewsIn,
 } from '../screens/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
-import type { LoginServices } from './services.ts';
+import { type LoginServices, ofSession } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -36,7 +36,7 @@ export function entryPages(app: FastifyInstance, { config, database }: LoginServ
 
   app.get('/login', async (request, reply) => showLogin(request, reply));
 
-  app.post('/login', { preHandler: app.csrfProtection }, async (request, reply) => {
+  app.post('/login', { preHandler: app.csrfProtection, config: ofSession }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
     const next = safeNext(field(form, 'next'));
     const email = field(form, 'email');
@@ -70,10 +70,14 @@ export function entryPages(app: FastifyInstance, { config, database }: LoginServ
     }
   });
 
-  app.post('/logout', { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
-    await app.logOut(request, reply, personOf(request).session);
-    return reply.redirect('/setup/login?done=logged-out', 303);
-  });
+  app.post(
+    '/logout',
+    { preHandler: [signedIn(app), app.csrfProtection], config: ofSession },
+    async (request, reply) => {
+      await app.logOut(request, reply, personOf(request).session);
+      return reply.redirect('/setup/login?done=logged-out', 303);
+    },
+  );
 
   const showInvite = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
     render(request, reply, view('invite'), {

@@ -102,6 +102,7 @@ export async function render(
       after: text.split('{}')[1],
     },
     marked: id,
+    isReadOnly: app.isReadOnly?.(),
     user: person?.session.user,
     path: request.url.split('?')[0],
     at: placeOf(request),

@@ -87,7 +87,7 @@ export function startWorker<Row>(
       const wanted = { limit, without, withoutOwners, after: last };
       const items = await transaction(database, (within) => claim<Row>(within, queue, wanted));
       items.forEach(begin);
-      if (items.length < limit) return;
+      if (items.length < limit || app.isReadOnly?.() === true) return;
       more = true;
     } while (!stopping);
   };
@@ -95,7 +95,7 @@ export function startWorker<Row>(
   let again = false;
   const wake = () => {
     again = true;
-    if (stopping || running !== undefined) return;
+    if (stopping || running !== undefined || app.isReadOnly?.() === true) return;
     again = false;
     running = drain()
       .catch(unreadable)

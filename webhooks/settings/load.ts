@@ -82,6 +82,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     },
     messaging: messaging as Settings['messaging'],
     graph: { ...defaults.graph, ...graph },
+    read_only: raw.read_only ?? defaults.read_only,
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },
     inbox: { ...defaults.inbox, ...raw.inbox },

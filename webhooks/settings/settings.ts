@@ -47,6 +47,8 @@ export interface Settings {
   };
   readonly messaging: Readonly<Record<string, SenderSettings>>;
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
+  /** Whether nothing may be changed, for maintenance. */
+  readonly read_only: boolean;
   /** Origin at which people and providers reach the instance; `''` if not set. */
   readonly public_url: string;
   readonly mail: MailSettings;
@@ -67,7 +69,7 @@ export interface Settings {
   };
 }
 
-type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string ? T[K] : Partial<T[K]> };
+type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string | boolean ? T[K] : Partial<T[K]> };
 
 /** The settings as in the file: every part may be absent, and expressions are texts. */
 export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
@@ -88,6 +90,7 @@ export const defaults = {
   },
   messaging: { demo: { sender: 'log' } },
   graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
+  read_only: false,
   public_url: '${PUBLIC_URL}',
   mail: {
     from: '${MAIL_FROM}',

@@ -18,6 +18,7 @@ import {
   openApiDocument,
 } from '../engine/http/index.ts';
 import { backgroundWork } from '../engine/modules/index.ts';
+import { migrationNames } from '../engine/schema/index.ts';
 import { organizationSlugs, tablesOf } from '../engine/tables/index.ts';
 import { lineOf, type Source } from '../engine/yaml/index.ts';
 import { firstSamples } from '../plugins/demo/index.ts';
@@ -103,6 +104,13 @@ export async function build(
     publicUrl: () => settings.current.public_url,
     mailer: mailer(() => settings.current.mail, app.log),
     description: () => description(instance),
+    versions: {
+      version,
+      node: process.version,
+      database: database.kind,
+      migration: migrationNames(config).at(-1) ?? '',
+    },
+    metrics: () => modules.flatMap(({ metrics }) => metrics?.(services) ?? []),
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
   for (const module of modules) await module.register?.(app, services);

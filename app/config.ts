@@ -17,6 +17,7 @@ import { UserError } from '../engine/errors.ts';
 import { httpVariables } from '../engine/http/index.ts';
 import { keyVariables } from '../plugins/api-keys/index.ts';
 import { sessionVariables } from '../plugins/identity/index.ts';
+import { operationsVariables } from '../plugins/operations/index.ts';
 import { secretsVariables } from '../plugins/secrets/index.ts';
 import { throttlingVariables } from '../plugins/throttling/index.ts';
 import { settingsVariables } from '../webhooks/settings/index.ts';
@@ -27,9 +28,6 @@ const processVariables = {
   host: text('HOST', '127.0.0.1'),
   /** 0: any free port. */
   port: integer('PORT', 3000, [0, 65_535]),
-  /** Port of /livez and /readyz; undefined: none; 0: any free port. */
-  adminPort: integer('ADMIN_PORT', undefined, [0, 65_535]),
-  adminHost: text('ADMIN_HOST', '127.0.0.1'),
   /**
    * How long the service keeps serving after SIGTERM while it reports not ready, in milliseconds. Without the port
    * that reports it, waiting is useless: the default is 2000 with ADMIN_PORT and 0 without.
@@ -48,6 +46,7 @@ const processVariables = {
 /** Every environment variable that the service reads. */
 export const variables = {
   ...processVariables,
+  ...operationsVariables,
   ...databaseVariables,
   ...httpVariables,
   ...effectVariables,

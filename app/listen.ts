@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { UserError } from '../engine/errors.ts';
-import { operations, type ReadinessReport } from '../plugins/operations/index.ts';
+import { operations } from '../plugins/operations/index.ts';
 import type { Config } from './config.ts';
 
 /**
@@ -44,10 +44,10 @@ export interface Admin {
 /** Starts the operators' port if ADMIN_PORT is set. */
 export async function openAdmin(
   { adminPort, adminHost }: Config,
-  readiness: () => Promise<ReadinessReport>,
+  told: Parameters<typeof operations>[0],
 ): Promise<Admin | undefined> {
   if (adminPort === undefined) return undefined;
-  const app = operations(readiness);
+  const app = operations(told);
   await listen(app, { host: adminHost, port: adminPort }, 'ADMIN_');
   return { url: urlOf(app, adminHost), close: () => app.close() };
 }

@@ -1,5 +1,5 @@
 import type { Demo } from '../plugins/demo/index.ts';
-import type { ProcessReport } from '../plugins/operations/index.ts';
+import type { FamilyValues, ProcessReport } from '../plugins/operations/index.ts';
 
 /** What the process that supervises workers tells one of them. */
 export type ToWorker =
@@ -9,6 +9,8 @@ export type ToWorker =
   | { readonly kind: 'task'; readonly name: string }
   /** Say how you are. */
   | { readonly kind: 'report'; readonly number: number }
+  /** Say what operators watch, with what is about the instance or without. */
+  | { readonly kind: 'metrics'; readonly number: number; readonly ofInstance: boolean }
   /** You will be stopped soon: connections close after their response. */
   | { readonly kind: 'leave' }
   /** Respond to what is in flight within this time, in milliseconds, and end. */
@@ -22,7 +24,8 @@ export type FromWorker =
   /** It cannot serve, and ends. */
   | { readonly kind: 'failed'; readonly message: string; readonly isUsers: boolean }
   | { readonly kind: 'task'; readonly name: string }
-  | { readonly kind: 'report'; readonly number: number; readonly readiness: ProcessReport | undefined };
+  | { readonly kind: 'report'; readonly number: number; readonly readiness: ProcessReport | undefined }
+  | { readonly kind: 'metrics'; readonly number: number; readonly families: readonly FamilyValues[] };
 
 /** A message of one kind from a worker. */
 export type Told<Kind extends FromWorker['kind']> = FromWorker & { readonly kind: Kind };

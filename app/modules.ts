@@ -10,6 +10,7 @@ import { ledgerModule } from '../plugins/ledger/index.ts';
 import { loginModule } from '../plugins/login/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
 import { nameUses } from '../plugins/name-uses/index.ts';
+import { operationsModule } from '../plugins/operations/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
@@ -21,6 +22,8 @@ import type { Instance, Services } from './services.ts';
 
 /** The modules of an instance, in the order of registration, navigation and help. */
 export const modules: readonly Module<Services, Instance>[] = [
+  // First, because it measures the routes of all others.
+  operationsModule,
   secretsModule,
   organizationsModule,
   idempotency,

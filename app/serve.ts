@@ -48,7 +48,10 @@ async function serveAlone(config: Config): Promise<Result> {
   let admin: Admin | undefined;
   try {
     if (config.adminPort !== undefined) {
-      admin = await openAdmin(config, await openReadiness());
+      admin = await openAdmin(config, {
+        readiness: await openReadiness(),
+        metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
+      });
     }
     const closeRest = async () => {
       await admin?.close();

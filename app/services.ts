@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../engine/compile/index.ts';
 import type { Database } from '../engine/database/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
+import type { Metrics } from '../engine/modules/index.ts';
 import type { Mailer } from '../plugins/mail/index.ts';
 import type { InstanceSecrets } from '../plugins/secrets/index.ts';
 import type { LiveSettings } from '../webhooks/settings/index.ts';
@@ -25,6 +26,10 @@ export interface Services extends Instance {
   readonly mailer: Mailer;
   /** Makes the OpenAPI document. */
   readonly description: () => Promise<Schema>;
+  /** The versions of what serves, for operators. */
+  readonly versions: Readonly<Record<string, string>>;
+  /** What operators watch of all modules. */
+  readonly metrics: () => readonly Metrics[];
   /** The pages that modules add to the setup screens. */
   readonly pages: readonly ((screens: FastifyInstance) => void)[];
 }

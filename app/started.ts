@@ -24,7 +24,8 @@ export function printed(config: Config, { url, adminUrl, example, demo }: Starte
   const database = isEmbedded ? `the embedded database in ${config.dataFolder}` : 'PostgreSQL';
   const by = config.workers > 1 ? `, by ${config.workers} workers` : '';
   const lines = [`Serving ${url}, explorer at ${url}/docs, on ${database}${by}`];
-  if (adminUrl !== undefined) lines.push(`Operators: ${adminUrl}/livez and ${adminUrl}/readyz`);
+  if (adminUrl !== undefined)
+    lines.push(`Operators: ${adminUrl}/livez, ${adminUrl}/readyz and ${adminUrl}/metrics`);
   if (demo !== undefined) {
     lines.push(
       '',

@@ -2,7 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../engine/errors.ts';
-import type { ReadinessReport } from '../plugins/operations/index.ts';
+import { countsOf, type FamilyValues, type ReadinessReport } from '../plugins/operations/index.ts';
 import type { FromWorker, Told, ToWorker } from './messages.ts';
 import { restarts } from './restarts.ts';
 import { closeMs, drainMs } from './stop.ts';
@@ -19,6 +19,8 @@ export interface Team {
   /** From now on, workers that die are replaced. */
   readonly replaceTheDead: () => void;
   readonly readiness: () => Promise<ReadinessReport>;
+  /** What operators watch, of each worker, those that have ended included. */
+  readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
   readonly signal: (name: NodeJS.Signals) => void;
   /** Everything is still served, but connections close after their response. */
   readonly leave: () => void;
@@ -37,6 +39,9 @@ export function makeTeam(size: number, giveUp: () => void): Team {
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   let isLeaving = false;
   let reports = 0;
+  /** What each worker said last, and what those said that have ended: what is counted must not become less. */
+  const lastFamilies = new Map<Worker, readonly FamilyValues[]>();
+  let ended: Promise<readonly FamilyValues[]> = Promise.resolve([]);
 
   const add: Team['add'] = async () => {
     const worker = cluster.fork();
@@ -49,6 +54,9 @@ export function makeTeam(size: number, giveUp: () => void): Team {
     worker.once('exit', (code: number, signal: string | null) => {
       alive.delete(worker);
       serving.delete(worker);
+      const last = lastFamilies.get(worker);
+      lastFamilies.delete(worker);
+      if (last !== undefined) ended = ended.then((before) => countsOf([before, last]));
       if (leader === worker) {
         leader = undefined;
         appoint();
@@ -109,7 +117,9 @@ export function makeTeam(size: number, giveUp: () => void): Team {
   const readiness: Team['readiness'] = async () => {
     const asked = [...serving];
     const number = ++reports;
-    const found = await Promise.all(asked.map((worker) => reportOf(worker, number)));
+    const found = await Promise.all(
+      asked.map(async (worker) => (await ask(worker, { kind: 'report', number }))?.readiness),
+    );
     const known = found.filter((each) => each !== undefined);
     const silent = asked.length - known.length;
     const first = (check: keyof (typeof known)[number]['checks']) =>
@@ -128,6 +138,21 @@ export function makeTeam(size: number, giveUp: () => void): Team {
     };
   };
 
+  const metrics: Team['metrics'] = async () => {
+    const first = leader ?? serving.values().next().value;
+    const number = ++reports;
+    const found = await Promise.all(
+      [...serving].map(async (worker) => {
+        const told = await ask(worker, { kind: 'metrics', number, ofInstance: worker === first });
+        // One that is too busy to say has what it had.
+        if (told === undefined) return lastFamilies.get(worker) ?? [];
+        if (alive.has(worker)) lastFamilies.set(worker, told.families);
+        return told.families;
+      }),
+    );
+    return [await ended, ...found];
+  };
+
   return {
     add,
     lead,
@@ -137,6 +162,7 @@ export function makeTeam(size: number, giveUp: () => void): Team {
       appoint();
     },
     readiness,
+    metrics,
     signal: (name) => {
       for (const worker of alive) worker.process.kill(name);
     },
@@ -175,15 +201,21 @@ function hear<Kind extends FromWorker['kind']>(worker: Worker, kind: Kind): Prom
   return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
 }
 
-/** What a worker says of itself; undefined if it does not respond in time. */
-async function reportOf(worker: Worker, number: number): Promise<Told<'report'>['readiness']> {
-  const { promise, resolve } = Promise.withResolvers<Told<'report'>['readiness']>();
+/** A worker's response to a question; undefined if it does not come in time. */
+async function ask<Kind extends 'report' | 'metrics'>(
+  worker: Worker,
+  question: ToWorker & { readonly kind: Kind },
+): Promise<Told<Kind> | undefined> {
+  const { kind, number } = question;
+  const { promise, resolve } = Promise.withResolvers<Told<Kind> | undefined>();
+  const isWanted = (message: FromWorker): message is Told<Kind> =>
+    message.kind === kind && 'number' in message && message.number === number;
   const onMessage = (message: FromWorker) => {
-    if (message.kind === 'report' && message.number === number) resolve(message.readiness);
+    if (isWanted(message)) resolve(message);
   };
   worker.on('message', onMessage);
   const timer = setTimeout(resolve, reportMs, undefined);
-  tell(worker, { kind: 'report', number });
+  tell(worker, question);
   try {
     return await promise;
   } finally {

@@ -43,6 +43,8 @@ async function start(config: Config): Promise<void> {
     },
     task: ({ name }) => background.run(name),
     report: async ({ number }) => tell({ kind: 'report', number, readiness: await readiness?.() }),
+    metrics: async ({ number, ofInstance }) =>
+      tell({ kind: 'metrics', number, families: (await app.collectMetrics?.(ofInstance)) ?? [] }),
     leave: () => app.leave(),
     stop: async ({ withinMs }) => {
       // Only the listener: what has been connected already is served, what connects now goes to another worker.

@@ -22,7 +22,7 @@ export async function serveByWorkers(config: Config): Promise<Result> {
     const { url, example } = await team.add();
     const { demo } = await team.lead(true);
     await Promise.all(Array.from({ length: config.workers - 1 }, team.add));
-    admin = await openAdmin(config, team.readiness);
+    admin = await openAdmin(config, team);
     process.on('SIGHUP', () => team.signal('SIGHUP'));
     const stop = async () => {
       const isClean = await team.stop();

@@ -38,6 +38,33 @@ export interface Admission {
    * @returns ends the count; calling it again does nothing
    */
   readonly hold: (organization: string, bytes: number) => () => void;
+  /** What runs and waits at this moment. */
+  readonly load: () => AdmissionLoad;
+}
+
+/** What runs and waits, for each turn. */
+export interface TurnLoad {
+  readonly turn: Turn;
+  readonly running: number;
+  /** How many may run at the same time; turns may share it. */
+  readonly limit: number;
+  readonly waiting: number;
+  /** Organizations whose statements wait, and those among them that wait because of a bound of their own. */
+  readonly organizations: number;
+  readonly bounded: number;
+  /** Statements of the organization that has the most waiting. */
+  readonly longest: number;
+  /** Refused since the process began: where too many waited already, and after the longest wait. */
+  readonly full: number;
+  readonly late: number;
+}
+
+/** How busy an {@link Admission} is. */
+export interface AdmissionLoad {
+  readonly turns: readonly TurnLoad[];
+  /** Bytes that are held in memory for readers, and how many may be. */
+  readonly bytes: number;
+  readonly byteLimit: number;
 }
 
 interface Waiting {
@@ -52,7 +79,10 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
   const held = counter();
   const queues = (Object.keys(turns) as Turn[]).map((turn) => ({
     turn,
+    running: 0,
     size: 0,
+    full: 0,
+    late: 0,
     // In the order of their turns: an organization that was served goes to the end.
     byOrganization: new Map<string, Waiting[]>(),
   }));
@@ -72,7 +102,13 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
   };
   const count = (turn: Turn, organization: string, change: 1 | -1): void => {
     for (const bound of turns[turn]) gates.get(bound)?.add(organization, change);
+    queueOf[turn].running += change;
   };
+
+  /** Whether an organization has as many of a turn as one may have. */
+  const isBounded = (turn: Turn, organization: string): boolean =>
+    held.of(organization) >= bytes.each ||
+    turns[turn].some((bound) => (gates.get(bound)?.of(organization) ?? 0) >= bound.each);
 
   /** Starts the first of a queue whose organization has room. @returns whether there was one */
   const startNext = ({ turn, byOrganization }: (typeof queues)[number]): boolean => {
@@ -108,7 +144,10 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
   };
   const waitInQueue = (turn: Turn, organization: string): Promise<void> => {
     const queued = queueOf[turn].byOrganization.get(organization) ?? [];
-    if (queued.length >= queue.each || queueOf[turn].size >= queue.total) throw errors.overloaded();
+    if (queued.length >= queue.each || queueOf[turn].size >= queue.total) {
+      queueOf[turn].full++;
+      throw errors.overloaded();
+    }
     return new Promise((resolve, reject) => {
       const entry: Waiting = {
         start: () => {
@@ -118,6 +157,7 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
       };
       const late = setTimeout(() => {
         leaveQueue(turn, organization, entry);
+        queueOf[turn].late++;
         reject(errors.overloaded());
       }, waitMs).unref();
       queued.push(entry);
@@ -148,6 +188,21 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
         startAll();
       };
     },
+    load: () => ({
+      turns: queues.map(({ turn, running, size, byOrganization, full, late }) => ({
+        turn,
+        running,
+        limit: Math.min(...turns[turn].map(({ total }) => total)),
+        waiting: size,
+        organizations: byOrganization.size,
+        bounded: [...byOrganization.keys()].filter((organization) => isBounded(turn, organization)).length,
+        longest: Math.max(0, ...[...byOrganization.values()].map(({ length }) => length)),
+        full,
+        late,
+      })),
+      bytes: held.total(),
+      byteLimit: bytes.total,
+    }),
   };
 }
 

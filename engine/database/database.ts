@@ -21,6 +21,8 @@ export interface Pipelines {
   readonly turn: (statement: Runnable, organization: string) => Turn | undefined;
   /** Runs a statement; undefined if it has no result: it failed, was late or lost its connection. Never rejects. */
   readonly run: (statement: Runnable, organization: string) => Promise<Rows | undefined>;
+  /** How busy they are. */
+  readonly load: () => ConnectionLoad;
   /** Gives all connections up; the next statements open new ones. */
   readonly renew: () => void;
   /** Gives all connections up for good. */
@@ -39,6 +41,8 @@ export interface Groups {
   readonly run: (statement: Runnable) => Promise<Rows | undefined>;
   /** Runs what has to run alone. If it fails or takes long, its organization's writes join no groups for a second. */
   readonly alone: (organization: string, work: () => Promise<Rows>) => Promise<Rows>;
+  /** How busy the connections are. */
+  readonly load: () => ConnectionLoad;
   /** Gives all connections up; the next statements open new ones. */
   readonly renew: () => void;
   /** Gives all connections up for good. */
@@ -65,6 +69,17 @@ export interface Replicas {
   readonly status: () => Readonly<Record<string, string | undefined>>;
 }
 
+/** Connections of one kind. */
+export interface ConnectionLoad {
+  readonly pool: 'records' | 'lists' | 'shared' | 'writes';
+  readonly inUse: number;
+  readonly idle: number;
+  /** Statements that wait for one of them. */
+  readonly waiting: number;
+  /** How many there may be. */
+  readonly limit: number;
+}
+
 /** An open database. */
 export interface Database extends ReadingServer {
   readonly kind: 'embedded' | 'postgresql';
@@ -76,6 +91,8 @@ export interface Database extends ReadingServer {
   readonly admission: Admission;
   /** Connections for writes that are carried out together; undefined if there are none. */
   readonly groups?: Groups | undefined;
+  /** How busy the connections to the primary are; absent where there are none. */
+  readonly connections?: () => readonly ConnectionLoad[];
   /** Undefined where none are configured. */
   readonly replicas?: Replicas | undefined;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */

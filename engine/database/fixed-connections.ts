@@ -8,6 +8,8 @@ const pauseMs = 500;
 export interface FixedConnections {
   /** One of them, by its number; undefined if it is not open yet. */
   readonly at: (number: number) => Pipeline | undefined;
+  /** How many are open and have something to do, and how many have not. */
+  readonly load: () => { readonly inUse: number; readonly idle: number; readonly limit: number };
   /** Gives all connections up; others take their places. */
   readonly renew: () => void;
   readonly close: () => void;
@@ -46,6 +48,11 @@ export function fixedConnections(
       if (connection?.isOpen === true) return connection;
       if (!isClosed && !opening.has(number) && performance.now() >= openAfter) void connect(number);
       return undefined;
+    },
+    load: () => {
+      const open = all.filter((connection) => connection?.isOpen === true);
+      const inUse = open.filter((connection) => connection !== undefined && connection.pending > 0).length;
+      return { inUse, idle: open.length - inUse, limit: count };
     },
     renew,
     close: () => {

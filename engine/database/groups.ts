@@ -129,6 +129,7 @@ export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups 
         if (!isFast) avoided.set(organization, true);
       }
     },
+    load: () => ({ pool: 'writes', waiting: waiting.length, ...connections.load() }),
     renew: connections.renew,
     close: connections.close,
   };

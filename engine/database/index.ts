@@ -20,5 +20,5 @@ export { makeFolder } from './folder.ts';
 export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
-export { ttlCache } from './ttl-cache.ts';
+export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

@@ -57,6 +57,8 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
       if (outcome === 'late') avoided.set(statement.name, true);
       return typeof outcome === 'string' ? undefined : outcome;
     },
+    // A statement here waits for none.
+    load: () => ({ pool: 'shared', waiting: 0, ...connections.load() }),
     renew: connections.renew,
     close: connections.close,
   };

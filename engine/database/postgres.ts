@@ -10,7 +10,7 @@ import type { Database } from './database.ts';
 import { groups } from './groups.ts';
 import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
-import { openReading } from './reading.ts';
+import { openReading, poolLoad } from './reading.ts';
 import { openReplicas } from './replicas.ts';
 import { findServer } from './server.ts';
 import { keepStatistics } from './statistics.ts';
@@ -100,6 +100,11 @@ export async function openPostgres(
           runNamed(records, pooled ? { ...statement, name: '' } : statement),
     pipelines,
     groups: grouped,
+    connections: () => [
+      poolLoad('records', records),
+      reading.load(),
+      ...[pipelines, grouped].flatMap((each) => each?.load() ?? []),
+    ],
     replicas,
     close: async () => {
       grouped?.close();

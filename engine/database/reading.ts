@@ -1,8 +1,8 @@
 import pg from 'pg';
 import type { SessionTarget } from './address.ts';
-import { connections } from './bounds.ts';
+import { connections, shareOf } from './bounds.ts';
 import { guardedClients } from './client.ts';
-import type { ReadingServer } from './database.ts';
+import type { ConnectionLoad, ReadingServer } from './database.ts';
 import { runNamed } from './named.ts';
 import { pipelines } from './pipelines.ts';
 import type { FoundServer } from './server.ts';
@@ -15,6 +15,8 @@ const graceMs = 500;
 
 /** Connections to one server for statements that read: a pool for lists, and those that short statements share. */
 export interface Reading extends ReadingServer {
+  /** How busy the pool is. */
+  readonly load: () => ConnectionLoad;
   /** Closes all connections when they are done; resolves then. */
   readonly close: () => Promise<void>;
   /** Cuts those of the pool; what they do fails. Later ones are not affected. */
@@ -23,11 +25,12 @@ export interface Reading extends ReadingServer {
 
 /** @param options of the primary's pool, whose types and defaults these connections share */
 export function openReading(
-  { pool, listTimeoutMs, statementTimeoutMs }: DatabaseConfig,
+  config: DatabaseConfig,
   { route, pooled, login }: FoundServer,
   target: SessionTarget,
   options: pg.PoolConfig,
 ): Reading {
+  const { pool, listTimeoutMs, statementTimeoutMs } = config;
   const becameReadOnly = () => short?.renew();
   const clients = (limitMs: number) =>
     guardedClients({ route, target, statementTimeoutMs: limitMs, cancels: pooled, becameReadOnly });
@@ -39,7 +42,7 @@ export function openReading(
     ...shared,
     ...login(limitMs),
     Client: listClients.Client,
-    max: connections(pool).lists,
+    max: connections(shareOf(pool, config)).lists,
   });
   // A connection that breaks while idle is replaced when it is next needed.
   lists.on('error', () => {});
@@ -56,6 +59,7 @@ export function openReading(
   return {
     pipelines: short,
     run: (statement) => runNamed(lists, pooled ? { ...statement, name: '' } : statement),
+    load: () => poolLoad('lists', lists),
     close: async () => {
       short?.close();
       await lists.end();
@@ -67,3 +71,15 @@ export function openReading(
     },
   };
 }
+
+/** How busy a pool is. */
+export const poolLoad = (
+  pool: ConnectionLoad['pool'],
+  { totalCount, idleCount, waitingCount, options }: pg.Pool,
+): ConnectionLoad => ({
+  pool,
+  inUse: totalCount - idleCount,
+  idle: idleCount,
+  waiting: waitingCount,
+  limit: options.max ?? 10,
+});

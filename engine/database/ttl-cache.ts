@@ -15,8 +15,29 @@ export interface TtlCache<T> {
   readonly forget: (key: string) => void;
 }
 
-/** Caches the results of `find`, also undefined. Bounded; the oldest entries are removed first. */
-export function ttlCache<T extends object>(find: (key: string) => Promise<T | undefined>): TtlCache<T> {
+/** Look-ups in the caches of one name, since the process began. */
+export interface CacheCounts {
+  /** Those that a fresh value answered. */
+  hits: number;
+  /** Those that asked the database, or waited for somebody who did. */
+  misses: number;
+}
+
+const counts = new Map<string, CacheCounts>();
+
+/** The look-ups in the caches of this process, by their names. */
+export const cacheCounts = (): ReadonlyMap<string, Readonly<CacheCounts>> => counts;
+
+/**
+ * Caches the results of `find`, also undefined. Bounded; the oldest entries are removed first.
+ * @param name what operators know it by
+ */
+export function ttlCache<T extends object>(
+  name: string,
+  find: (key: string) => Promise<T | undefined>,
+): TtlCache<T> {
+  const count = counts.get(name) ?? { hits: 0, misses: 0 };
+  counts.set(name, count);
   const known = new LRUCache<string, { readonly value: T | undefined }>({ max: 10_000, ttl: freshMs });
   const pending = new Map<string, Promise<T | undefined>>();
   const lookUp = async (key: string): Promise<T | undefined> => {
@@ -35,7 +56,11 @@ export function ttlCache<T extends object>(find: (key: string) => Promise<T | un
   return {
     get: (key) => {
       const fresh = known.get(key);
-      if (fresh !== undefined) return fresh.value;
+      if (fresh !== undefined) {
+        count.hits++;
+        return fresh.value;
+      }
+      count.misses++;
       const running = pending.get(key) ?? lookUp(key);
       pending.set(key, running);
       return running;

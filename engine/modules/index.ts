@@ -11,5 +11,6 @@ export {
   type Result,
   table,
 } from './command-line.ts';
+export type { Family, Metrics, TellValue } from './metrics.ts';
 export type { Module } from './module.ts';
 export { pruneRegularly, pruningStep, removeOld } from './pruning.ts';

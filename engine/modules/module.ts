@@ -4,6 +4,7 @@ import type { Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { Needs } from '../definition/index.ts';
 import type { CommandLine } from './command-line.ts';
+import type { Metrics } from './metrics.ts';
 
 /**
  * Something that an instance has besides records: all of it in one object, and in one folder.
@@ -25,6 +26,8 @@ export interface Module<Services = unknown, Instance = unknown> {
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
   /** Adds its pages to the setup screens. */
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
+  /** What operators watch of it. */
+  readonly metrics?: (services: Services) => readonly Metrics[];
   /** Adds its commands to the command line. */
   readonly commands?: (line: CommandLine<Instance>) => void;
 }

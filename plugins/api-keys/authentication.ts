@@ -42,7 +42,7 @@ export type KeyConfig = Values<typeof keyVariables>;
 /** Authenticates API keys, and people by {@link FastifyInstance.identify}. */
 export const keyAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: KeyConfig; database: Database }) => {
-    const keys = ttlCache((publicId) => findKey(database, publicId));
+    const keys = ttlCache('keys', (publicId) => findKey(database, publicId));
     const used = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
       storeKeysUsed(tablesOf(database), batch),
     );

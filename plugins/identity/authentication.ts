@@ -70,8 +70,8 @@ export const sessionAuthentication = fastifyPlugin(
     app.decorate('site', site);
     await app.register(cookie);
     const { verify } = tokens(secrets);
-    const byToken = ttlCache((token) => findSession(tablesOf(database), { token }));
-    const byJti = ttlCache((jti) => findSession(tablesOf(database), { jti }));
+    const byToken = ttlCache('sessions', (token) => findSession(tablesOf(database), { token }));
+    const byJti = ttlCache('tokens', (jti) => findSession(tablesOf(database), { jti }));
     const used = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
 
     /** A request that lasts, and is asked again who sent it, is one use. */

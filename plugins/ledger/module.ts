@@ -6,7 +6,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import type { InstanceSecrets } from '../secrets/index.ts';
 import { feedFragment } from './description.ts';
 import { feed } from './events.ts';
-import { watchFeed } from './lag.ts';
+import { feedMetrics, watchFeed } from './lag.ts';
 import { prune } from './retention.ts';
 import { feedSigning } from './signing.ts';
 
@@ -23,6 +23,7 @@ export interface LedgerServices {
 export const ledgerModule: Module<LedgerServices> = {
   name: 'ledger',
   openApi: feedFragment,
+  metrics: ({ database }) => [feedMetrics(database)],
   register: (app, { config, database, resources, secrets, settings }) => {
     pruneRegularly(app, 'old changes', [
       () => prune(tablesOf(database), settings.current.retention.ledger_days),

@@ -1,5 +1,8 @@
-// Operations: the operators' port: /livez and /readyz.
+// Operations: the operators' port: /livez, /readyz and /metrics.
 // May import engine.
 
-export { operations } from './operations.ts';
+export type { FamilyValues } from './families.ts';
+export { operationsModule } from './module.ts';
+export { countsOf, operations } from './operations.ts';
 export { type ProcessReport, type ReadinessReport, readinessOf } from './readiness.ts';
+export { operationsVariables } from './variables.ts';

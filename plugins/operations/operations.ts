@@ -1,11 +1,19 @@
 import fastify, { type FastifyInstance } from 'fastify';
+import type { FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
+/** What the operators' port tells. */
+export interface Told {
+  readonly readiness: () => Promise<ReadinessReport>;
+  /** What operators watch, of each process. */
+  readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
+}
+
 /**
- * Health checks for operators and balancers on a separate port, without credentials: `/livez`, whether the process
- * runs, and `/readyz`, whether it should get requests. Both respond in JSON with 200 or 503.
+ * For operators, balancers and monitoring on a separate port, without credentials: `/livez`, whether the process runs,
+ * and `/readyz`, whether it should get requests, both in JSON with 200 or 503; `/metrics`, in the format of Prometheus.
  */
-export function operations(readiness: () => Promise<ReadinessReport>): FastifyInstance {
+export function operations({ readiness, metrics }: Told): FastifyInstance {
   const app = fastify({ requestTimeout: 5_000, bodyLimit: 1024, forceCloseConnections: true });
   app.addHook('onRequest', (_request, reply, done) => {
     reply.header('cache-control', 'no-store');
@@ -22,6 +30,12 @@ export function operations(readiness: () => Promise<ReadinessReport>): FastifyIn
     if (failing.length === 0) return { status: 'ready', ...report };
     return reply.code(503).send({ error: `not ready: ${failing.join(', ')}`, ...report });
   });
+  app.get('/metrics', async (_request, reply) => {
+    const { exposition } = await import('./exposition.ts');
+    const [report, processes] = await Promise.all([readiness(), metrics()]);
+    const { text, type } = await exposition(report, processes);
+    return reply.type(type).send(text);
+  });
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'not found' }));
   return app;
 }
@@ -29,3 +43,10 @@ export function operations(readiness: () => Promise<ReadinessReport>): FastifyIn
 /** Each problem, or `ok`. */
 const passedOr = (problems: object): Record<string, string> =>
   Object.fromEntries(Object.entries(problems).map(([name, problem]) => [name, String(problem ?? 'ok')]));
+
+/** What is counted, of several processes, without what is true at one moment only. */
+export async function countsOf(
+  processes: readonly (readonly FamilyValues[])[],
+): Promise<readonly FamilyValues[]> {
+  return (await import('./exposition.ts')).counts(processes);
+}

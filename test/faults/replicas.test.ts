@@ -256,16 +256,18 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
 
   test('/readyz says so and stays ready', async () => {
     const { replicas } = instance.database;
-    const admin = operations(
-      readinessOf({
-        probe: { migrations: async () => [], close: () => {} },
-        migrations: [],
-        settingsProblem: () => undefined,
-        isLeaving: () => false,
-        replicas,
-      }),
-    );
+    const readiness = readinessOf({
+      probe: { migrations: async () => [], close: () => {} },
+      migrations: [],
+      settingsProblem: () => undefined,
+      isLeaving: () => false,
+      replicas,
+    });
+    const admin = operations({ readiness, metrics: async () => [] });
     const { statusCode, body } = await admin.inject('/readyz');
+    const metrics = (await admin.inject('/metrics')).body;
+    assert.match(metrics, /^crm_replica_used\{replica="127.0.0.1:1\/none"\} 0$/m);
+    assert.ok(metrics.includes(`crm_replica_used{replica="${name()}"} 1\n`), metrics);
     await admin.close();
     assert.equal(statusCode, 200);
     assert.deepEqual(JSON.parse(body).replicas, {

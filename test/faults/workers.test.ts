@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { restarts } from '../../app/restarts.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { send, temporaryFolder } from '../support/instance.ts';
+import { samplesOf, sumOf } from '../support/metrics.ts';
 import { type Added, deliver, integrate, onStored, settingsFile } from '../support/partners.ts';
 import {
   assertRefused,
@@ -86,6 +87,15 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
   };
   const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok', workers: 'ok' };
 
+  const scrape = async () => (await send(String(service.printed.admin), 'GET /metrics')).text;
+  /** Requests for contacts that /metrics knows of. */
+  const counted = async () =>
+    sumOf(
+      samplesOf(await scrape(), 'crm_http_request_duration_seconds_count').filter(
+        ({ labels }) => labels.route === '/api/v1/contacts',
+      ),
+    );
+
   /** Clients that send one request after another until they are stopped, on one connection each or on a new one each time. */
   const startClients = (count: number, keepAlive = true) => {
     const outcomes: Record<string, number> = {};
@@ -127,6 +137,22 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     );
   });
 
+  test('/metrics adds both up, and what is about the instance comes once', async () => {
+    // Connections are handed out in turn.
+    for (let count = 0; count < 10; count++)
+      await service.call('GET /api/v1/contacts', { key, headers: { connection: 'close' } });
+    await until(async () => (await counted()) === 10, 'be counted');
+    const text = await scrape();
+    assert.deepEqual(
+      [samplesOf(text, 'crm_workers_serving'), samplesOf(text, 'crm_build_info').map(({ value }) => value)],
+      [[{ labels: {}, value: 2 }], [1]],
+    );
+    const waiting = samplesOf(text, 'crm_queue_items').filter(({ labels }) => labels.state === 'waiting');
+    assert.equal(waiting.length, 2);
+    const limits = samplesOf(text, 'crm_database_connections_limit');
+    assert.equal(limits.find(({ labels }) => labels.pool === 'lists')?.value, 12, 'six of each');
+  });
+
   test('wrong passwords are counted by all of them together', async () => {
     const attempt = () =>
       service.call('POST /auth/login', {
@@ -165,11 +191,13 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       async () => (await rows(environment, `select from crm_inbox where status <> 'done'`)).length === 0,
       'finish the first half',
     );
+    assert.equal(await counted(), 10);
     process.kill(leader ?? assert.fail(), 'SIGKILL');
     await until(async () => !(await areReady()), 'notice');
     assert.equal((await readyz()).status, 200, 'the other one serves');
     await until(areReady, 'replace it', 60_000);
     assert.ok(childrenOf(service.pid).includes(other ?? 0));
+    assert.equal(await counted(), 10, 'what it had counted stays');
     await deliverAll(ids.slice(20));
     await until(() => ids.every((id) => asked(id) > 0), 'process the second half', 20_000);
     const { 200: served = 0, ...failed } = await clients.end();

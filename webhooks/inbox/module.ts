@@ -3,7 +3,7 @@ import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import { deliveryPages, queueCommands } from '../queue/index.ts';
+import { deliveryPages, queueCommands, queueMetrics } from '../queue/index.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue } from './inbox.ts';
 import { listIntegrations } from './integrations.ts';
@@ -19,6 +19,7 @@ export const inboxModule: Module<
   tables: inboxTables,
   needs: [leadAdsNeeds],
   register: (app) => channelEndpoints(app, app.webhooks),
+  metrics: ({ database }) => [queueMetrics(database, 'inbox', inboxQueue)],
   pages: (screens, services) => {
     integrationPages(screens, services);
     deliveryPages(screens, services.database, {

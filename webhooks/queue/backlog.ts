@@ -17,7 +17,7 @@ export interface Backlog {
  * count for each delivery; several nodes may exceed the bound by the events that they store meanwhile.
  */
 export function backlog(database: Database, { table }: Queue): Backlog {
-  const waiting = ttlCache(async (organization) => {
+  const waiting = ttlCache('backlogs', async (organization) => {
     const { rows } = await sql<{ count: string }>`
       select count(*)::text as count from ${sql.table(table)}
       where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));

@@ -7,6 +7,7 @@ export { queueCommands } from './commands.ts';
 export { deliveryPages } from './deliveries-page.ts';
 export { type FailureLog, failureLog } from './failures.ts';
 export { type Item, listItems, replayRange, states } from './items.ts';
+export { queueMetrics } from './metrics.ts';
 export type { Queue } from './queue.ts';
 export { startRetention } from './retention.ts';
 export { type QueueRow, queueTable } from './tables.ts';

@@ -68,7 +68,9 @@ export function deliverer(
     clearTimeout(grace);
     poster.close();
   });
-  const grants = ttlCache(async (key) => ({ grants: await profileGrants(tablesOf(database), key) }));
+  const grants = ttlCache('grants', async (key) => ({
+    grants: await profileGrants(tablesOf(database), key),
+  }));
   const events = eventsOf(database, resources, async (organization, profile) => {
     const found = await grants.get(`${organization}/${profile}`);
     return found?.grants ?? {};

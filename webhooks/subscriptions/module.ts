@@ -6,7 +6,7 @@ import { feedSigning } from '../../plugins/ledger/index.ts';
 import type { Mailer } from '../../plugins/mail/index.ts';
 import { type InstanceSecrets, openingOnce, sealing } from '../../plugins/secrets/index.ts';
 import { renewSealed, type WebhookServices } from '../endpoint/index.ts';
-import { queueCommands, startRetention, startWorker } from '../queue/index.ts';
+import { queueCommands, queueMetrics, startRetention, startWorker } from '../queue/index.ts';
 import type { SettingsConfig } from '../settings/index.ts';
 import { subscriptionRoutes } from './api.ts';
 import { subscriptionCommands } from './commands.ts';
@@ -72,6 +72,7 @@ export const subscriptionsModule: Module<Services, Instance> = {
       },
     });
   },
+  metrics: ({ database }) => [queueMetrics(database, 'deliveries', deliveryQueue)],
   pages: subscriptionPages,
   commands: (line) => {
     subscriptionCommands(line);

@@ -1,0 +1,258 @@
+// /metrics on the operators' port: what is counted, that labels are bounded, and that the page and the alerts are true.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { parse } from 'yaml';
+import { type Admin, openAdmin } from '../../app/listen.ts';
+import { openProbe, type Probe } from '../../engine/database/probe.ts';
+import { HttpError } from '../../engine/errors.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { readinessOf } from '../../plugins/operations/index.ts';
+import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
+import { familiesOf, samplesOf, sumOf } from '../support/metrics.ts';
+import { integrate } from '../support/partners.ts';
+import { project, until } from '../support/process.ts';
+
+for (const driver of drivers) {
+  describe(`metrics (${driver})`, () => {
+    let instance: Instance;
+    let acme: Organization;
+    let admin: Admin | undefined;
+    let probe: Probe | undefined;
+    before(async () => {
+      instance = await startInstance(driver, { environment: { ADMIN_PORT: '0' } });
+      acme = await instance.organization('acme');
+      const { app, config, database } = instance;
+      probe = await openProbe(database);
+      const { settingsProblem, isLeaving } = app;
+      admin = await openAdmin(config, {
+        readiness: readinessOf({ probe, migrations: [], settingsProblem, isLeaving }),
+        metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
+      });
+    });
+    after(async () => {
+      await admin?.close();
+      probe?.close();
+      await instance.close();
+    });
+
+    const scrape = async (): Promise<string> => {
+      const { status, text, headers } = await send(String(admin?.url), 'GET /metrics');
+      assert.equal(status, 200);
+      assert.match(String(headers.get('content-type')), /^text\/plain; version=0\.0\.4/);
+      return text;
+    };
+    const requests = 'crm_http_request_duration_seconds_count';
+
+    test('requests by method, route, class of status and lane; each once', async () => {
+      const { key } = acme;
+      await instance.call('GET /api/v1/leads', { key });
+      await instance.call('GET /api/v1/leads?page=2', { key });
+      await instance.call('HEAD /api/v1/leads', { key });
+      await instance.call('GET /api/v1/leads/7', { key });
+      await instance.call('POST /api/v1/leads', { key, body: { last_name: 'Ada' } });
+      await instance.call('GET /api/v1/leads');
+      await instance.call('LOCK /api/v1/leads');
+      await instance.call('GET /no/such/path');
+      const text = await scrape();
+      const counts = samplesOf(text, requests);
+      const of = (method: string, route: string) =>
+        counts
+          .filter(({ labels }) => labels.method === method && labels.route === route)
+          .map(({ labels, value }) => [labels.status, labels.lane, value])
+          .sort();
+      assert.deepEqual(of('GET', '/api/v1/leads'), [
+        ['2xx', 'list', 2],
+        ['4xx', undefined, 1],
+      ]);
+      assert.deepEqual(of('HEAD', '/api/v1/leads'), [['2xx', 'list', 1]]);
+      assert.deepEqual(of('GET', '/api/v1/leads/:id'), [['4xx', 'read', 1]]);
+      assert.deepEqual(of('POST', '/api/v1/leads'), [['2xx', 'write', 1]]);
+      assert.deepEqual(of('other', '/api/v1/leads'), [['4xx', undefined, 1]]);
+      assert.deepEqual(of('GET', 'unknown'), [['4xx', undefined, 1]]);
+      const infinite = samplesOf(text, 'crm_http_request_duration_seconds_bucket').filter(
+        ({ labels }) => labels.le === '+Inf',
+      );
+      assert.equal(sumOf(infinite), sumOf(counts));
+      const seconds = sumOf(samplesOf(text, 'crm_http_request_duration_seconds_sum'));
+      assert.ok(seconds > 0 && seconds < 60, String(seconds));
+    });
+
+    test('no label grows with organizations, paths, methods or what is sent', async () => {
+      const series = async () => (await scrape()).split('\n').filter((line) => /^crm_/.test(line)).length;
+      const { app, database } = instance;
+      const ask = async (from: number, count: number) => {
+        const headers = { authorization: `Bearer ${acme.key}` };
+        const each = async (_: unknown, index: number) => {
+          const number = from + index;
+          await database.admission.run('read', `9${number}`, async () => {});
+          // What is sent costs most of the time.
+          if (index % 10 > 0) return;
+          await app.inject({
+            url: `/api/v1/leads/${number}?org=organization-${number}&x${number}=1`,
+            headers,
+          });
+          await app.inject({ url: `/path-${number}/and/${number}`, headers });
+        };
+        await Promise.all(Array.from({ length: count }, each));
+      };
+      await ask(1, 10);
+      const few = await series();
+      await ask(100, 1000);
+      const many = await series();
+      assert.equal(many, few);
+      assert.ok(few < 1000, String(few));
+    });
+
+    test('turns: what runs and waits, who waits because of its own bound, and what was refused', async () => {
+      const { admission } = instance.database;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const bound = 2; // Streams of one organization.
+      const running = Array.from({ length: bound + 3 }, () => admission.run('stream', '77', () => promise));
+      const other = admission.run('stream', '78', () => promise);
+      const ofStreams = async (name: string) =>
+        samplesOf(await scrape(), name)
+          .filter(({ labels }) => labels.turn === 'stream')
+          .map(({ labels, value }) => [labels.reason, value]);
+      assert.deepEqual(await ofStreams('crm_statements_running'), [[undefined, bound + 1]]);
+      assert.deepEqual(await ofStreams('crm_statements_limit'), [[undefined, 8]]);
+      assert.deepEqual(await ofStreams('crm_statements_waiting'), [[undefined, 3]]);
+      assert.deepEqual(await ofStreams('crm_organizations_waiting'), [[undefined, 1]]);
+      assert.deepEqual(await ofStreams('crm_organizations_at_bound'), [[undefined, 1]]);
+      assert.deepEqual(await ofStreams('crm_organization_waiting_max'), [[undefined, 3]]);
+      const outcomes = await Promise.allSettled(running.slice(bound));
+      assert.ok(outcomes.every((each) => each.status === 'rejected' && each.reason instanceof HttpError));
+      assert.deepEqual(await ofStreams('crm_statements_refused_total'), [
+        ['full', 0],
+        ['late', 3],
+      ]);
+      resolve();
+      await Promise.all([...running.slice(0, bound), other]);
+      assert.deepEqual(await ofStreams('crm_statements_running'), [[undefined, 0]]);
+    });
+
+    test('queues: what waits, since when, and what was given up; not of an integration that is off', async () => {
+      const { id } = await integrate(instance, acme, 'telegram');
+      const off = await integrate(instance, acme, 'telegram');
+      const tables = tablesOf(instance.database);
+      await sql`update crm_integrations set enabled = false where id = ${off.id}::bigint`.execute(tables);
+      const add = (integration: string, event: string, status: string, age: string) =>
+        sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, received_at, next_at)
+          values (${acme.id}::bigint, ${integration}::bigint, ${event}, '{}', ${status}, now() - ${age}::interval, now() + interval '1 hour')`.execute(
+          tables,
+        );
+      await add(id, 'a', 'waiting', '100 seconds');
+      await add(off.id, 'b', 'waiting', '500 seconds');
+      await add(id, 'c', 'dead', '900 seconds');
+      await add(id, 'd', 'done', '900 seconds');
+      const text = await scrape();
+      const inbox = (name: string) => samplesOf(text, name).filter(({ labels }) => labels.queue === 'inbox');
+      assert.deepEqual(
+        inbox('crm_queue_items').map(({ labels, value }) => [labels.state, value]),
+        [
+          ['waiting', 2],
+          ['dead', 1],
+        ],
+      );
+      const [{ value: oldest } = { value: 0 }] = inbox('crm_queue_oldest_seconds');
+      assert.ok(oldest >= 100 && oldest < 200, String(oldest));
+    });
+
+    test('caches, connections, the event loop and what serves', async () => {
+      const text = await scrape();
+      const keys = samplesOf(text, 'crm_cache_lookups_total').filter(({ labels }) => labels.cache === 'keys');
+      assert.ok(keys.every(({ value }) => value > 0) && keys.length === 2, JSON.stringify(keys));
+      const pools = new Set(samplesOf(text, 'crm_database_connections').map(({ labels }) => labels.pool));
+      const expected = driver === 'postgresql' ? ['lists', 'records', 'shared', 'writes'] : [];
+      assert.deepEqual([...pools].sort(), expected);
+      assert.equal(sumOf(samplesOf(text, 'crm_database_connections')) > 0, driver === 'postgresql');
+      assert.ok(sumOf(samplesOf(text, 'process_resident_memory_bytes')) > 1e7);
+      assert.equal(samplesOf(text, 'nodejs_eventloop_lag_max_seconds').length, 1);
+      const [info] = samplesOf(text, 'crm_build_info');
+      assert.deepEqual([info?.value, info?.labels.database, info?.labels.node], [1, driver, process.version]);
+      assert.match(String(info?.labels.migration), /^Migration\d{14}/);
+    });
+
+    test('the page has every metric, with what the service says of it, and no other', async () => {
+      const page = readFileSync(join(project, 'docs/metrics.md'), 'utf8');
+      const rows = [...page.matchAll(/^\| `(crm_\w+)` +\| (\w+) +\|.*\| (.*?) +\|$/gm)];
+      const described = rows.map(([, name, type, help]) => ({ name, type, help }));
+      const served = familiesOf(await scrape()).filter(({ name }) => name.startsWith('crm_'));
+      assert.deepEqual(described.toSorted(byName), served.toSorted(byName));
+      const known = new Set(familiesOf(await scrape()).map(({ name }) => name));
+      const used = [...page.matchAll(/`[^`]*`/g)].flatMap(([code]) => namesIn(code));
+      assert.deepEqual(
+        used.filter((name) => !known.has(name)),
+        [],
+      );
+    });
+
+    test('the alerts name metrics that there are, and say what to do', async () => {
+      const known = new Set(familiesOf(await scrape()).map(({ name }) => name));
+      const { groups } = parse(readFileSync(join(project, 'docs/alerts.yaml'), 'utf8')) as {
+        groups: { rules: { alert: string; expr: string; annotations: Record<string, string> }[] }[];
+      };
+      const rules = groups.flatMap(({ rules }) => rules);
+      assert.ok(rules.length >= 10);
+      for (const { alert, expr, annotations } of rules) {
+        const names = namesIn(expr);
+        assert.ok(names.length > 0, alert);
+        assert.deepEqual(
+          names.filter((name) => !known.has(name)),
+          [],
+          alert,
+        );
+        assert.ok(annotations.summary && annotations.action, alert);
+      }
+    });
+
+    // The embedded database runs one statement at a time, and none waits for a lock.
+    if (driver === 'postgresql') {
+      test('a database that does not respond holds up no scrape: the rest is there', async () => {
+        await transaction(instance.database, async (tables) => {
+          await sql`lock table crm_inbox in access exclusive mode`.execute(tables);
+          const began = performance.now();
+          const text = await scrape();
+          assert.ok(performance.now() - began < 3000);
+          const queues = samplesOf(text, 'crm_queue_oldest_seconds').map(({ labels }) => labels.queue);
+          assert.deepEqual(queues, ['deliveries']);
+          assert.ok(sumOf(samplesOf(text, requests)) > 0);
+        });
+        await until(
+          async () => samplesOf(await scrape(), 'crm_queue_oldest_seconds').length === 2,
+          'come back',
+        );
+      });
+
+      test('a long transaction holds the change feed up, and shows', async () => {
+        await transaction(instance.database, async (tables) => {
+          await sql`select pg_current_xact_id(), pg_sleep(0.2)`.execute(tables);
+          await instance.call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'Ada' } });
+          const text = await scrape();
+          assert.ok(sumOf(samplesOf(text, 'crm_feed_lag_seconds')) >= 0.2);
+          assert.ok(sumOf(samplesOf(text, 'crm_feed_behind_transactions')) >= 1);
+        });
+      });
+    }
+  });
+}
+
+const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }) =>
+  String(a.name).localeCompare(String(b.name));
+
+/** The metrics that a text names, without what histograms add to their names. */
+const namesIn = (text: string): string[] =>
+  [...text.matchAll(/\b(?:crm|nodejs|process)_[a-z0-9_]+\b/g)].map(([name]) =>
+    name.replace(
+      /^(crm_http_request_duration_seconds|nodejs_gc_duration_seconds)_(?:bucket|count|sum)$/,
+      '$1',
+    ),
+  );
+
+test('without ADMIN_PORT nothing is measured', async () => {
+  const instance = await startInstance(drivers[0] ?? 'embedded');
+  assert.equal(instance.app.collectMetrics, undefined);
+  await instance.close();
+});

@@ -1,0 +1,27 @@
+// Test support: what /metrics says, read as Prometheus does.
+
+/** One value. */
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** The values of one name, which may be a part of a histogram. */
+export const samplesOf = (text: string, name: string): Sample[] =>
+  [...text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'))].map(([, labels = '', value]) => ({
+    labels: Object.fromEntries(
+      [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', text = '']) => [label, text]),
+    ),
+    value: Number(value),
+  }));
+
+export const sumOf = (samples: readonly Sample[]): number =>
+  samples.reduce((sum, { value }) => sum + value, 0);
+
+/** Every metric, with its type and what is said of it. */
+export const familiesOf = (text: string) =>
+  [...text.matchAll(/^# HELP (\w+) (.*)\n# TYPE \w+ (\w+)$/gm)].map(([, name = '', help, type]) => ({
+    name,
+    type,
+    help,
+  }));

@@ -92,6 +92,7 @@ export async function build(
     service: () => build(instance),
     settings,
     publicUrl: () => settings.current.public_url,
+    login: () => settings.current.login,
     mailer: mailer(() => settings.current.mail, app.log),
     description: () => description(instance),
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),

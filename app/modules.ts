@@ -13,6 +13,7 @@ import { nameUses } from '../plugins/name-uses/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
+import { secondFactorModule } from '../plugins/second-factor/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
 import { throttlingModule } from '../plugins/throttling/index.ts';
 import { usersModule } from '../plugins/users/index.ts';
@@ -29,6 +30,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   apiKeysModule,
   nameUses,
   throttlingModule,
+  secondFactorModule,
   loginModule,
   membersModule,
   profilesModule,

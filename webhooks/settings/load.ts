@@ -84,6 +84,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     graph: { ...defaults.graph, ...graph },
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },
+    login: { ...defaults.login, ...raw.login },
     inbox: { ...defaults.inbox, ...raw.inbox },
     events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },

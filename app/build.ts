@@ -102,6 +102,7 @@ export async function build(
     service: () => build(instance),
     settings,
     publicUrl: () => settings.current.public_url,
+    login: () => settings.current.login,
     mailer: mailer(() => settings.current.mail, app.log),
     description: () => description(instance),
     versions: {

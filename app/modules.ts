@@ -14,6 +14,7 @@ import { operationsModule } from '../plugins/operations/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
+import { secondFactorModule } from '../plugins/second-factor/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
 import { throttlingModule } from '../plugins/throttling/index.ts';
 import { usersModule } from '../plugins/users/index.ts';
@@ -32,6 +33,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   apiKeysModule,
   nameUses,
   throttlingModule,
+  secondFactorModule,
   loginModule,
   membersModule,
   profilesModule,

@@ -5,7 +5,7 @@ import type { Schema } from '../engine/fields/index.ts';
 import type { Metrics } from '../engine/modules/index.ts';
 import type { Mailer } from '../plugins/mail/index.ts';
 import type { InstanceSecrets } from '../plugins/secrets/index.ts';
-import type { LiveSettings } from '../webhooks/settings/index.ts';
+import type { LiveSettings, Settings } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
 /** An open instance, for the commands of modules. */
@@ -24,6 +24,8 @@ export interface Services extends Instance {
   readonly settings: LiveSettings;
   readonly publicUrl: () => string;
   readonly mailer: Mailer;
+  /** The current settings of logins. */
+  readonly login: () => Settings['login'];
   /** Makes the OpenAPI document. */
   readonly description: () => Promise<Schema>;
   /** The versions of what serves, for operators. */

@@ -23,6 +23,9 @@ export const errorCodes = {
   items_refused: 'Records of a batch are wrong, and nothing was written; `fields` names them by index.',
   organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
   unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
+  second_factor_required: 'The password is right, and `otp` is missing, wrong or was used already.',
+  second_factor_missing:
+    'The instance requires a second factor, and the person has to set one up in a browser.',
   forbidden: 'The profile does not grant the action, or the verify token of a channel is wrong.',
   not_a_member: 'The caller does not belong to the organization, or there is none.',
   cross_site: 'A cookie came with a write from another origin.',
@@ -167,6 +170,17 @@ export const errors = {
     new HttpError(401, 'unauthenticated', 'missing or invalid credentials', {
       headers: { 'www-authenticate': 'Bearer' },
     }),
+  /** 401: the password is right, but not what was sent with it. */
+  secondFactorRequired: (message = 'the user has a second factor: send its code as otp too') =>
+    new HttpError(401, 'second_factor_required', message, { headers: { 'www-authenticate': 'Bearer' } }),
+  /** 401: the instance requires a second factor that the person has not set up. */
+  secondFactorMissing: () =>
+    new HttpError(
+      401,
+      'second_factor_missing',
+      'this instance requires a second factor: log in at /setup in a browser and set one up',
+      { headers: { 'www-authenticate': 'Bearer' } },
+    ),
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
     new HttpError(403, 'forbidden', `the profile does not grant ${action} on ${object}`),

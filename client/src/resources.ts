@@ -720,6 +720,8 @@ export type ErrorCode =
   | 'items_refused'
   | 'organization_required'
   | 'unauthenticated'
+  | 'second_factor_required'
+  | 'second_factor_missing'
   | 'forbidden'
   | 'not_a_member'
   | 'cross_site'

@@ -71,6 +71,14 @@ const badRequest = (...more: readonly HttpError[]) =>
     preferenceApplied,
   );
 
+const authenticate = {
+  'WWW-Authenticate': {
+    description: 'Always `Bearer`.',
+    required: true,
+    schema: { type: 'string', const: 'Bearer' },
+  },
+};
+
 export const responses = {
   BadRequest: badRequest(),
   BadBatch: badRequest(
@@ -81,13 +89,16 @@ export const responses = {
     ),
   ),
   BadImport: badRequest(other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed')),
-  Unauthorized: failure('Missing, wrong, expired or revoked credentials.', [errors.unauthenticated()], {
-    'WWW-Authenticate': {
-      description: 'Always `Bearer`.',
-      required: true,
-      schema: { type: 'string', const: 'Bearer' },
-    },
-  }),
+  Unauthorized: failure(
+    'Missing, wrong, expired or revoked credentials.',
+    [errors.unauthenticated(), errors.secondFactorMissing()],
+    authenticate,
+  ),
+  LoginRefused: failure(
+    'The address, the password or the second factor is wrong or missing.',
+    [errors.unauthenticated(), errors.secondFactorRequired(), errors.secondFactorMissing()],
+    authenticate,
+  ),
   Forbidden: failure(
     "The caller's profile lacks the action on the object, or `org` names no organization of theirs.",
     [errors.forbidden('orders', 'delete'), errors.noSuchMembership(), errors.crossSite()],

@@ -5,11 +5,13 @@ import { integer, type Values } from '../../engine/config/index.ts';
 import { type Database, ttlCache } from '../../engine/database/index.ts';
 import type { Actor, AuditConfig } from '../../engine/effects/index.ts';
 import { errors } from '../../engine/errors.ts';
+import { administrator } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import type { InstanceSecrets } from '../secrets/index.ts';
 import { isSafe, type Site, siteOf } from './origin.ts';
-import { findSession, type Session, storeSessionsUsed } from './sessions.ts';
+import type { SecondFactorPolicy } from './second-factors.ts';
+import { findSession, type Membership, type Session, storeSessionsUsed } from './sessions.ts';
 import { tokens } from './tokens.ts';
 
 /** A person and the credential of the request. */
@@ -22,8 +24,14 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The address at which browsers reach this instance. */
     site: Site;
-    /** The person who sent the request, by cookie or token. @throws HttpError 401; 403 for a cross-site write */
-    identify: (request: FastifyRequest) => Promise<Person>;
+    /**
+     * The person who sent the request, by cookie or token.
+     * @param options `settingUp`: also one who has to set up a second factor first
+     * @throws HttpError 401; 403 for a cross-site write
+     */
+    identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
+    /** Whether somebody with these memberships must have a second factor, as config.yaml says at the moment. */
+    needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
     /** A user as the actor of a request. */
     actor: (request: FastifyRequest, user: Session['user']) => Actor;
     /** Removes ended sessions from this node's cache. */
@@ -51,6 +59,8 @@ export interface IdentityServices {
   readonly secrets: InstanceSecrets;
   /** The currently configured origin; `''` for none. */
   readonly publicUrl: () => string;
+  /** The current settings of logins. */
+  readonly login: () => { readonly second_factor: SecondFactorPolicy };
 }
 
 const bearer = /^Bearer +([^ ]+) *$/i;
@@ -65,7 +75,7 @@ export const cookieName = (site: Site, request: FastifyRequest): string =>
 
 /** Authenticates people by token or session cookie; `Authorization` takes precedence over the cookie. */
 export const sessionAuthentication = fastifyPlugin(
-  async (app: FastifyInstance, { config, database, secrets, publicUrl }: IdentityServices) => {
+  async (app: FastifyInstance, { config, database, secrets, publicUrl, login }: IdentityServices) => {
     const site = siteOf(publicUrl);
     app.decorate('site', site);
     await app.register(cookie);
@@ -110,12 +120,27 @@ export const sessionAuthentication = fastifyPlugin(
       return person;
     };
 
-    app.decorate('identify', async (request) => {
+    const byCredential = async (request: FastifyRequest): Promise<Person> => {
       const { authorization } = request.headers;
       if (authorization === undefined) return byCookie(request);
       const token = bearerOf(authorization);
       if (token === undefined) throw errors.unauthenticated();
       return byBearer(request, token);
+    };
+
+    app.decorate('needsSecondFactor', (memberships) => {
+      const policy = login().second_factor;
+      return (
+        policy === 'everyone' ||
+        (policy === 'administrators' && [...memberships].some(({ profile }) => profile === administrator))
+      );
+    });
+    app.decorate('identify', async (request, { settingUp = false } = {}) => {
+      const person = await byCredential(request);
+      const { secondFactor, memberships } = person.session;
+      if (!secondFactor && !settingUp && app.needsSecondFactor(memberships.values()))
+        throw errors.secondFactorMissing();
+      return person;
     });
     app.decorate('actor', (request, user) => ({
       kind: 'user',

@@ -15,8 +15,9 @@ export {
   enableUser,
   findUserBy,
   listUsers,
-  markVerified,
+  markProven,
   resetPassword,
+  resetSecondFactor,
   type UserInfo,
   verifyAddress,
 } from './operator-users.ts';
@@ -24,13 +25,22 @@ export type { Site } from './origin.ts';
 export { makePassword } from './passwords.ts';
 export { mailedResets, memberReset, useReset } from './resets.ts';
 export {
+  hasSecondFactor,
+  removeSecondFactors,
+  type SecondFactorPolicy,
+  type SecondFactors,
+  secondFactorsOf,
+} from './second-factors.ts';
+export {
   beginSession,
+  changeSecondFactors,
   endAllSessions,
   endReplaced,
   endSession,
   findMemberships,
   listSessions,
   type Membership,
+  type Proof,
   recordEverywhere,
   type Session,
 } from './sessions.ts';

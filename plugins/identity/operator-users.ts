@@ -5,6 +5,7 @@ import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { normalEmail } from './emails.ts';
+import { removeSecondFactors } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
 import { changePassword } from './users.ts';
 
@@ -22,6 +23,8 @@ export interface UserInfo {
   readonly memberships: readonly { readonly organization: string; readonly profile: string }[];
   /** How many sessions are live. */
   readonly sessions: number;
+  /** Whether a login takes a second factor. */
+  readonly second_factor: boolean;
 }
 
 const time = (value: Date | string | null) => (value === null ? null : new Date(value).toISOString());
@@ -44,6 +47,12 @@ export async function listUsers(
         .whereRef('s.user_id', '=', 'u.id')
         .where('s.expires_at', '>', new Date())
         .as('sessions'),
+    )
+    .select(({ exists, or, selectFrom }) =>
+      or([
+        exists(selectFrom('crm_totps as t').select('t.user_id').whereRef('t.user_id', '=', 'u.id')),
+        exists(selectFrom('crm_passkeys as k').select('k.id').whereRef('k.user_id', '=', 'u.id')),
+      ]).as('second_factor'),
     );
   if (only.email !== undefined) query = query.where('u.email', '=', only.email);
   if (only.id !== undefined) query = query.where('u.id', '=', only.id);
@@ -81,6 +90,7 @@ export async function listUsers(
       profile,
     })),
     sessions: Number(row.sessions),
+    second_factor: Boolean(row.second_factor),
   }));
 }
 
@@ -124,6 +134,22 @@ export async function markVerified(tables: Tables, id: string): Promise<void> {
     .set({ verified_at: new Date(), organization_id: null })
     .where('id', '=', id)
     .execute();
+}
+
+/**
+ * Marks the address of a user as proven by its holder. Second factors are removed: until now somebody else may have had
+ * the password, and set them up.
+ */
+export async function markProven(tables: Tables, id: string): Promise<void> {
+  await removeSecondFactors(tables, id);
+  await markVerified(tables, id);
+}
+
+/** Removes every second factor of a user who has lost them, and ends every session. */
+export async function resetSecondFactor(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
+  await removeSecondFactors(tables, user.id);
+  await endAllSessions(tables, actor, user.id, []);
+  await record(tables, actor, user.id, 'reset second factor');
 }
 
 /**

@@ -2,7 +2,7 @@ import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
-import { markVerified, resetPassword } from './operator-users.ts';
+import { markProven, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
 /** How long a link is valid: mailed to the user, and passed on by an administrator. */
@@ -160,5 +160,5 @@ export async function useReset(
   );
   if (!mailed || row.home === null) return;
   const verified = (await findUsers(tables, row.email)).some((each) => each.verified);
-  if (!verified) await markVerified(tables, user.id);
+  if (!verified) await markProven(tables, user.id);
 }

@@ -2,6 +2,7 @@ import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { type Grants, grantMasks } from '../../engine/records/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { hashSecret, makePublicId, makeSecret } from '../secrets/index.ts';
+import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 
 /** What a person may do in one organization. */
 export interface Membership {
@@ -18,12 +19,26 @@ export interface Session {
   readonly jti: string;
   readonly user: { readonly id: string; readonly email: string };
   readonly tokenVersion: number;
+  /** How the person logged in, in words. */
+  readonly method: string;
+  /** Whether that proved a second factor. */
+  readonly secondFactor: boolean;
+  /** Milliseconds since 1970; when the person logged in. */
+  readonly began: number;
   /** Milliseconds since 1970. */
   readonly lastSeen: number;
   /** Milliseconds since 1970; the end, even of a session in use. */
   readonly expires: number;
   /** By slug. */
   readonly memberships: ReadonlyMap<string, Membership>;
+}
+
+/** How somebody has proven to be a user. */
+export interface Proof {
+  /** In words, for the list of sessions. */
+  readonly method: string;
+  /** Whether it holds a second factor. */
+  readonly secondFactor: boolean;
 }
 
 /** A new login. */
@@ -39,14 +54,20 @@ export interface NewSession {
  * Begins a session, in a transaction, and deletes expired sessions of the user.
  * @param options `tokenVersion` is that of the user when the password was verified
  * @returns undefined if every session has been ended since then, as by a change of the password, or the user
- *   is disabled
+ *   is disabled, or has a second factor that was not proven
  */
 export async function beginSession(
   tables: Tables,
   user: string,
-  options: { readonly durationMs: number; readonly userAgent: string; readonly tokenVersion: number },
+  options: {
+    readonly durationMs: number;
+    readonly userAgent: string;
+    readonly tokenVersion: number;
+    readonly proof: Proof;
+  },
 ): Promise<NewSession | undefined> {
-  // Ending every session writes this row too: it waits for us and sees our session, or we wait for it.
+  // Ending every session, and setting up a second factor, lock this row too: they wait for us and see our session, or
+  // we wait for them.
   const known = await tables
     .selectFrom('crm_users')
     .select('token_version')
@@ -55,6 +76,8 @@ export async function beginSession(
     .forUpdate()
     .executeTakeFirst();
   if (known?.token_version !== options.tokenVersion) return undefined;
+  const { method, secondFactor } = options.proof;
+  if (!secondFactor && (await hasSecondFactor(tables, user))) return undefined;
   await tables
     .deleteFrom('crm_sessions')
     .where('user_id', '=', user)
@@ -70,6 +93,8 @@ export async function beginSession(
       token_hash: hashSecret(token),
       jti,
       user_agent: options.userAgent.slice(0, 200),
+      method,
+      second_factor: secondFactor,
       expires_at: expires,
     })
     .returning('id')
@@ -85,7 +110,8 @@ export async function findSession(
   const base = tables
     .selectFrom('crm_sessions as s')
     .innerJoin('crm_users as u', 'u.id', 's.user_id')
-    .select(['s.id', 's.jti', 's.user_id', 's.last_seen_at', 's.expires_at', 'u.email', 'u.token_version'])
+    .select(['s.id', 's.jti', 's.user_id', 's.method', 's.second_factor', 's.created_at', 's.last_seen_at'])
+    .select(['s.expires_at', 'u.email', 'u.token_version'])
     .where('s.expires_at', '>', new Date());
   const session = await ('token' in credential
     ? base.where('s.token_hash', '=', hashSecret(credential.token))
@@ -97,6 +123,9 @@ export async function findSession(
     jti: session.jti,
     user: { id: session.user_id, email: session.email },
     tokenVersion: session.token_version,
+    method: session.method,
+    secondFactor: session.second_factor,
+    began: session.created_at.getTime(),
     lastSeen: session.last_seen_at.getTime(),
     expires: session.expires_at.getTime(),
     memberships: await findMemberships(tables, session.user_id),
@@ -164,6 +193,8 @@ export async function storeSessionsUsed(tables: Tables, used: ReadonlyMap<string
 export interface SessionInfo {
   readonly id: string;
   readonly user_agent: string;
+  /** How the person logged in, in words. */
+  readonly method: string;
   readonly created_at: string;
   readonly last_seen_at: string;
   readonly expires_at: string;
@@ -173,7 +204,7 @@ export interface SessionInfo {
 export async function listSessions(tables: Tables, user: string): Promise<SessionInfo[]> {
   const rows = await tables
     .selectFrom('crm_sessions')
-    .select(['id', 'user_agent', 'created_at', 'last_seen_at', 'expires_at'])
+    .select(['id', 'user_agent', 'method', 'created_at', 'last_seen_at', 'expires_at'])
     .where('user_id', '=', user)
     .where('expires_at', '>', new Date())
     .orderBy('id', 'desc')
@@ -181,6 +212,7 @@ export async function listSessions(tables: Tables, user: string): Promise<Sessio
   return rows.map((row) => ({
     id: row.id,
     user_agent: row.user_agent,
+    method: row.method,
     created_at: row.created_at.toISOString(),
     last_seen_at: row.last_seen_at.toISOString(),
     expires_at: row.expires_at.toISOString(),
@@ -217,6 +249,26 @@ export async function endReplaced(
   const organizations = [...session.memberships.values()].map(({ organization }) => organization);
   await endSession(tables, actorOf(session.user), session.user.id, session.id, organizations);
   return session;
+}
+
+/**
+ * Sets up or removes second factors of a user, in a transaction: the session of the person has proven them from now on,
+ * or there are none, and every other session ends.
+ * @param work what is changed
+ */
+export async function changeSecondFactors<T>(
+  tables: Tables,
+  { user, id }: Pick<Session, 'user' | 'id'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  await tables.selectFrom('crm_users').select('id').where('id', '=', user.id).forUpdate().execute();
+  const result = await work();
+  const second_factor = await hasSecondFactor(tables, user.id);
+  // Recovery codes are none by themselves.
+  if (!second_factor) await removeSecondFactors(tables, user.id);
+  await tables.updateTable('crm_sessions').set({ second_factor }).where('id', '=', id).execute();
+  await tables.deleteFrom('crm_sessions').where('user_id', '=', user.id).where('id', '!=', id).execute();
+  return result;
 }
 
 /** Ends every session of a user and voids every token, on every node. */

@@ -1,5 +1,7 @@
 import type { Generated } from 'kysely';
 import {
+  bigint,
+  boolean,
   identity,
   integer,
   link,
@@ -36,6 +38,10 @@ declare module '../../engine/tables/index.ts' {
       /** The `jti` of this login's JWT. */
       jti: string;
       user_agent: string;
+      /** How the person logged in, in words. */
+      method: Generated<string>;
+      /** Whether that proved a second factor. */
+      second_factor: Generated<boolean>;
       created_at: Generated<Date>;
       last_seen_at: Generated<Date>;
       expires_at: Date;
@@ -57,6 +63,33 @@ declare module '../../engine/tables/index.ts' {
       created_at: Generated<Date>;
       expires_at: Date;
       used_at: Date | null;
+    };
+    crm_totps: {
+      user_id: string;
+      /** The secret of the authenticator app, sealed. */
+      secret: string;
+      /** The time step of the last code that was used; no code of it or of an earlier one is taken again. */
+      last_step: string;
+      created_at: Generated<Date>;
+    };
+    crm_passkeys: {
+      id: Generated<string>;
+      user_id: string;
+      /** As the authenticator names it, base64url. */
+      credential: string;
+      /** COSE, base64url. */
+      public_key: string;
+      /** How often the authenticator has signed, where it counts. */
+      uses: string;
+      /** How browsers reach it, separated by commas. */
+      transports: string;
+      name: string;
+      created_at: Generated<Date>;
+      last_used_at: Date | null;
+    };
+    crm_recovery_codes: {
+      user_id: string;
+      code_hash: string;
     };
   }
 }
@@ -95,6 +128,8 @@ const sessions = table(
     token_hash: text,
     jti: text,
     user_agent: text,
+    method: { ...text, defaultRaw: "'Password'" },
+    second_factor: { ...boolean, defaultRaw: 'false' },
     created_at: now,
     last_seen_at: now,
     expires_at: time,
@@ -141,5 +176,36 @@ const resets = table(
   },
 );
 
-/** People: users, their memberships, sessions and reset links. */
-export const identityTables = [users, sessions, memberships, resets];
+const totps = table('crm_totps', {
+  ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+  secret: text,
+  last_step: bigint,
+  created_at: now,
+});
+
+const passkeys = table(
+  'crm_passkeys',
+  {
+    id: identity,
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    credential: text,
+    public_key: text,
+    uses: bigint,
+    transports: text,
+    name: text,
+    created_at: now,
+    last_used_at: { ...time, nullable: true },
+  },
+  {
+    uniques: [{ name: 'crm_passkeys_credential', properties: ['credential'] }],
+    indexes: [{ name: 'crm_passkeys_user', properties: ['user_id_link'] }],
+  },
+);
+
+const recoveryCodes = table('crm_recovery_codes', {
+  ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+  code_hash: { ...text, primary: true },
+});
+
+/** People: users, their memberships, sessions, reset links and second factors. */
+export const identityTables = [users, sessions, memberships, resets, totps, passkeys, recoveryCodes];

@@ -1,4 +1,4 @@
-import type { KnownUser, Membership, Session, User } from '../identity/index.ts';
+import type { KnownUser, Membership, Proof, Session, User } from '../identity/index.ts';
 
 /** The credentials of a login. */
 export interface Credentials {
@@ -36,20 +36,33 @@ export interface Login {
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Begins a session for an e-mail address and a password, and sets its cookie.
+     * The user of an e-mail address and a password. A second factor is not asked for.
      * @throws HttpError 401 if they are wrong, 429 after too many attempts
      */
-    logIn: (
-      request: FastifyRequest,
-      reply: FastifyReply,
-      credentials: Credentials,
-      pick?: PickUser,
-    ) => Promise<Login>;
+    provePassword: (request: FastifyRequest, credentials: Credentials, pick?: PickUser) => Promise<Candidate>;
     /**
      * Begins a session for a user whose identity is proven, and sets its cookie.
-     * @throws HttpError 401 if the user was disabled or every session has been ended since then
+     * @throws HttpError 401 if the user was disabled or every session has been ended since then, or a second factor was
+     *   not proven
      */
-    logInAs: (request: FastifyRequest, reply: FastifyReply, proven: Candidate) => Promise<Login>;
+    logInAs: (
+      request: FastifyRequest,
+      reply: FastifyReply,
+      proven: Candidate,
+      proof: Proof,
+    ) => Promise<Login>;
+    /**
+     * Goes on with a login in a browser: asks for the second factor where it is not proven and the user has one, else
+     * begins a session.
+     * @param proof how the user is proven so far
+     * @param next the path to continue at
+     */
+    continueLogin: (
+      request: FastifyRequest,
+      reply: FastifyReply,
+      proven: Candidate,
+      login: { readonly proof: Proof; readonly next: string },
+    ) => Promise<FastifyReply>;
     /**
      * Verifies a password; wrong ones count for the user and the address.
      * @param user whose password it is

@@ -111,6 +111,11 @@ export const loginFragment: Fragment = {
                     description:
                       'Slug of an organization. Says which user is meant where an address has several with one password.',
                   },
+                  otp: {
+                    ...text,
+                    description:
+                      'Of a user who has a second factor: the code that the authenticator app shows, or a recovery code. Each works once.',
+                  },
                 },
               },
               examples: {
@@ -139,7 +144,7 @@ export const loginFragment: Fragment = {
             },
           ),
           400: ref('responses', 'BadRequest'),
-          401: ref('responses', 'Unauthorized'),
+          401: ref('responses', 'LoginRefused'),
           413: ref('responses', 'TooLarge'),
           429: ref('responses', 'Throttled'),
           500: ref('responses', 'Failure'),
@@ -190,6 +195,7 @@ export const loginFragment: Fragment = {
                 items: object({
                   id,
                   user_agent: text,
+                  method: { ...text, description: 'How the person logged in, such as `Password and code`.' },
                   created_at: time,
                   last_seen_at: time,
                   expires_at: time,
@@ -203,6 +209,7 @@ export const loginFragment: Fragment = {
                 {
                   id: 1,
                   user_agent: 'Mozilla/5.0',
+                  method: 'Password',
                   created_at: '2026-03-01T09:30:00Z',
                   last_seen_at: '2026-03-01T09:45:00Z',
                   expires_at: '2026-03-01T21:30:00Z',

@@ -1,5 +1,5 @@
 // Login: login and logout as API and as pages, a person's own page, forgotten passwords.
-// May import engine, secrets, identity, throttling, mail, screens, members.
+// May import engine, secrets, identity, throttling, mail, screens, members, second-factor.
 
 export type { Candidate } from './candidates.ts';
 export { addLoginLink, type LoginLink } from './links.ts';

@@ -13,9 +13,11 @@ import {
   endReplaced,
   endSession,
   findMemberships,
+  hasSecondFactor,
   listSessions,
   type Membership,
   type Person,
+  type Proof,
   recordEverywhere,
   type Session,
   tokens,
@@ -27,6 +29,9 @@ import { type LoginServices, ofSession } from './services.ts';
 
 /** Of these paths: the limit of bodies, in bytes: an address and a password, in any escaping. Sessions begin and end at any time. */
 const small = { bodyLimit: 16 * 1024, config: ofSession };
+
+/** How somebody logs in with a password, for the list of sessions. */
+export const byPassword = 'Password';
 
 /** Login, logout and a person's own sessions, as API; the screens use the same functions. */
 export const login = fastifyPlugin(
@@ -58,17 +63,34 @@ export const login = fastifyPlugin(
       throw errors.unauthenticated();
     };
 
-    app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) => {
-      const chosen = await choose(request, credentials, pick).catch((cause: unknown) => {
-        // Not the address that was typed: it may be a password.
-        const { code } = cause as { code?: string };
-        request.log.warn({ address: request.ip, code }, 'a login was refused');
-        throw cause;
-      });
-      return app.logInAs(request, reply, chosen);
-    });
+    /** Logs why somebody was not let in. */
+    const refused = (request: FastifyRequest) => (cause: unknown) => {
+      // Not the address that was typed: it may be a password.
+      const { code } = cause as { code?: string };
+      request.log.warn({ address: request.ip, code }, 'a login was refused');
+      throw cause;
+    };
 
-    app.decorate('logInAs', async (request, reply, { user, memberships }) => {
+    app.decorate('provePassword', (request, credentials, pick = pickBy(undefined)) =>
+      choose(request, credentials, pick).catch(refused(request)),
+    );
+
+    /**
+     * How a program proves to be a user whose password it knows.
+     * @throws HttpError 401 if a second factor is needed and was not sent, is wrong or not set up; 429
+     */
+    const proofOf = async ({ user, memberships }: Candidate, otp: string | undefined): Promise<Proof> => {
+      if (!(await hasSecondFactor(tablesOf(database), user.id))) {
+        if (app.needsSecondFactor(memberships.values())) throw errors.secondFactorMissing();
+        return { method: byPassword, secondFactor: false };
+      }
+      if (otp === undefined) throw errors.secondFactorRequired();
+      const kind = await app.checkCode(user.id, otp);
+      if (kind === undefined) throw errors.secondFactorRequired('otp is wrong or was used already');
+      return { method: `${byPassword} and ${kind}`, secondFactor: true };
+    };
+
+    app.decorate('logInAs', async (request, reply, { user, memberships }, proof) => {
       const replaced = request.cookies[cookieName(site, request)];
       const { session, ended } = await transaction(database, async (tables) => {
         const ended =
@@ -79,6 +101,7 @@ export const login = fastifyPlugin(
           durationMs: config.sessionMs,
           userAgent: String(request.headers['user-agent'] ?? ''),
           tokenVersion: user.tokenVersion,
+          proof,
         });
         if (session === undefined) throw errors.unauthenticated();
         const organizations = [...memberships.values()].map((membership) => membership.organization);
@@ -117,15 +140,24 @@ export const login = fastifyPlugin(
     });
 
     app.post('/auth/login', small, async (request, reply) => {
-      const { email, password, organization } = readBody(request.headers['content-type'], request.body);
-      const given = { email, password, ...(organization === undefined ? {} : { organization }) };
+      const { email, password, organization, otp } = readBody(request.headers['content-type'], request.body);
+      const given = {
+        email,
+        password,
+        ...(organization === undefined ? {} : { organization }),
+        ...(otp === undefined ? {} : { otp }),
+      };
       const wrong = Object.entries(given)
         .filter(([, value]) => typeof value !== 'string' || !isStorable(value))
         .map(([field]) => ({ field, message: `${field} must be a string` }));
       if (wrong.length > 0) throw errors.invalidFields(wrong);
       const credentials = { email: String(email), password: String(password) };
       const slug = organization === undefined ? undefined : String(organization);
-      const result = await app.logIn(request, reply, credentials, pickBy(slug));
+      const proven = await app.provePassword(request, credentials, pickBy(slug));
+      const proof = await proofOf(proven, otp === undefined ? undefined : String(otp)).catch(
+        refused(request),
+      );
+      const result = await app.logInAs(request, reply, proven, proof);
       const token = await sign(
         { user: result.user.id, jti: result.jti, version: result.tokenVersion },
         result.expires,
@@ -140,7 +172,7 @@ export const login = fastifyPlugin(
     });
 
     app.post('/auth/logout', small, async (request, reply) => {
-      const { session } = await app.identify(request);
+      const { session } = await app.identify(request, { settingUp: true });
       await app.logOut(request, reply, session);
       return respond(reply, { ok: true });
     });
@@ -201,7 +233,11 @@ export const login = fastifyPlugin(
     for (const url of ['/auth/me', '/auth/sessions']) refuseOtherMethods(app, url, ['GET', 'HEAD']);
     refuseOtherMethods(app, '/auth/sessions/:id', ['DELETE']);
   },
-  { name: 'login', fastify: '5.x', dependencies: ['errors', 'session-authentication', 'key-authentication'] },
+  {
+    name: 'login',
+    fastify: '5.x',
+    dependencies: ['errors', 'session-authentication', 'key-authentication', 'second-factor'],
+  },
 );
 
 /** Ids of the organizations of a person. */

@@ -7,6 +7,7 @@ import {
   endSession,
   listSessions,
   recordEverywhere,
+  secondFactorsOf,
 } from '../identity/index.ts';
 import {
   type Form,
@@ -31,6 +32,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
   const show = async (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) => {
     const { session } = personOf(request);
     const all = await listSessions(tablesOf(database), session.user.id);
+    const { totp, passkeys } = await secondFactorsOf(tablesOf(database), session.user.id);
     return render(request, reply, view('me'), {
       title: 'You',
       sessions: all.map((each) => ({
@@ -40,6 +42,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
         last_seen_at: app.sessionLastUsed(each.id) ?? each.last_seen_at,
       })),
       isMe: true,
+      hasSecondFactor: totp || passkeys > 0,
       memberships: membershipsOf(personOf(request)),
       ...more,
     });
@@ -84,9 +87,11 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
       return show(request, reply, { problem: error.message });
     }
     // All sessions were ended, in case somebody else has one; this browser begins a new one.
-    await app.logIn(request, reply, { email: session.user.email, password: field(form, 'new') }, (users) =>
+    const credentials = { email: session.user.email, password: field(form, 'new') };
+    const proven = await app.provePassword(request, credentials, (users) =>
       users.find(({ user }) => user.id === session.user.id),
     );
+    await app.logInAs(request, reply, proven, session);
     return reply.redirect('/setup/me?done=password-changed', 303);
   });
 

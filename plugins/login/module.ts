@@ -5,6 +5,7 @@ import { login } from './login.ts';
 import { myPages } from './me.ts';
 import { entryPages } from './pages.ts';
 import { resetPages } from './reset.ts';
+import { secondStep } from './second-step.ts';
 import type { LoginServices } from './services.ts';
 
 /** Login and logout with a password, as API and as pages; a person's own page; forgotten passwords. */
@@ -25,6 +26,7 @@ export const loginModule: Module<LoginServices> = {
       'invite-accepted': 'Welcome. Log in with your e-mail address and password.',
     });
     entryPages(screens, services);
+    secondStep(screens, services);
     resetPages(screens, services);
     myPages(screens, services);
   },

@@ -14,6 +14,7 @@ import {
   viewsIn,
 } from '../screens/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
+import { byPassword } from './login.ts';
 import { type LoginServices, ofSession } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -43,12 +44,14 @@ export function entryPages(app: FastifyInstance, { config, database }: LoginServ
     const organization = field(form, 'organization') || undefined;
     let several: readonly Candidate[] = [];
     try {
-      await app.logIn(request, reply, { email, password: field(form, 'password') }, (users) => {
+      const credentials = { email, password: field(form, 'password') };
+      const proven = await app.provePassword(request, credentials, (users) => {
         if (users.length < 2 || organization !== undefined) return pickBy(organization)(users);
         several = users;
         return undefined;
       });
-      return await reply.redirect(next, 303);
+      const proof = { method: byPassword, secondFactor: false };
+      return await app.continueLogin(request, reply, proven, { proof, next });
     } catch (error) {
       if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
       const organizations = several.flatMap(({ memberships }) => [...memberships.values()]);
@@ -72,7 +75,7 @@ export function entryPages(app: FastifyInstance, { config, database }: LoginServ
 
   app.post(
     '/logout',
-    { preHandler: [signedIn(app), app.csrfProtection], config: ofSession },
+    { preHandler: [signedIn(app, { settingUp: true }), app.csrfProtection], config: ofSession },
     async (request, reply) => {
       await app.logOut(request, reply, personOf(request).session);
       return reply.redirect('/setup/login?done=logged-out', 303);

@@ -6,7 +6,7 @@ import {
   changePassword,
   createUser,
   endAllSessions,
-  markVerified,
+  markProven,
   normalEmail,
   type User,
   userFor,
@@ -227,6 +227,6 @@ export async function acceptInvite(
   await addMembership(tables, actor, { user, organization, profile });
   if (user.verified) return;
   await changePassword(tables, user, given.password);
-  if (mailed) await markVerified(tables, user.id);
+  if (mailed) await markProven(tables, user.id);
   await endAllSessions(tables, actor, user.id, [organization]);
 }

@@ -20,16 +20,24 @@ declare module 'fastify' {
   }
 }
 
-/** Redirects people who are not logged in to the login page, and back afterwards. */
+/** Where people set up a second factor. */
+const setUpPage = '/setup/me/second-factor';
+
+/**
+ * Redirects people who are not logged in to the login page, and back afterwards; those who have to set up a second
+ * factor first, to its page.
+ * @param options `settingUp`: it is the page for that
+ */
 export const signedIn =
-  (app: FastifyInstance) =>
+  (app: FastifyInstance, options: { readonly settingUp?: boolean } = {}) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     try {
-      request.person = await app.identify(request);
+      request.person = await app.identify(request, options);
       request.formOwner = request.person.session.id;
       return undefined;
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 401) throw error;
+      if (error.code === 'second_factor_missing') return reply.redirect(setUpPage, 303);
       const next = request.method === 'GET' ? `?next=${encodeURIComponent(request.url)}` : '';
       return reply.redirect(`/setup/login${next}`, 303);
     }

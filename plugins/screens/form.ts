@@ -25,7 +25,9 @@ export function idField(form: Form, name: string): string {
 
 /** The path of this origin to continue at, or /setup: no redirect leaves this origin. */
 export function safeNext(next: unknown): string {
-  return typeof next === 'string' && /^\/setup(?:[/?][\w\-./?=&%]*)?$/.test(next) && !next.includes('..')
+  return typeof next === 'string' &&
+    /^\/setup(?:[/?][\w\-./?=&%]{0,2000})?$/.test(next) &&
+    !next.includes('..')
     ? next
     : '/setup';
 }

@@ -3,6 +3,8 @@
 
 export { type InstanceSecrets, instanceSecrets, secretsVariables } from './instance-secrets.ts';
 export { secretsModule } from './module.ts';
+export { renewSealed } from './renew-sealed.ts';
 export { openingOnce, type Sealing, sealing } from './sealing.ts';
 export { hashSecret, isSecret, makeCode, makePublicId, makeSecret } from './secrets.ts';
 export { signing } from './signing.ts';
+export { type Tickets, tickets } from './tickets.ts';

@@ -20,6 +20,7 @@ import {
   makePassword,
   normalEmail,
   resetPassword,
+  resetSecondFactor,
   type UserInfo,
   userFor,
   verifyAddress,
@@ -64,6 +65,11 @@ export function userCommands(line: Line): void {
     )
     .addOption(asJson())
     .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
+  user
+    .command('reset-second-factor <user>')
+    .description('remove the second factors of a user who has lost them and end its sessions')
+    .addOption(asJson())
+    .action((wanted, { json }) => run(json, resetFactor(line, wanted)));
   user
     .command('disable <user>')
     .description('disable a user and end its sessions; its API keys stay valid')
@@ -142,6 +148,7 @@ const show = ({ withInstance }: Line, wanted: string): Promise<Result> =>
       ['e-mail', user.email],
       ['state', state(user)],
       ['member of', membershipsOf(user)],
+      ['second factor', user.second_factor ? 'yes' : 'no'],
       ['sessions', String(user.sessions)],
       ['created', user.created_at],
     ];
@@ -187,6 +194,12 @@ const disable = change(
   disableUser,
   { disabled: true },
   'is disabled; sessions and tokens end on every node within a second, keys go on.',
+);
+
+const resetFactor = change(
+  resetSecondFactor,
+  { second_factor: false },
+  'has no second factor any more; sessions and tokens end on every node within a second.',
 );
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');

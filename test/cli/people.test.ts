@@ -249,6 +249,7 @@ describe('commands beside a running service (postgresql)', () => {
       disabled_at: null,
       memberships: [{ organization: 'acme', profile: 'administrator' }],
       sessions: 1,
+      second_factor: false,
     });
     const text = (await crm(['user', 'list'], environment)).stdout;
     assert.match(text, /^id {2}e-mail +state +member of\n/);
@@ -267,6 +268,11 @@ describe('commands beside a running service (postgresql)', () => {
       id: ann.id,
       email: 'ann@people.example',
       sessions_ended: 1,
+    });
+    assert.deepEqual(await crmJson(['user', 'reset-second-factor', 'ann@people.example'], environment), {
+      id: ann.id,
+      email: 'ann@people.example',
+      second_factor: false,
     });
     assert.equal((await crm(['user', 'disable', String(ann.id)], environment)).code, 0);
     assert.equal((await login(given)).status, 401);

@@ -8,7 +8,6 @@ export { convertLead, findLead, type LeadTraits } from './leads.ts';
 export { fetchJson, Unreachable } from './outbound.ts';
 export { ownProperty } from './own-property.ts';
 export { type Partner, partnerRecords } from './records.ts';
-export { renewSealed } from './renew-sealed.ts';
 export { fingerprint, secretUses } from './secret-use.ts';
 export { isOneOf, signatures, signedWith } from './secrets.ts';
 export { endpoint, type WebhookServices, type Webhooks } from './webhooks.ts';

@@ -85,6 +85,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     read_only: raw.read_only ?? defaults.read_only,
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },
+    login: { ...defaults.login, ...raw.login },
     inbox: { ...defaults.inbox, ...raw.inbox },
     events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },

@@ -1,3 +1,4 @@
+import type { SecondFactorPolicy } from '../../plugins/identity/index.ts';
 import type { MailSettings } from '../../plugins/mail/index.ts';
 import type { Evaluate } from './expressions.ts';
 
@@ -52,6 +53,8 @@ export interface Settings {
   /** Origin at which people and providers reach the instance; `''` if not set. */
   readonly public_url: string;
   readonly mail: MailSettings;
+  /** How people log in. */
+  readonly login: { readonly second_factor: SecondFactorPolicy };
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
   /** Where events may be sent. */
   readonly events: {
@@ -101,6 +104,7 @@ export const defaults = {
     password: '',
     allow_plaintext: false,
   },
+  login: { second_factor: 'off' },
   inbox: { attempts: 12, max_waiting: 50_000 },
   events: { allow_private_addresses: false, allow_http: false, ports: [80, 443, 8080, 8443] },
   retention: {

@@ -108,11 +108,13 @@ onBothDrivers('sessions', (instance) => {
         'expires_at',
         'id',
         'last_seen_at',
+        'method',
         'user_agent',
       ]);
       const lasts = Date.parse(String(each.expires_at)) - Date.parse(String(each.created_at));
       assert.ok(Math.abs(lasts - 12 * hour) < minute, 'twelve hours from the start');
     }
+    assert.equal(list[1]?.method, 'Password');
     assert.equal(list[1]?.user_agent, headers['user-agent'].slice(0, 200));
   });
 
@@ -229,7 +231,12 @@ onBothDrivers('sessions', (instance) => {
       const own = await logIn(instance(), ann);
       const begin = (version: number) =>
         transaction(instance().database, (tables) =>
-          beginSession(tables, ann.id, { durationMs: minute, userAgent: '', tokenVersion: version }),
+          beginSession(tables, ann.id, {
+            durationMs: minute,
+            userAgent: '',
+            tokenVersion: version,
+            proof: { method: 'Password', secondFactor: false },
+          }),
         );
       assert.ok(await begin(tokenVersion));
       await instance().call('POST /auth/logout-everywhere', { headers: own.byToken });

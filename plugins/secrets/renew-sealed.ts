@@ -3,22 +3,27 @@ import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { type TableRows, type Tables, tablesOf } from '../../engine/tables/index.ts';
-import type { Sealing } from '../../plugins/secrets/index.ts';
+import type { Sealing } from './sealing.ts';
+
+const keyOfTenants = ['organization_id', 'id'];
 
 /**
  * Seals every stored secret of a table again with the first of AUTH_SECRETS, so that the others can be removed.
  * @param columns those that hold secrets
- * @returns ids of rows whose secrets none of AUTH_SECRETS opens
+ * @param key the columns of its primary key, the one that names a row last
+ * @returns names of rows whose secrets none of AUTH_SECRETS opens
  */
 export async function renewSecrets(
   tables: Tables,
   { renew }: Sealing,
   table: keyof TableRows,
   columns: readonly string[],
+  key: readonly string[] = keyOfTenants,
 ): Promise<string[]> {
+  const keys = key.map((column) => sql.ref(column));
   const refs = columns.map((column) => sql.ref(column));
   const { rows } = await sql<Readonly<Record<string, string>>>`
-    select organization_id, id, ${sql.join(refs)} from ${sql.table(table)}`.execute(tables);
+    select ${sql.join([...keys, ...refs])} from ${sql.table(table)}`.execute(tables);
   const lost: string[] = [];
   for (const row of rows) {
     try {
@@ -26,15 +31,14 @@ export async function renewSecrets(
       const renewed = await Promise.all(stored.map(renew));
       if (renewed.every((each) => each === undefined)) continue;
       const values = refs.map((ref, place) => sql`${ref} = ${renewed[place] ?? stored[place]}`);
-      // An administrator may have changed it meanwhile.
+      const thisRow = key.map((column, place) => sql`${keys[place]} = ${row[column]}::bigint`);
+      // Somebody may have changed it meanwhile.
       const same = refs.map((ref, place) => sql`${ref} = ${stored[place]}`);
       await sql`update ${sql.table(table)} set ${sql.join(values)}
-        where organization_id = ${row.organization_id}::bigint and id = ${row.id}::bigint and ${sql.join(same, sql` and `)}`.execute(
-        tables,
-      );
+        where ${sql.join([...thisRow, ...same], sql` and `)}`.execute(tables);
     } catch (cause) {
       if (!(cause instanceof UserError)) throw cause;
-      lost.push(String(row.id));
+      lost.push(String(row[key.at(-1) ?? '']));
     }
   }
   return lost;
@@ -47,10 +51,11 @@ export function renewSealed(
   sealing: Sealing,
   table: keyof TableRows,
   columns: readonly string[],
+  key?: readonly string[],
 ): void {
   app.addHook('onReady', async () => {
     try {
-      const lost = await renewSecrets(tablesOf(database), sealing, table, columns);
+      const lost = await renewSecrets(tablesOf(database), sealing, table, columns, key);
       if (lost.length > 0)
         app.log.error(
           { [table.replace(/^crm_/, '')]: lost },

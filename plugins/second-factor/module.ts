@@ -1,0 +1,31 @@
+import type { FastifyInstance } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Module } from '../../engine/modules/index.ts';
+import type { IdentityServices } from '../identity/index.ts';
+import { renewSealed, sealing } from '../secrets/index.ts';
+import { type CheckCode, codeCheck } from './codes.ts';
+import { secondFactorPages } from './pages.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    checkCode: CheckCode;
+  }
+}
+
+const register = fastifyPlugin(
+  async (app: FastifyInstance, { database, secrets }: IdentityServices) => {
+    const sealed = sealing(secrets);
+    app.decorate('checkCode', codeCheck(database, sealed));
+    renewSealed(app, database, sealed, 'crm_totps', ['secret'], ['user_id']);
+  },
+  { name: 'second-factor', fastify: '5.x' },
+);
+
+/** Second factors of people, and the pages on which they set them up. */
+export const secondFactorModule: Module<IdentityServices> = {
+  name: 'second-factor',
+  register: async (app, services) => {
+    await app.register(register, services);
+  },
+  pages: secondFactorPages,
+};

@@ -1,0 +1,356 @@
+// Second factors: codes of an authenticator app and recovery codes, each of which works once; who must have them, and
+// that nothing goes without.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import { findUserBy, resetSecondFactor } from '../../../plugins/identity/operator-users.ts';
+import { mailedResets, useReset } from '../../../plugins/identity/resets.ts';
+import { beginSession } from '../../../plugins/identity/sessions.ts';
+import { formsOf, problemOf, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
+import { settingsFile } from '../../support/partners.ts';
+import {
+  command,
+  deviceOf,
+  dump,
+  logIn,
+  makePerson,
+  type Node,
+  type Person,
+  secondNode,
+  soonerThan,
+} from '../../support/people.ts';
+import { until } from '../../support/process.ts';
+import { assertErrorShape } from '../../support/scenario.ts';
+import { codeOf, forgetStep, secretIn, setUpApp } from '../../support/second-factors.ts';
+
+const overview = '/setup/me/second-factor';
+const step = '/setup/login/second-factor';
+
+for (const driver of drivers) {
+  describe(`second factors (${driver})`, () => {
+    let instance: Instance;
+    let acme: Organization;
+    const settings = settingsFile({ login: { second_factor: 'off' } });
+    before(async () => {
+      instance = await startInstance(driver, { environment: settings.environment });
+      acme = await instance.organization('acme');
+    });
+    after(() => instance.close());
+
+    const require = async (policy: 'off' | 'administrators' | 'everyone') => {
+      settings.write({ login: { second_factor: policy } });
+      const { needsSecondFactor } = instance.app;
+      const isAsked = (profile: string) => needsSecondFactor([{ profile }]);
+      await until(
+        () => isAsked('administrator') === (policy !== 'off') && isAsked('other') === (policy === 'everyone'),
+        'the settings are in force',
+      );
+    };
+    /** Somebody who has set up an authenticator app, and the browser that did. */
+    const withApp = async () => {
+      const person = await makePerson(instance, [{ organization: acme }]);
+      const browser = await signIn(instance, person);
+      return { person, browser, ...(await setUpApp(browser)) };
+    };
+    const post = ({ email, password }: Person, more: object = {}, headers: Record<string, string> = {}) =>
+      instance.call('POST /auth/login', { body: { email, password, ...more }, headers });
+    /** A browser in which somebody has entered the password. */
+    const firstStep = async (person: Person, page = '/setup/login') => {
+      const browser = visitor(instance);
+      const answer = await browser.submit(page, '/setup/login', { ...person });
+      assert.equal(answer.headers.get('location'), step, problemOf(answer));
+      assert.ok(!browser.cookies.has('crm_session'), 'no session yet');
+      return browser;
+    };
+    const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
+
+    test('an authenticator app is set up with its code alone; then a login takes a code, once', async () => {
+      const person = await makePerson(instance, [{ organization: acme }]);
+      const browser = await signIn(instance, person);
+      const elsewhere = await signIn(instance, person);
+      const program = await logIn(instance, person);
+      const shown = await browser.get(`${overview}/app`);
+      const secret = secretIn(shown);
+      assert.match(shown.text, /<svg [^>]*>/);
+      const [form] = formsOf(shown).filter(({ action }) => action === `${overview}/app`);
+      const wrong = await browser.post(`${overview}/app`, { ...form?.values, code: '000000' });
+      assert.equal(wrong.status, 400);
+      assert.equal(secretIn(wrong), secret, 'the same code is there to be scanned');
+      assert.equal((await post(person)).status, 200, 'nothing is set up yet');
+
+      const fields = { ...form?.values, code: codeOf(secret) };
+      const done = await browser.post(`${overview}/app`, fields);
+      assert.equal(done.status, 200, problemOf(done));
+      assert.equal(shownIn(done, 'codes').split('\n').length, 10);
+      assert.ok(await isIn(browser));
+      await soonerThan(1000, async () => !(await isIn(elsewhere)));
+      const me = () => instance.call('GET /auth/me', { headers: program.byToken });
+      await soonerThan(1000, async () => (await me()).status === 401);
+      const again = await browser.post(`${overview}/app`, fields);
+      assert.equal(again.status, 400);
+      assert.match(problemOf(again), /sent already/);
+
+      const stored = await dump(instance);
+      assert.ok(!stored.includes(secret), 'the secret is sealed');
+
+      const next = await firstStep(person, '/setup/login?next=%2Fsetup%2Fme%3Fx%3D1');
+      assert.match((await next.submit(step, step, { code: fields.code })).text, /was used already/);
+      assert.ok(!(await isIn(next)));
+      const later = codeOf(secret, 1);
+      const entered = await next.submit(step, step, { code: `${later.slice(0, 3)} ${later.slice(3)}` });
+      assert.equal(entered.headers.get('location'), '/setup/me?x=1', problemOf(entered));
+      assert.match((await next.get('/setup/me')).text, /Password and code/);
+      const replay = await firstStep(person);
+      assert.equal(
+        (await replay.submit(step, step, { code: later })).status,
+        401,
+        'not within its window either',
+      );
+    });
+
+    test('a program gets a 401 that says so, and sends the code as otp', async () => {
+      const { person, secret, used, recovery } = await withApp();
+      const refused = await post(person);
+      assert.equal(refused.status, 401);
+      assertErrorShape(refused);
+      assert.equal(refused.json.code, 'second_factor_required');
+      assert.equal(refused.headers.getSetCookie().length, 0);
+      for (const otp of ['', '12345', '１２３４５６', 'x'.repeat(1000), used]) {
+        const answer = await post(person, { otp });
+        assert.equal(answer.status, 401, otp);
+        assert.equal(answer.json.code, 'second_factor_required');
+      }
+      assert.equal((await post(person, { otp: 123456 })).status, 400);
+      assert.equal(
+        (await post({ ...person, password: 'wrong' }, { otp: codeOf(secret, 1) })).json.code,
+        'unauthenticated',
+      );
+      await forgetStep(instance, person.id);
+      assert.equal((await post(person, { otp: codeOf(secret) })).status, 429, 'five wrong codes were enough');
+      assert.equal(recovery.length, 10);
+    });
+
+    test('each recovery code works once, in any case; new ones replace the rest', async () => {
+      const { person, browser, recovery } = await withApp();
+      const [first = '', second = '', third = ''] = recovery;
+      const answer = await post(person, { otp: ` ${first.toLowerCase()} ` });
+      assert.equal(answer.status, 200, answer.text);
+      const headers = { authorization: `Bearer ${answer.json.access_token}` };
+      const { json } = await instance.call('GET /auth/sessions', { headers });
+      assert.deepEqual(
+        (json.data as { method: string }[]).map(({ method }) => method),
+        ['Password and recovery code', 'Password'],
+      );
+      assert.equal((await post(person, { otp: first })).status, 401);
+      const stepping = await firstStep(person);
+      assert.equal((await stepping.submit(step, step, { code: second })).status, 303);
+      const page = await browser.submit(`${overview}/recovery-codes`, `${overview}/recovery-codes`);
+      const [renewed = ''] = shownIn(page, 'codes').split('\n');
+      assert.equal((await post(person, { otp: third })).status, 401);
+      assert.equal((await post(person, { otp: renewed })).status, 200);
+      assert.ok(!(await dump(instance)).includes(renewed), 'they are stored as hashes');
+    });
+
+    test('of many logins with one code at a time, one gets in', async () => {
+      const { person, secret } = await withApp();
+      await forgetStep(instance, person.id);
+      const code = codeOf(secret);
+      const answers = await Promise.all(Array.from({ length: 4 }, () => post(person, { otp: code })));
+      assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 401, 401, 401]);
+    });
+
+    test('the second step belongs to a password that was right, and to nobody else', async () => {
+      const { person, secret } = await withApp();
+      const other = await withApp();
+      const stranger = visitor(instance);
+      assert.equal((await stranger.get(step)).headers.get('location'), '/setup/login');
+      const _csrf = await stranger.token('/setup/login');
+      await forgetStep(instance, person.id);
+      const bare = await stranger.post(step, { _csrf, code: codeOf(secret) });
+      assert.equal(bare.headers.get('location'), '/setup/login');
+      const browser = await firstStep(person);
+      await forgetStep(instance, other.person.id);
+      assert.equal((await browser.submit(step, step, { code: codeOf(other.secret) })).status, 401);
+      const ticket = browser.cookies.get('crm_first_step') ?? '';
+      browser.cookies.set('crm_first_step', `${ticket.slice(0, -4)}AAAA`);
+      assert.equal((await browser.get(step)).status, 303, 'it cannot be changed');
+      browser.cookies.set('crm_first_step', ticket);
+      const { byCookie } = await logIn(instance, other.person).catch(() => ({ byCookie: {} }));
+      assert.deepEqual(byCookie, {}, 'no session without a code');
+      // Every session is ended between the two steps.
+      await tablesOf(instance.database)
+        .updateTable('crm_users')
+        .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
+        .where('id', '=', person.id)
+        .execute();
+      await forgetStep(instance, person.id);
+      const late = await browser.submit(step, step, { code: codeOf(secret) });
+      assert.equal(late.headers.get('location'), '/setup/login');
+      assert.ok(!browser.cookies.has('crm_session'));
+    });
+
+    test('is changed only within 15 minutes after a login, and only by its person', async () => {
+      const { person, browser } = await withApp();
+      const { person: other, browser: others } = await withApp();
+      const page = `${overview}/app`;
+      const [foreign] = formsOf(await others.get(page)).filter(({ action }) => action === page);
+      const taken = await browser.submit(page, page, { ticket: foreign?.values.ticket ?? '' });
+      assert.equal(taken.status, 400);
+      await tablesOf(instance.database)
+        .updateTable('crm_sessions')
+        .set({ created_at: new Date(Date.now() - 16 * 60_000) })
+        .where('user_id', '=', person.id)
+        .execute();
+      const location = async () => (await browser.get(`${overview}/remove-app`)).headers.get('location');
+      await soonerThan(1000, async () => (await location()) !== null);
+      assert.equal(
+        await location(),
+        '/setup/login?done=log-in-again&next=%2Fsetup%2Fme%2Fsecond-factor%2Fremove-app',
+      );
+      assert.equal((await post(other)).status, 401);
+    });
+
+    test('removed, the password is enough; the recovery codes are gone', async () => {
+      const { person, browser, recovery } = await withApp();
+      const answer = await browser.submit(`${overview}/remove-app`, `${overview}/remove-app`);
+      assert.equal(answer.status, 303);
+      assert.equal((await post(person)).status, 200);
+      await setUpApp(browser);
+      assert.equal((await post(person, { otp: recovery[0] ?? '' })).status, 401);
+    });
+
+    test('a new password needs no code, and keeps what the session has proven', async () => {
+      const { person, browser } = await withApp();
+      const fields = { current: person.password, new: 'another password', again: 'another password' };
+      const answer = await browser.submit('/setup/me', '/setup/me/password', fields);
+      assert.equal(answer.headers.get('location'), '/setup/me?done=password-changed');
+      assert.ok(await isIn(browser));
+    });
+
+    test('reset by the operator, the password is enough, and every session ends', async () => {
+      const { person, browser } = await withApp();
+      await transaction(instance.database, async (tables) =>
+        resetSecondFactor(tables, command(instance), await findUserBy(tables, person.id)),
+      );
+      await soonerThan(1000, async () => !(await isIn(browser)));
+      assert.equal((await post(person)).status, 200);
+    });
+
+    test('of an unverified account they go when its holder proves the address: somebody else may have set them up', async () => {
+      const { person, secret } = await withApp();
+      await transaction(instance.database, async (tables) => {
+        const [reset] = await mailedResets(tables, person.email);
+        const visitor = { requestId: 'r', audited: true };
+        await useReset(tables, visitor, {
+          ...(reset ?? assert.fail()),
+          password: 'a password of the holder',
+        });
+      });
+      const holder = { ...person, password: 'a password of the holder' };
+      assert.equal((await post(holder)).status, 200);
+      // A verified account keeps them: a mailbox is one factor.
+      await setUpApp(await signIn(instance, holder));
+      await transaction(instance.database, async (tables) => {
+        const [reset] = await mailedResets(tables, person.email);
+        const visitor = { requestId: 'r', audited: true };
+        await useReset(tables, visitor, { ...(reset ?? assert.fail()), password: 'another of the holder' });
+      });
+      const answer = await post({ ...person, password: 'another of the holder' }, { otp: codeOf(secret) });
+      assert.equal(answer.json.code, 'second_factor_required');
+    });
+
+    test('no session begins without one, even for a password that was right before it was set up', async () => {
+      const { person } = await withApp();
+      const begin = (secondFactor: boolean) =>
+        transaction(instance.database, (tables) =>
+          beginSession(tables, person.id, {
+            durationMs: 60_000,
+            userAgent: '',
+            tokenVersion: 1,
+            proof: { method: 'Password', secondFactor },
+          }),
+        );
+      assert.equal(await begin(false), undefined);
+      assert.ok(await begin(true));
+    });
+
+    describe('required', () => {
+      let node: Node;
+      let admin: Person;
+      let member: Person;
+      before(async () => {
+        node = await secondNode(instance);
+        admin = await makePerson(instance, [{ organization: acme }]);
+        member = await makePerson(instance, [
+          { organization: acme, grants: [{ object: 'leads', actions: ['list'] }] },
+        ]);
+      });
+      after(async () => {
+        await require('off');
+        await node.close();
+      });
+
+      test('of administrators: they can do nothing but set one up, also with older sessions', async () => {
+        const browser = await signIn(instance, admin);
+        const session = await logIn(instance, admin);
+        await require('administrators');
+        const refused = await instance.call('GET /api/v1/leads', { headers: session.byToken });
+        assert.equal(refused.status, 401);
+        assertErrorShape(refused);
+        assert.equal(refused.json.code, 'second_factor_missing');
+        assert.equal((await post(admin)).json.code, 'second_factor_missing');
+        for (const page of ['/setup', '/setup/me', '/setup/o/acme/keys', '/setup/o/acme/data/leads']) {
+          const answer = await browser.get(page);
+          assert.equal(answer.headers.get('location'), overview, page);
+        }
+        const _csrf = await browser.token(`${overview}/app`);
+        for (const form of [
+          '/setup/me/password',
+          '/setup/me/logout-everywhere',
+          '/setup/o/acme/keys/create',
+        ]) {
+          assert.equal((await browser.post(form, { _csrf })).headers.get('location'), overview, form);
+        }
+        assert.equal((await post(member)).status, 200, 'others are left alone');
+        assert.match((await browser.get(overview)).text, /requires a second factor/);
+
+        // Whoever logs in now is led there too.
+        const fresh = await signIn(instance, admin);
+        assert.equal((await fresh.get('/setup')).headers.get('location'), overview);
+        await setUpApp(fresh);
+        assert.equal((await fresh.get('/setup')).headers.get('location'), '/setup/o/acme');
+        await fresh.submit(`${overview}/remove-app`, `${overview}/remove-app`);
+        assert.equal((await fresh.get('/setup')).headers.get('location'), overview, 'without it, again');
+        const out = await fresh.post('/setup/logout', { _csrf: await fresh.token(`${overview}/app`) });
+        assert.equal(out.headers.get('location'), '/setup/login?done=logged-out');
+      });
+
+      test('of everyone', async () => {
+        await require('everyone');
+        assert.equal((await post(member)).json.code, 'second_factor_missing');
+        const key = await acme.keyWith([{ object: 'leads', actions: ['list'] }]);
+        assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200, 'keys are no people');
+      });
+    });
+
+    test('wrong codes are bounded for the user, whichever way they come', async () => {
+      const { person, recovery } = await withApp();
+      const browser = await firstStep(person);
+      for (let count = 0; count < 3; count++) {
+        assert.equal((await browser.submit(step, step, { code: '000000' })).status, 401);
+      }
+      const device = deviceOf(await post(person, { otp: recovery[0] ?? '' }));
+      for (let count = 0; count < 2; count++) {
+        assert.equal((await post(person, { otp: 'AAAA-BBBB-CCCC-DDDD' }, { cookie: device })).status, 401);
+      }
+      const bounded = await post(person, { otp: recovery[1] ?? '' }, { cookie: device });
+      assert.equal(bounded.status, 429);
+      assertErrorShape(bounded);
+      const page = await browser.submit(step, step, { code: recovery[1] ?? '' });
+      assert.equal(page.status, 429);
+      assert.ok(Number(page.headers.get('retry-after')) > 0);
+      assert.match(problemOf(page), /Too many attempts/);
+    });
+  });
+}

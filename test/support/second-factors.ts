@@ -1,0 +1,36 @@
+// Authenticator apps of people in tests.
+import assert from 'node:assert/strict';
+import { Secret, TOTP } from 'otpauth';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { formsOf, shownIn, type Visitor } from './forms.ts';
+import type { Answer, Instance } from './instance.ts';
+
+const page = '/setup/me/second-factor/app';
+
+/** The code that an authenticator app shows, now or some steps of 30 seconds later. */
+export const codeOf = (secret: string, steps = 0): string =>
+  new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: Date.now() + steps * 30_000 });
+
+/** The secret that a page shows to be entered by hand. */
+export const secretIn = ({ text }: Pick<Answer, 'text'>): string =>
+  /<code class="key">([A-Z2-7 ]+)<\/code>/.exec(text)?.[1]?.replaceAll(' ', '') ?? assert.fail(text);
+
+/** Sets up an authenticator app by the forms. @returns its secret, the code that was used, and the recovery codes */
+export async function setUpApp(
+  browser: Visitor,
+): Promise<{ secret: string; used: string; recovery: string[] }> {
+  const shown = await browser.get(page);
+  const secret = secretIn(shown);
+  const form = formsOf(shown).find(({ action }) => action === page);
+  const used = codeOf(secret);
+  const answer = await browser.post(page, { ...form?.values, code: used });
+  return { secret, used, recovery: shownIn(answer, 'codes').split('\n') };
+}
+
+/** Makes a user's codes of the current time step good once more, instead of waiting for the next. */
+export const forgetStep = (instance: Instance, user: string) =>
+  tablesOf(instance.database)
+    .updateTable('crm_totps')
+    .set({ last_step: '0' })
+    .where('user_id', '=', user)
+    .execute();

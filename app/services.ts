@@ -4,7 +4,7 @@ import type { Database } from '../engine/database/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
 import type { Mailer } from '../plugins/mail/index.ts';
 import type { InstanceSecrets } from '../plugins/secrets/index.ts';
-import type { LiveSettings } from '../webhooks/settings/index.ts';
+import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
 /** An open instance, for the commands of modules. */
@@ -15,6 +15,12 @@ export interface Instance {
   readonly secrets: InstanceSecrets;
   /** The whole service on this database, not listening yet. */
   readonly service: () => Promise<FastifyInstance>;
+}
+
+/** An instance that may not be well, for checks: each gets the parts that it needs, where they can be had. */
+export interface Checked extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
+  readonly settings: Settings;
+  readonly settingsFile: SettingsFile;
 }
 
 /** A running service, for modules. */

@@ -14,6 +14,13 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: 'this process may not write there',
 };
 
+/** SQLite's code of a lock that another process holds. */
+const busy = 5;
+
+/** Whether a data folder could not be opened because another process has it. */
+export const isInUse = (cause: unknown): boolean =>
+  (cause as { cause?: { errcode?: unknown } } | undefined)?.cause?.errcode === busy;
+
 /**
  * Takes the embedded database's folder for this process. PGlite does not lock it itself, and two processes that
  * write to one folder lose acknowledged records without an error.
@@ -40,9 +47,8 @@ export function lockFolder(folder: string): Release {
     };
   } catch (cause) {
     const { errcode, code } = cause as { errcode?: number; code?: string };
-    const busy = errcode === 5;
     throw new UserError(
-      busy
+      errcode === busy
         ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
         : `the data folder ${folder} cannot be used: ${reasons[code ?? ''] ?? fileReason(cause)}`,
       { cause },

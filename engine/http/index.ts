@@ -11,4 +11,4 @@ export { refuseOtherMethods } from './methods.ts';
 export { apiPrefix, openApiDocument } from './openapi.ts';
 export { json, jsonId } from './reply.ts';
 export { httpServer } from './server.ts';
-export { httpVariables } from './variables.ts';
+export { type HttpConfig, httpVariables } from './variables.ts';

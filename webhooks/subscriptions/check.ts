@@ -29,7 +29,7 @@ export const receiversCheck: Check<{ readonly database: Database }> = {
           ? 'has responded 410 and was switched off'
           : state === 'failed'
             ? 'has failed for days and was switched off'
-            : `has failed ${failures} times since ${since} UTC`;
+            : `has failed ${failures === 1 ? 'once' : `${failures} times`} since ${since} UTC`;
       return {
         place: `organization ${slug}`,
         // A path may hold a secret of the receiver.

@@ -72,19 +72,35 @@ function leaves(value: unknown, path: Leaf['path']): Leaf[] {
 }
 
 const secretKeys = ['secrets', 'password', 'access_token'];
+const isSecret = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
+
+/** The secrets that a file holds itself, instead of a reference to the environment, with their places. */
+export const secretsInFile = ({ written, parsed }: SettingsFile): { name: string; place: string }[] =>
+  leaves(written, [])
+    .filter(({ path, value }) => {
+      const text = String(value).trim();
+      const isHeld = isSecret(path) || hasPassword.test(text);
+      return isHeld && text !== '' && referencesIn(text).length === 0 && hasAt(parsed.data, path);
+    })
+    .map(({ path }) => {
+      const { file, line, column } = parsed.problem({ path }, '');
+      return { name: path.join('.'), place: `${file}:${line}:${column}` };
+    });
 
 function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Config): Row {
   const names = typeof value === 'string' ? referencesIn(value) : [];
   const text = String(value).replace(/\$\{(\w+)\}/g, (_, name: string) => environment[name] ?? '');
-  const isSecret = path.some((step) => secretKeys.includes(String(step)));
   const { file, line } = parsed.problem({ path }, '');
   const place = hasAt(parsed.data, path) ? `${file}:${line}` : 'default';
   return {
     name: path.join('.'),
-    value: text.trim() === '' ? 'not set' : isSecret ? 'set, hidden' : withoutPassword(text),
+    value: text.trim() === '' ? 'not set' : isSecret(path) ? 'set, hidden' : withoutPassword(text),
     from: names.length === 0 ? place : `${names.join(', ')}, by ${place}`,
   };
 }
 
-/** An address without what it authenticates with. */
-const withoutPassword = (text: string): string => text.replace(/:\/\/[^/@\s]*@/, '://…@');
+/** What an address authenticates with. */
+const hasPassword = /:\/\/[^/@\s]*@/;
+
+/** An address without it. */
+const withoutPassword = (text: string): string => text.replace(hasPassword, '://…@');

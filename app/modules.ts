@@ -2,12 +2,15 @@ import type { Module } from '../engine/modules/index.ts';
 import { activityModule } from '../plugins/activity/index.ts';
 import { apiKeysModule } from '../plugins/api-keys/index.ts';
 import { dataModule } from '../plugins/data-browser/index.ts';
+import { demoModule } from '../plugins/demo/index.ts';
+import { doctorModule } from '../plugins/doctor/index.ts';
 import { explorerModule } from '../plugins/explorer/index.ts';
 import { forgettingModule } from '../plugins/forgetting/index.ts';
 import { idempotency } from '../plugins/idempotency/index.ts';
 import { identityModule } from '../plugins/identity/index.ts';
 import { ledgerModule } from '../plugins/ledger/index.ts';
 import { loginModule } from '../plugins/login/index.ts';
+import { mailModule } from '../plugins/mail/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
 import { nameUses } from '../plugins/name-uses/index.ts';
 import { operationsModule } from '../plugins/operations/index.ts';
@@ -19,13 +22,15 @@ import { secretsModule } from '../plugins/secrets/index.ts';
 import { throttlingModule } from '../plugins/throttling/index.ts';
 import { usersModule } from '../plugins/users/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
-import type { Instance, Services } from './services.ts';
+import type { Checked, Instance, Services } from './services.ts';
 
 /** The modules of an instance, in the order of registration, navigation and help. */
-export const modules: readonly Module<Services, Instance>[] = [
+export const modules: readonly Module<Services, Instance, Checked>[] = [
   // First, because it measures the routes of all others.
   operationsModule,
+  doctorModule,
   secretsModule,
+  mailModule,
   organizationsModule,
   idempotency,
   identityModule,
@@ -44,4 +49,5 @@ export const modules: readonly Module<Services, Instance>[] = [
   dataModule,
   screensModule,
   explorerModule,
+  demoModule,
 ];

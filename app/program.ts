@@ -8,6 +8,7 @@ import { clientCommand } from './client-command.ts';
 import { readConfig } from './config.ts';
 import { configCommand } from './config-command.ts';
 import { devCommand } from './dev-command.ts';
+import { doctorCommand } from './doctor-command.ts';
 import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
@@ -51,6 +52,7 @@ export function makeProgram(): Command {
     planCommands,
     schemaCommand,
     configCommand,
+    doctorCommand,
     clientCommand,
     recordCommands,
   ])

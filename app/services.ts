@@ -5,7 +5,7 @@ import type { Schema } from '../engine/fields/index.ts';
 import type { Metrics } from '../engine/modules/index.ts';
 import type { Mailer } from '../plugins/mail/index.ts';
 import type { InstanceSecrets } from '../plugins/secrets/index.ts';
-import type { LiveSettings, Settings } from '../webhooks/settings/index.ts';
+import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
 /** An open instance, for the commands of modules. */
@@ -16,6 +16,12 @@ export interface Instance {
   readonly secrets: InstanceSecrets;
   /** The whole service on this database, not listening yet. */
   readonly service: () => Promise<FastifyInstance>;
+}
+
+/** An instance that may not be well, for checks: each gets the parts that it needs, where they can be had. */
+export interface Checked extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
+  readonly settings: Settings;
+  readonly settingsFile: SettingsFile;
 }
 
 /** A running service, for modules. */

@@ -31,6 +31,15 @@ export function connections(pool: number): { readonly lists: number; readonly re
   return { lists, records: Math.max(2, pool - lists) };
 }
 
+/** What each process has besides its pools: two that short statements share, two for groups of writes, and one for checks. */
+const besides = 5;
+
+/** How many connections to PostgreSQL all processes of an instance have when they are busy. */
+export function connectionsOf(config: Pick<DatabaseConfig, 'pool' | 'workers'>): number {
+  const { lists, records } = connections(shareOf(config.pool, config));
+  return config.workers * (lists + records + besides);
+}
+
 /**
  * The bounds on PostgreSQL. Of the connections that are not for lists, two are left to keys, sessions, the setup
  * screens and partners; no organization can have all of anything, and writes, which may wait for locks, not all

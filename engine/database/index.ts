@@ -1,8 +1,9 @@
 // Database: opens PGlite or PostgreSQL; whose turn it is; time limits; the lock of the data folder; what a driver's error means.
 // May import errors, config, sql.
 
+export { type Address, describeHost } from './address.ts';
 export type { Admission } from './admission.ts';
-export { shareOf } from './bounds.ts';
+export { connectionsOf, shareOf } from './bounds.ts';
 export { clusterSetting } from './cluster.ts';
 export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
 export { type Part, sections, shapeOf, type TableShape, type TableShapes } from './differ.ts';
@@ -17,6 +18,7 @@ export {
   violatedConstraint,
 } from './failures.ts';
 export { makeFolder } from './folder.ts';
+export { isInUse } from './lock.ts';
 export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';

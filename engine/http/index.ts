@@ -12,4 +12,4 @@ export { apiPrefix, openApiDocument } from './openapi.ts';
 export { addReadOnlyMode, assertWritable } from './read-only.ts';
 export { json, jsonId } from './reply.ts';
 export { httpServer } from './server.ts';
-export { httpVariables } from './variables.ts';
+export { type HttpConfig, httpVariables } from './variables.ts';

@@ -3,6 +3,7 @@
 // May import config, definition, tables, compile.
 
 export { type BackgroundOfProcess, backgroundWork } from './background.ts';
+export type { Check, CheckedPart, Finding } from './check.ts';
 export {
   asJson,
   type CommandLine,

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { Needs } from '../definition/index.ts';
+import type { Check } from './check.ts';
 import type { CommandLine } from './command-line.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -10,8 +11,9 @@ import type { Metrics } from './metrics.ts';
  * Something that an instance has besides records: all of it in one object, and in one folder.
  * @typeParam Services what it needs of a running service
  * @typeParam Instance what its commands need of an open instance
+ * @typeParam Checked what its checks need of an instance that may not be well
  */
-export interface Module<Services = unknown, Instance = unknown> {
+export interface Module<Services = unknown, Instance = unknown, Checked = unknown> {
   /** The name of its folder. */
   readonly name: string;
   /** Tables of its own; their names begin with `crm_`. */
@@ -30,4 +32,6 @@ export interface Module<Services = unknown, Instance = unknown> {
   readonly metrics?: (services: Services) => readonly Metrics[];
   /** Adds its commands to the command line. */
   readonly commands?: (line: CommandLine<Instance>) => void;
+  /** What `crm doctor` looks at. */
+  readonly checks?: readonly Check<Checked>[];
 }

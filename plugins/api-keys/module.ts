@@ -3,6 +3,7 @@ import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { type KeyConfig, keyAuthentication, keyVariables } from './authentication.ts';
+import { endingKeys } from './check.ts';
 import { keyCommands } from './commands.ts';
 import { keyPages } from './page.ts';
 import { apiKeyTables } from './tables.ts';
@@ -14,7 +15,7 @@ interface Services {
 }
 
 /** API keys of organizations: what programs authenticate with. */
-export const apiKeysModule: Module<Services, Services> = {
+export const apiKeysModule: Module<Services, Services, { readonly database: Database }> = {
   name: 'api-keys',
   tables: apiKeyTables,
   variables: keyVariables,
@@ -33,4 +34,5 @@ export const apiKeysModule: Module<Services, Services> = {
   },
   pages: keyPages,
   commands: keyCommands,
+  checks: [endingKeys],
 };

@@ -18,6 +18,7 @@ import {
   type Value,
 } from '../screens/index.ts';
 import type { KeyConfig } from './authentication.ts';
+import { soonMs } from './check.ts';
 import { createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 const dayMs = 86_400_000;
@@ -34,8 +35,6 @@ const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: numbe
   ['1d', { label: '1 day', ms: dayMs }],
   ['7d', { label: '7 days', ms: 7 * dayMs }],
 ]);
-/** A key that expires within this time needs somebody to rotate it. */
-const soonMs = 14 * dayMs;
 /** Keys that the home page names one by one. */
 const maxListed = 3;
 const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, chosen: string) =>

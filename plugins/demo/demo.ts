@@ -28,7 +28,7 @@ interface Samples {
   readonly records: readonly Sample[];
 }
 
-const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
+export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
 /** Any number; of two nodes that start together on an empty database only one creates the organization. */
 const demoLock = 7_263_140_560n;
 const dayMs = 86_400_000;

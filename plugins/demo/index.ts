@@ -2,3 +2,4 @@
 // May import engine, identity, profiles, organizations, api-keys.
 
 export { createDemo, type Demo, firstSamples } from './demo.ts';
+export { demoModule } from './module.ts';

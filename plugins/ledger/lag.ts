@@ -4,8 +4,10 @@ import type { Metrics } from '../../engine/modules/index.ts';
 import { prepare } from '../../engine/sql/index.ts';
 import { keepEpoch } from './epoch.ts';
 
-/** How often it is looked at, and how long one transaction may hold the feed up before the log says so, in milliseconds. */
-const [everyMs, tolerableMs] = [10_000, 10_000];
+/** How often it is looked at, in milliseconds. */
+const everyMs = 10_000;
+/** How long one transaction may hold the feed up before the log says so, in milliseconds. */
+export const tolerableMs = 10_000;
 
 /** The oldest transaction that writes, of any database of the server; how old it is, and how many have begun since. */
 const oldest = prepare<undefined>(

@@ -4,6 +4,7 @@ import { type Module, pruneRegularly } from '../../engine/modules/index.ts';
 import type { RecordResource } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { InstanceSecrets } from '../secrets/index.ts';
+import { feedCheck } from './check.ts';
 import { feedFragment } from './description.ts';
 import { feed } from './events.ts';
 import { feedMetrics, watchFeed } from './lag.ts';
@@ -20,7 +21,7 @@ export interface LedgerServices {
 }
 
 /** The ledger besides its rows, which the statements of changes write. */
-export const ledgerModule: Module<LedgerServices> = {
+export const ledgerModule: Module<LedgerServices, unknown, Pick<LedgerServices, 'config' | 'database'>> = {
   name: 'ledger',
   openApi: feedFragment,
   metrics: ({ database }) => [feedMetrics(database)],
@@ -31,4 +32,5 @@ export const ledgerModule: Module<LedgerServices> = {
     watchFeed(app, database, config.audit);
     feed(app, { config, database, resources, signing: feedSigning(secrets) });
   },
+  checks: [feedCheck],
 };

@@ -39,18 +39,8 @@ export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger
     isOn,
     send: async ({ to, subject, text }) => {
       const current = settings();
-      const server = serverOf(current);
-      if (server === undefined) return false;
-      // Loaded with the first mail: many instances send none.
-      const { createTransport } = await import('nodemailer');
-      const transport = createTransport({
-        ...server,
-        requireTLS: !current.allow_plaintext && !loopback.test(server.host),
-        connectionTimeout: connectMs,
-        greetingTimeout: connectMs,
-        socketTimeout: connectMs,
-        dnsTimeout: connectMs,
-      });
+      const transport = await transportOf(current);
+      if (transport === undefined) return false;
       const late = Promise.withResolvers<never>();
       const timer = setTimeout(
         () => late.reject(Object.assign(new Error(), { code: 'ETIMEDOUT' })),
@@ -70,6 +60,22 @@ export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger
       }
     },
   };
+}
+
+/** A connection to the server to send through, not opened yet; undefined if none is configured. */
+export async function transportOf(settings: MailSettings) {
+  const server = serverOf(settings);
+  if (server === undefined) return undefined;
+  // Loaded with the first mail: many instances send none.
+  const { createTransport } = await import('nodemailer');
+  return createTransport({
+    ...server,
+    requireTLS: !settings.allow_plaintext && !loopback.test(server.host),
+    connectionTimeout: connectMs,
+    greetingTimeout: connectMs,
+    socketTimeout: connectMs,
+    dnsTimeout: connectMs,
+  });
 }
 
 /** The server to send through; undefined if none is configured. */

@@ -5,6 +5,9 @@ import type { Values, Variable } from '../../engine/config/index.ts';
 import { type DatabaseConfig, makeFolder } from '../../engine/database/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 
+/** Whether a text is long enough to be a secret. */
+export const isLongEnough = (secret: string): boolean => secret.length >= 32;
+
 /** The environment variables of the instance's own secrets. */
 export const secretsVariables = {
   /** The first signs and seals, all verify and open. Empty: one is generated and kept in the data folder. */
@@ -15,7 +18,7 @@ export const secretsVariables = {
     expected: 'secrets of at least 32 characters, separated by commas',
     read: (given) => {
       const list = given.split(',').map((secret) => secret.trim());
-      return list.every((secret) => secret.length >= 32) ? list : undefined;
+      return list.every(isLongEnough) ? list : undefined;
     },
   } satisfies Variable<readonly string[]> as Variable<readonly string[]>,
 };
@@ -43,9 +46,12 @@ export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): Ins
   };
 }
 
+/** The file of the secret that is generated for an instance without AUTH_SECRETS. */
+export const secretFile = (folder: string): string => join(folder, 'auth-secret');
+
 /** The generated secret of an instance without AUTH_SECRETS, kept in its data folder. */
 function keptSecret(folder: string): string {
-  const file = join(folder, 'auth-secret');
+  const file = secretFile(folder);
   try {
     makeFolder(folder, 0o700);
     writeFileSync(file, randomBytes(48).toString('base64url'), { flag: 'wx', mode: 0o600 });
@@ -58,6 +64,6 @@ function keptSecret(folder: string): string {
     }
   }
   const secret = readFileSync(file, 'utf8').trim();
-  if (secret.length < 32) throw new UserError(`${file} holds no secret: delete it or set AUTH_SECRETS`);
+  if (!isLongEnough(secret)) throw new UserError(`${file} holds no secret: delete it or set AUTH_SECRETS`);
   return secret;
 }

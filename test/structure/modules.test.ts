@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Command } from '@commander-js/extra-typings';
+import { checks } from '../../app/checks.ts';
 import { variables } from '../../app/config.ts';
 import { modules } from '../../app/modules.ts';
 import { effectVariables } from '../../engine/effects/effects.ts';
@@ -21,6 +22,12 @@ test('the variables of effects are read, and documented', () => {
     assert.equal(variables[name as keyof typeof variables], variable);
     assert.ok(administrators.includes(`\`${variable.name}\``));
   }
+});
+
+test('checks have names of their own, and name what they need once', () => {
+  const names = checks.map(({ name }) => name);
+  assert.deepEqual([...new Set(names)], names);
+  for (const { name, needs } of checks) assert.deepEqual([...new Set(needs)], needs, name);
 });
 
 for (const { name, tables = [], variables: own = {}, openApi, commands } of modules) {

@@ -2,6 +2,7 @@
 // May import engine, plugins, settings.
 
 export { strings } from './body.ts';
+export { sealedCheck } from './check.ts';
 export { failure, requestOf, secretScheme, success } from './description.ts';
 export { indexable } from './event-id.ts';
 export { convertLead, findLead, type LeadTraits } from './leads.ts';

@@ -1,9 +1,10 @@
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
+import type { InstanceSecrets } from '../../plugins/secrets/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
-import type { WebhookServices } from '../endpoint/index.ts';
-import { deliveryPages, queueCommands, queueMetrics } from '../queue/index.ts';
+import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
+import { deliveryPages, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue } from './inbox.ts';
 import { listIntegrations } from './integrations.ts';
@@ -13,7 +14,8 @@ import { inboxTables } from './tables.ts';
 /** Channels: integrations with providers, and the inbox of their events. */
 export const inboxModule: Module<
   WebhookServices,
-  { readonly config: AuditConfig; readonly database: Database }
+  { readonly config: AuditConfig; readonly database: Database },
+  { readonly database: Database; readonly secrets: InstanceSecrets }
 > = {
   name: 'inbox',
   tables: inboxTables,
@@ -45,4 +47,13 @@ export const inboxModule: Module<
       detail: 'payload',
       queue: inboxQueue,
     }),
+  checks: [
+    queueCheck(inboxQueue, 'inbox'),
+    sealedCheck(
+      'integration',
+      'crm_integrations',
+      ['secret', 'token'],
+      'Put the secret that it was stored with back into AUTH_SECRETS, or enter its secrets again in the setup.',
+    ),
+  ],
 };

@@ -1,12 +1,19 @@
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import type { SettingsConfig } from '../settings/index.ts';
+import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
+import { misconfiguredCheck, offCheck } from './check.ts';
 import { partnerCommands } from './commands.ts';
 import { partnerPage } from './page.ts';
 
 /** The state of the partner endpoints: on, off, or misconfigured. */
 export const partnerStatusModule: Module<
   WebhookServices,
-  { readonly config: SettingsConfig; readonly database: Database }
-> = { name: 'partner-status', pages: partnerPage, commands: partnerCommands };
+  { readonly config: SettingsConfig; readonly database: Database },
+  { readonly config: SettingsConfig; readonly database: Database; readonly settingsFile: SettingsFile }
+> = {
+  name: 'partner-status',
+  pages: partnerPage,
+  commands: partnerCommands,
+  checks: [offCheck, misconfiguredCheck],
+};

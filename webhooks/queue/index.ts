@@ -2,6 +2,7 @@
 // May import engine, plugins.
 
 export { type Backlog, backlog } from './backlog.ts';
+export { queueCheck } from './check.ts';
 export type { Claimed, Outcome } from './claim.ts';
 export { queueCommands } from './commands.ts';
 export { deliveryPages } from './deliveries-page.ts';

@@ -3,8 +3,14 @@ import { choice, type Problem } from '../../engine/yaml/index.ts';
 import { isSet, referencesIn, type SettingsFile } from './load.ts';
 import { defaults } from './settings.ts';
 
+/** An endpoint that is off. */
+export interface EndpointOff extends Problem {
+  /** Whether it is one of those that every instance has. */
+  readonly isShipped: boolean;
+}
+
 /** What is right in a file, but perhaps not meant: endpoints that are off because their variables are not set. */
-export function endpointsOff({ written, parsed }: SettingsFile, environment: Environment): Problem[] {
+export function endpointsOff({ written, parsed }: SettingsFile, environment: Environment): EndpointOff[] {
   const { inbound_leads, booking_forms_whatsapp, payments = {} } = written.partners;
   const endpoints = [
     { name: 'inbound_leads', path: ['inbound_leads'], ...inbound_leads },
@@ -23,7 +29,11 @@ export function endpointsOff({ written, parsed }: SettingsFile, environment: Env
         unset.length === 0
           ? 'it has no secret'
           : `${unset.join(' and ')} ${unset.length === 1 ? 'is' : 'are'} not set`;
-      return parsed.problem({ path: ['partners', ...path, 'secrets'] }, `${name} is off (501): ${why}`);
+      const problem = parsed.problem(
+        { path: ['partners', ...path, 'secrets'] },
+        `${name} is off (501): ${why}`,
+      );
+      return { ...problem, isShipped: Object.hasOwn(defaults.partners, name) };
     });
 }
 

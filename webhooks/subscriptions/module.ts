@@ -5,10 +5,11 @@ import type { Module } from '../../engine/modules/index.ts';
 import { feedSigning } from '../../plugins/ledger/index.ts';
 import type { Mailer } from '../../plugins/mail/index.ts';
 import { type InstanceSecrets, openingOnce, renewSealed, sealing } from '../../plugins/secrets/index.ts';
-import type { WebhookServices } from '../endpoint/index.ts';
-import { queueCommands, queueMetrics, startRetention, startWorker } from '../queue/index.ts';
+import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
+import { queueCheck, queueCommands, queueMetrics, startRetention, startWorker } from '../queue/index.ts';
 import type { SettingsConfig } from '../settings/index.ts';
 import { subscriptionRoutes } from './api.ts';
+import { receiversCheck } from './check.ts';
 import { subscriptionCommands } from './commands.ts';
 import { deliverer } from './deliver.ts';
 import { type DeliveryClaim, deliveryQueue } from './deliveries.ts';
@@ -32,7 +33,7 @@ interface Instance {
 }
 
 /** Event subscriptions: changes that are sent to addresses of customers. */
-export const subscriptionsModule: Module<Services, Instance> = {
+export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'database' | 'secrets'>> = {
   name: 'subscriptions',
   tables: subscriptionTables,
   openApi: subscriptionsFragment,
@@ -84,4 +85,14 @@ export const subscriptionsModule: Module<Services, Instance> = {
       queue: deliveryQueue,
     });
   },
+  checks: [
+    queueCheck(deliveryQueue, 'delivery'),
+    receiversCheck,
+    sealedCheck(
+      'event subscription',
+      'crm_event_subscriptions',
+      ['secret', 'previous_secret'],
+      'Put the secret that it was stored with back into AUTH_SECRETS, or give it a new one: crm subscription rotate',
+    ),
+  ],
 };

@@ -1,0 +1,582 @@
+// `crm doctor` finds each planted fault, on a real instance, and nothing on one that is well.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { checks } from '../../app/checks.ts';
+import { readConfig } from '../../app/config.ts';
+import { lockFolder } from '../../engine/database/lock.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { addressChecks } from '../../plugins/doctor/addresses.ts';
+import { nodeFindings } from '../../plugins/doctor/machine.ts';
+import { serverChecks, versionFindings } from '../../plugins/doctor/server.ts';
+import { heldUp } from '../../plugins/ledger/check.ts';
+import { mountDisk } from '../support/disk.ts';
+import { drivers, temporaryFolder } from '../support/instance.ts';
+import { startMailServer } from '../support/mail.ts';
+import { settingsFile } from '../support/partners.ts';
+import { noPooler, startPooler } from '../support/pooler.ts';
+import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import {
+  connected,
+  crm,
+  type Environment,
+  migrated,
+  migratedStorage,
+  type Outcome,
+  onDatabase,
+  project,
+  type Storage,
+} from '../support/process.ts';
+
+interface Found {
+  readonly check: string;
+  readonly place: string;
+  readonly problem: string;
+  readonly advice: string;
+}
+
+/** What `crm doctor --json` prints. */
+interface Report {
+  readonly ok: boolean;
+  readonly wrong: readonly Found[];
+  readonly notes: readonly Found[];
+  readonly skipped: readonly { readonly check: string; readonly reason: string }[];
+  readonly checks: number;
+}
+
+/** Findings as the command shows them to people, without the folders of this test. */
+const linesOf = (found: readonly Found[]): string[] =>
+  found.map(
+    ({ place, problem, advice }) =>
+      `${place.replace(/^\S*config\.yaml/, 'config.yaml')}: ${problem}. ${advice}`,
+  );
+
+function reportOf({ code, stdout, stderr }: Pick<Outcome, 'code' | 'stdout' | 'stderr'>): Report {
+  assert.equal(stderr, '');
+  const report = JSON.parse(stdout) as Report;
+  assert.equal(code, report.wrong.length === 0 ? 0 : 1);
+  assert.equal(report.ok, report.wrong.length === 0);
+  return report;
+}
+const doctor = async (environment: Environment): Promise<Report> =>
+  reportOf(await crm(['doctor', '--json'], environment));
+
+/** What every instance here has. */
+const settings = `partners:
+  booking_forms_whatsapp: { organization: acme }
+messaging:
+  acme: { sender: log }
+`;
+const mail = await startMailServer();
+const well = (storage: Storage): Environment => ({
+  ...storage.environment,
+  ...settingsFile(settings).environment,
+  AUTH_SECRETS: 'the-secret-that-signs-everything-0123456789',
+  INBOUND_SECRET: 'the-secret-of-inbound',
+  BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking',
+  PUBLIC_URL: 'https://crm.example',
+  TRUSTED_PROXIES: '1',
+  MAIL_FROM: 'crm@acme.example',
+  SMTP_URL: mail.url,
+});
+const organization = "insert into crm_organizations (slug, name) values ('acme', 'Acme')";
+
+/** Faults of the environment, of config.yaml and of rows, all in one instance: they do not hide one another. */
+const broken = `partners:
+  booking_forms_whatsapp: { organization: shop }
+  payments:
+    acme:
+      organization: acme
+      verify: { header: X-Key, secrets: ["\${ACME_KEY}"] }
+      lead: { id: "{{id}}" }
+    other:
+      organization: acne
+      verify: { header: X-Key, secrets: [a-secret-in-the-file] }
+      lead: { id: "{{id}}" }
+messaging:
+  acme: { sender: log }
+`;
+const faultyEnvironment: Environment = {
+  DATABSE_URL: 'x',
+  ADMIN_PORT: '9',
+  ADMIN_HOST: '0.0.0.0',
+  PUBLIC_URL: 'http://crm.example.org',
+  SMTP_URL: 'smtp://127.0.0.1:1',
+};
+const faultyRows = [
+  "insert into crm_organizations (slug, name) values ('shop', 'Shop'), ('demo', 'Demo')",
+  "insert into crm_users (email, password_hash, verified_at) values ('admin@demo.example', '', now())",
+  "insert into crm_profiles (organization_id, name) select id, 'some' from crm_organizations where slug = 'acme'",
+  `insert into crm_api_keys (organization_id, public_id, secret_hash, last_four, name, profile_id, expires_at, last_used_at)
+   select organization_id, 'x', 'x', 'abcd', 'Website', id, now() + interval '3 days', now() from crm_profiles where name = 'some'`,
+  `insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token)
+   select id, 'telegram', 'Bot', 'x', 'x', 'sealed with another', '' from crm_organizations where slug = 'acme'`,
+  `insert into crm_inbox (organization_id, integration_id, event_id, payload, status, next_at)
+   select organization_id, id, n::text, '', case when n < 3 then 'dead' else 'waiting' end, now() - interval '1 hour'
+   from crm_integrations, generate_series(1, 3) n`,
+  `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, failures, failing_since, state)
+   select organization_id, id, url, '', '', '', '', '1', 0, 7, now() - interval '1 hour', state from crm_profiles,
+     (values ('https://hooks.example/with-a-secret', 'on'), ('https://gone.example/', 'gone')) v (url, state) where name = 'some'`,
+  `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status)
+   select organization_id, id, 'x', '', 'test', 'dead' from crm_event_subscriptions where state = 'on'`,
+  'create table planted as select n, repeat(n::text, 20) as text from generate_series(1, 20000) n',
+  "update pg_index set indisvalid = false where indexrelid = 'crm_api_keys_public_id'::regclass",
+  "delete from crm_migrations where name like '%events%'",
+  "insert into crm_migrations (name) values ('Migration20991231235959_of_tomorrow')",
+];
+const faultyServer = [
+  "select pg_create_physical_replication_slot('forgotten', true)",
+  'alter database this connection limit 20',
+  'alter database this set synchronous_commit = off',
+  'alter database this set default_transaction_read_only = on',
+];
+
+/** Planted faults, and what is said of each in a line: place, problem and advice. */
+const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgresql'])[] = [
+  ['a misspelt variable', /^DATABSE_URL: means nothing here\. Did you mean DATABASE_URL\?/],
+  [
+    'a variable of config.yaml that is not set',
+    /^config\.yaml:6:41: payments of acme is off \(501\): ACME_KEY is not set\. Set the variable/,
+  ],
+  [
+    'an organization that there is not',
+    /^config\.yaml:9:21: there is no organization "acne"\. Did you mean "acme"\?/,
+  ],
+  [
+    'an endpoint that cannot work',
+    /^booking_forms_whatsapp of \S+: POST \/api\/booking-forms\/whatsapp cannot work: messaging has no sender for "shop"/,
+  ],
+  [
+    'a secret in a file that others may read',
+    /^config\.yaml:10:42: every user of this machine may read the secrets in it, such as partners\.payments\.other\.verify\.secrets\.0\. Close it: chmod o= /,
+  ],
+  ['a public address without TLS', /^public_url: http:\/\/crm\.example\.org has no TLS/],
+  [
+    'a mail server that is away',
+    /^mail: the mail server does not take what is configured \(connect ECONNREFUSED/,
+  ],
+  [
+    'a key that is in use and ends soon',
+    /^organization acme: the API key \d+, Website \(…abcd\), expires .*, and is in use\. Rotate it/,
+  ],
+  [
+    'a stored secret that nothing opens',
+    /^organization acme: none of AUTH_SECRETS opens the secrets of integration 1\. Put the secret/,
+  ],
+  [
+    'events that were given up',
+    /^organization acme: 2 inbox items were given up\. "crm inbox list --org acme --status dead"/,
+  ],
+  [
+    'events that nobody processes',
+    /^organization acme: one inbox item has been due for more than 10 minutes\. No server/,
+  ],
+  [
+    'a delivery that was given up',
+    /^organization acme: one event delivery was given up\. "crm delivery list/,
+  ],
+  [
+    'a dead receiver',
+    /^organization acme: the receiver of event subscription \d+, https:\/\/hooks\.example, has failed 7 times since /,
+  ],
+  [
+    'a receiver that is gone',
+    /^organization acme: the receiver of event subscription \d+, https:\/\/gone\.example, has responded 410 and was switched off\..* crm subscription on \d+ --org acme$/,
+  ],
+  ['a table that was never analyzed', /^table planted: it was never analyzed, .*Run: analyze "planted"/],
+  ['an index that is not valid', /^index crm_api_keys_public_id: it is not valid/],
+  ['a pending migration', /^migrations: Migration\d+_events is pending\. Run "crm migrate"/],
+  [
+    'a database that is ahead',
+    /^migrations: the database is ahead of this code: it has Migration20991231235959_of_tomorrow/,
+  ],
+  ['a replica that is none', /^replica \S+: it is no standby, so its reads go to the primary/, 'postgresql'],
+  [
+    'workers with too few connections',
+    /^DATABASE_POOL: 8 connections are too few for 4 workers\. Set it to 12/,
+    'postgresql',
+  ],
+  [
+    'a limit of connections',
+    /^connection limit of the database: it leaves 20 connections, and each node of this instance uses up to \d+/,
+    'postgresql',
+  ],
+  ['a forgotten replication slot', /^replication slot forgotten: nobody reads it/, 'postgresql'],
+  ['commits that do not wait for the disk', /^synchronous_commit: it is off: a crash/, 'postgresql'],
+  ['a database that is read-only', /^DATABASE_URL: the database takes no writes: .*read-only/, 'postgresql'],
+];
+const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
+  [
+    'an operators’ port for everybody',
+    /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 and needs no credentials/,
+  ],
+  [
+    'the demo organization',
+    /^organization demo: the demo organization is there, and admin@demo\.example may log in/,
+  ],
+];
+
+test('at least twenty faults are planted', () => assert.ok(planted.length >= 20));
+
+let server: Server;
+before(async () => {
+  if (drivers.includes('postgresql')) server = await startPostgres({ fsync: 'on' });
+});
+after(() => server?.stop());
+
+/** A migrated database on the server of this file, for transactions and slots of others would be found too. */
+async function storageOf(driver: (typeof drivers)[number]): Promise<Storage> {
+  if (driver === 'embedded') return migratedStorage(driver);
+  const [made, folder] = [await makeDatabase(server.url, migrated), temporaryFolder()];
+  return {
+    driver,
+    folder: join(folder.path, 'data'),
+    environment: { DATABASE_URL: made.url, DATA_DIR: join(folder.path, 'data') },
+    remove: async () => {
+      await made.drop();
+      folder.remove();
+    },
+  };
+}
+
+for (const driver of drivers) {
+  describe(`doctor (${driver})`, () => {
+    let storage: Storage;
+    let environment: Environment;
+    let found: Report;
+    before(async () => {
+      storage = await storageOf(driver);
+      environment = well(storage);
+      await onDatabase(environment, (query) => query(organization));
+    });
+    after(async () => {
+      if (driver === 'postgresql')
+        await connected(server.url, (client) => client.query("select pg_drop_replication_slot('forgotten')"));
+      await storage.remove();
+    });
+
+    test('an instance that is well has no findings, no notes, and nothing is skipped', async () => {
+      const report = await doctor(environment);
+      assert.deepEqual([...linesOf(report.wrong), ...linesOf(report.notes), ...report.skipped], []);
+      // Its parts are four: environment, config.yaml, definitions, database.
+      assert.equal(report.checks, checks.length + 4);
+    });
+
+    test('shows people the same', async () => {
+      const { code, stdout } = await crm(['doctor'], { ...environment, INBOUND_SECRET: '' });
+      assert.equal(code, 0);
+      assert.match(
+        stdout,
+        /^note {5}\S+config\.yaml:2:3: inbound_leads is off \(501\): INBOUND_SECRET is not set\n {9}Set the variable.*\nNothing is wrong: \d+ checks, 1 note, 0 skipped\.\n$/,
+      );
+    });
+
+    describe('finds', () => {
+      before(async () => {
+        const more =
+          driver === 'embedded'
+            ? {}
+            : { WORKERS: '4', DATABASE_POOL: '8', DATABASE_REPLICA_URLS: String(environment.DATABASE_URL) };
+        await onDatabase(environment, async (query) => {
+          for (const text of faultyRows) await query(text);
+          if (driver === 'embedded') return;
+          const name = new URL(String(environment.DATABASE_URL)).pathname.slice(1);
+          for (const text of faultyServer) await query(text.replace('database this', `database ${name}`));
+        });
+        const file = settingsFile(broken);
+        found = await doctor({ ...environment, ...faultyEnvironment, ...more, ...file.environment });
+      });
+      for (const [fault, says, only] of planted) {
+        if (only !== undefined && only !== driver) continue;
+        test(fault, () => {
+          const lines = linesOf(found.wrong);
+          assert.equal(lines.filter((line) => says.test(line)).length, 1, lines.join('\n'));
+        });
+      }
+      for (const [fault, says] of plantedNotes) {
+        test(`${fault}, as a note`, () => {
+          const lines = linesOf(found.notes);
+          assert.equal(lines.filter((line) => says.test(line)).length, 1, lines.join('\n'));
+        });
+      }
+      test('and no more, no secret, each with advice', () => {
+        const all = [...found.wrong, ...found.notes];
+        const expected = planted.filter(([, , only]) => only === undefined || only === driver);
+        const others = linesOf(all).filter(
+          (line) => ![...expected, ...plantedNotes].some(([, says]) => says.test(line)),
+        );
+        // What the planted ones entail: the tables of the migration, and the index, differ from what was applied.
+        assert.deepEqual(
+          others.filter((line) => !/^migrations: /.test(line)),
+          [],
+        );
+        assert.doesNotMatch(JSON.stringify(found), /a-secret-in-the-file|with-a-secret|the-secret-/);
+        for (const { advice } of all) assert.match(advice, /\w{3}/);
+      });
+    });
+  });
+}
+
+describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql') }, () => {
+  let storage: Storage;
+  let environment: Environment;
+  before(async () => {
+    storage = await storageOf('postgresql');
+    environment = well(storage);
+    await onDatabase(environment, (query) => query(organization));
+  });
+  after(() => storage.remove());
+
+  test('a pooler, and the settings that its role needs', { skip: noPooler }, async () => {
+    const pooler = await startPooler(String(environment.DATABASE_URL));
+    try {
+      const { wrong } = await doctor({ ...environment, DATABASE_URL: pooler.url });
+      const [line = '', ...more] = linesOf(wrong);
+      assert.match(
+        line,
+        /^pooler: it shares connections .*alter role "postgres" set lock_timeout = '2000ms'; alter role/,
+      );
+      assert.deepEqual(more, []);
+    } finally {
+      await pooler.stop();
+    }
+  });
+
+  test('a database that is not UTF-8, and has no tables', async () => {
+    const name = 'not_utf8';
+    await connected(server.url, (client) =>
+      client.query(`create database ${name} encoding 'LATIN1' locale 'C' template template0`),
+    );
+    const url = new URL(String(environment.DATABASE_URL));
+    url.pathname = `/${name}`;
+    const { wrong, skipped } = await doctor({ ...environment, DATABASE_URL: url.href });
+    const lines = linesOf(wrong);
+    assert.ok(
+      lines.some((line) =>
+        /^database not_utf8: its encoding is LATIN1, which has not every character/.test(line),
+      ),
+      lines.join('\n'),
+    );
+    assert.ok(lines.some((line) => /_initial is pending/.test(line)));
+    assert.ok(skipped.some(({ reason }) => reason === 'the database lacks migrations'));
+  });
+
+  test('a clock that differs', async () => {
+    // Another function of that name stands for another clock.
+    await onDatabase(environment, async (query) => {
+      await query('create schema other');
+      await query(
+        "create function other.clock_timestamp() returns timestamptz language sql as $$ select now() + interval '1 hour' $$",
+      );
+    });
+    const url = `${environment.DATABASE_URL}?options=-c%20search_path%3Dother,pg_catalog,public`;
+    const config = readConfig({ DATABASE_URL: url });
+    const database = await openDatabase(config, []);
+    try {
+      const found = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
+      assert.match(
+        String(found?.[0]?.problem),
+        /^that of the database server is 3\d{3}\.\d s ahead of that of this machine$/,
+      );
+    } finally {
+      await database.close();
+    }
+  });
+
+  test('a transaction that holds the change feed up', async () => {
+    const config = readConfig(environment);
+    const database = await openDatabase(config, []);
+    try {
+      await connected(String(environment.DATABASE_URL), async (client) => {
+        await client.query('begin; select pg_current_xact_id()');
+        assert.deepEqual(await heldUp(database, 60_000), []);
+        const [finding, ...more] = await heldUp(database, 0);
+        assert.match(String(finding?.place), /^process \d+ of the database server$/);
+        assert.match(String(finding?.advice), /select pg_terminate_backend\(\d+\)/);
+        assert.deepEqual(more, []);
+      });
+    } finally {
+      await database.close();
+    }
+  });
+});
+
+describe('doctor of what cannot be opened', () => {
+  const folder = temporaryFolder();
+  after(folder.remove);
+
+  test('a database that is away, few open files, a disk that is nearly full, an open folder', async (t) => {
+    const disk = mountDisk(8);
+    const data = join(disk?.path ?? folder.path, 'data');
+    mkdirSync(data);
+    chmodSync(data, 0o755);
+    writeFileSync(join(data, 'auth-secret'), 'short', { mode: 0o644 });
+    try {
+      const environment = {
+        PATH: String(process.env.PATH),
+        DATABASE_URL: 'postgres://user:the-password@127.0.0.1:1/crm',
+        DATA_DIR: data,
+      };
+      const { stdout, stderr, code } = await new Promise<{ stdout: string; stderr: string; code: number }>(
+        (resolve) => {
+          const command = `ulimit -n 400 && exec "${process.execPath}" app/main.ts doctor --json`;
+          execFile('sh', ['-c', command], { cwd: project, env: environment }, (error, out, err) =>
+            resolve({ stdout: out, stderr: err, code: Number(error?.code ?? 0) }),
+          );
+        },
+      );
+      const report = reportOf({ stdout, stderr, code });
+      const lines = linesOf(report.wrong);
+      const expected = [
+        /^ulimit -n: a process may open 400 files here, and MAX_CONNECTIONS needs 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
+        ...(disk === undefined ? [] : [/^\S+\/data: the disk is nearly full: \d+ MiB of 8 MiB are free\./]),
+        /^\S+\/data: other users of this machine may use it \(mode 0755\)\. Close it: chmod go= /,
+        /^\S+\/data\/auth-secret: other users of this machine may use it \(mode 0644\)/,
+        /^database: the database at 127\.0\.0\.1:1\/crm does not answer: connect ECONNREFUSED/,
+      ];
+      assert.equal(lines.length, expected.length, lines.join('\n'));
+      for (const says of expected)
+        assert.ok(
+          lines.some((line) => says.test(line)),
+          `${says}\n${lines.join('\n')}`,
+        );
+      assert.ok(
+        report.skipped.some(
+          ({ check, reason }) => check === 'indexes' && reason === 'the database cannot be used',
+        ),
+      );
+      assert.doesNotMatch(stdout, /the-password/);
+      if (disk === undefined) t.diagnostic('no disk of its own is permitted here');
+    } finally {
+      disk?.remove();
+    }
+  });
+
+  test('mistakes in config.yaml and definitions, each with its place, and the rest is looked at', async () => {
+    const resources = join(folder.path, 'resources');
+    mkdirSync(resources);
+    writeFileSync(join(resources, 'things.yaml'), 'singular: thing\nfields:\n  name: { type: strng }\n');
+    const file = settingsFile('partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET"] }\n');
+    const { wrong, skipped, notes } = await doctor({
+      DATA_DIR: join(folder.path, 'nothing-yet'),
+      RESOURCES_DIR: resources,
+      ...file.environment,
+    });
+    const lines = linesOf(wrong);
+    assert.ok(
+      lines.some((line) =>
+        /^config\.yaml:2:30: "\$\{" is not closed: "\}" is missing\. Correct the line/.test(line),
+      ),
+      lines.join('\n'),
+    );
+    assert.ok(
+      lines.some((line) => /things\.yaml:3:17: unknown type "strng"\. Did you mean "string"\?/.test(line)),
+      lines.join('\n'),
+    );
+    assert.deepEqual(notes, []);
+    assert.ok(
+      skipped.some(({ check, reason }) => check === 'mail' && reason === 'config.yaml cannot be used'),
+    );
+    assert.ok(
+      skipped.some(
+        ({ check, reason }) =>
+          check === 'writing' && /nothing-yet yet: the first start makes it$/.test(reason),
+      ),
+    );
+  });
+
+  test('wrong variables, all at once', async () => {
+    const { wrong, skipped } = await doctor({ PORT: 'abc', DATABASE_URL: 'mysql://x' });
+    assert.deepEqual(
+      wrong.map(({ place, problem }) => `${place}: ${problem}`),
+      [
+        'environment: PORT must be an integer from 0 to 65535',
+        'environment: DATABASE_URL must be a PostgreSQL address, such as postgres://user:password@host:5432/name',
+      ],
+    );
+    assert.ok(skipped.every(({ reason }) => reason === 'the environment cannot be used'));
+  });
+
+  test('the folder of a running server is left to it, and then a secret is missing', {
+    skip: !drivers.includes('embedded'),
+  }, async () => {
+    const { environment, folder: data, remove } = await migratedStorage('embedded');
+    try {
+      await onDatabase(environment, (query) =>
+        query("insert into crm_users (email, password_hash) values ('a@b.example', '')"),
+      );
+      const release = lockFolder(data);
+      const { wrong, skipped } = await doctor(environment);
+      release();
+      assert.deepEqual(wrong, []);
+      const reason = `a server uses ${data}: stop it first, or ask its /readyz`;
+      assert.ok(
+        skipped.some((each) => each.check === 'writing' && each.reason === reason),
+        JSON.stringify(skipped),
+      );
+      const [line = '', ...more] = linesOf((await doctor(environment)).wrong);
+      assert.match(
+        line,
+        /\/auth-secret: the secret of the instance is missing: .* Set AUTH_SECRETS to the secret/,
+      );
+      assert.deepEqual(more, []);
+    } finally {
+      await remove();
+    }
+  });
+});
+
+describe('what needs no database', () => {
+  const find = async (name: string, environment: Environment, public_url = '') => {
+    const config = readConfig(environment);
+    const check = addressChecks.find((each) => each.name === name);
+    return linesOf(((await check?.run({ config, settings: { public_url } })) ?? []) as Found[]);
+  };
+  const encryption = 'encryption of the database connection';
+
+  for (const [address, says] of [
+    ['localhost/crm', undefined],
+    ['postgres/crm', undefined],
+    ['10.1.2.3/crm', undefined],
+    ['[fd00::1]/crm', undefined],
+    [
+      'db.example.org/crm?sslmode=disable',
+      /is unencrypted, and it is no private network\. Add sslmode=verify-full/,
+    ],
+    ['db.example.org/crm', /may be unencrypted/],
+    ['198.51.100.7/crm', /may be unencrypted/],
+    ['db.example.org/crm?sslmode=require', /is encrypted, but whoever answers there is believed/],
+    ['db.example.org/crm?sslmode=verify-full&sslrootcert=system', undefined],
+  ] as const) {
+    test(`TLS: ${address}`, async () => {
+      const [line, ...more] = await find(encryption, { DATABASE_URL: `postgres://user:secret@${address}` });
+      if (says === undefined) assert.equal(line, undefined);
+      else assert.match(String(line), says);
+      assert.deepEqual(more, []);
+    });
+  }
+
+  test('a proxy that is not believed', async () => {
+    assert.match(
+      String(await find('public address', {}, 'https://crm.example')),
+      /^TRUSTED_PROXIES: the proxy/,
+    );
+    assert.deepEqual(await find('public address', { TRUSTED_PROXIES: '1' }, 'https://crm.example'), []);
+    assert.deepEqual(await find('public address', {}, 'http://127.0.0.1:3000'), []);
+  });
+
+  test('workers of the embedded database', async () => {
+    assert.match(
+      String(await find('workers', { WORKERS: '2' })),
+      /^WORKERS: the embedded database is for one process/,
+    );
+  });
+
+  test('versions', () => {
+    assert.match(String(nodeFindings('22.11.0')[0]?.problem), /needs Node 24/);
+    assert.match(String(versionFindings(140_011)[0]?.problem), /needs PostgreSQL 15/);
+    assert.deepEqual([...nodeFindings('24.0.0'), ...nodeFindings('26.1.0'), ...versionFindings(150_000)], []);
+  });
+});

@@ -64,6 +64,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
     '<url>',
     '--org <slug>',
     '--resources <names...>',
+    '--profile <name>',
     '--actions',
     '--filter',
     '--json',

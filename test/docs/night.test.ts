@@ -111,7 +111,9 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     await migrated.fill(environment);
     service = await serve({ ...environment, ADMIN_PORT: '0', LOG_FORMAT: 'json' });
     const hook = [`${receiver.url}/events`, '--org', 'demo', '--resources', 'leads'];
-    await crm(['subscription', 'create', ...hook], environment);
+    const as = ['--profile', 'administrator'];
+    const made = await crm(['subscription', 'create', ...hook, ...as], environment);
+    assert.equal(made.code, 0, made.stderr);
     const { email, password } = service.printed;
     browser = await signIn(service, { email: String(email), password: String(password) });
   });

@@ -1,12 +1,17 @@
-import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
 import { extname } from 'node:path';
-import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { Option } from '@commander-js/extra-typings';
 import type { Resource } from '../engine/compile/index.ts';
 import { fileReason, HttpError, UserError } from '../engine/errors.ts';
-import { asJson, type CommandLine, ofOrganization, type Result } from '../engine/modules/index.ts';
+import {
+  asJson,
+  assertWritable,
+  type CommandLine,
+  ofOrganization,
+  progress,
+  type Result,
+  written,
+} from '../engine/modules/index.ts';
 import {
   everything,
   exported,
@@ -79,9 +84,7 @@ const exportRecords = async (
   file: string | undefined,
   options: ExportOptions,
 ): Promise<Result> => {
-  if (file === undefined && options.isJson) throw new UserError('--json needs a file for the records');
-  if (file !== undefined && existsSync(file) && options.force !== true)
-    throw new UserError(`${file} is there already; --force replaces it`);
+  assertWritable({ ...options, file });
   const format = formatFor(file, options.format) ?? 'csv';
   return withInstance(async (instance) => {
     const { list } = resourceOf(instance, name).operations;
@@ -98,7 +101,7 @@ const exportRecords = async (
         bytes: () => Buffer.alloc(0),
       });
       const stream = await exported(instance.database, operation, plan, format);
-      return file === undefined ? writeTo(stream, undefined) : writeFile(stream, file);
+      return written(stream, { file });
     });
     return {
       json: { file, format, bytes },
@@ -106,31 +109,6 @@ const exportRecords = async (
     };
   });
 };
-
-/** Writes a file that only its owner may read. It has its name once it is complete. @returns its bytes */
-async function writeFile(stream: Readable, file: string): Promise<number> {
-  const partial = `${file}.partial`;
-  try {
-    const bytes = await writeTo(stream, createWriteStream(partial, { flags: 'w', mode: 0o600 }));
-    await rename(partial, file);
-    return bytes;
-  } catch (cause) {
-    await rm(partial, { force: true });
-    throw cause;
-  }
-}
-
-/** @param target standard output if undefined @returns the bytes written */
-async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefined): Promise<number> {
-  let bytes = 0;
-  const show = progress('bytes');
-  stream.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    show(bytes);
-  });
-  await pipeline(stream, target ?? process.stdout, { end: target !== undefined });
-  return bytes;
-}
 
 interface ImportOptions {
   readonly org: string;
@@ -226,7 +204,6 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (cause) {
     const { code, path } = cause as NodeJS.ErrnoException;
-    if (code === 'EPIPE') throw new UserError('nobody reads the output any more', { cause });
     if (code !== undefined && path !== undefined)
       throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     if (!(cause instanceof HttpError)) throw cause;
@@ -234,15 +211,4 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
     const written = cause.extra.report ? `; before that, ${created} were created and ${updated} updated` : '';
     throw new UserError(`${cause.message}${written}`, { cause });
   }
-}
-
-/** Shows progress on a terminal, a few times each second. */
-function progress(unit: string): (done: number) => void {
-  if (!process.stderr.isTTY) return () => {};
-  let last = 0;
-  return (done) => {
-    if (performance.now() - last < 250) return;
-    last = performance.now();
-    process.stderr.write(`\r${done.toLocaleString('en')} ${unit}\r`);
-  };
 }

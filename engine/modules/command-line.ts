@@ -1,4 +1,6 @@
+import { createInterface } from 'node:readline/promises';
 import { type Command, Option } from '@commander-js/extra-typings';
+import { UserError } from '../errors.ts';
 
 /** What a command prints: for people, or one JSON object. */
 export interface Result {
@@ -39,6 +41,28 @@ export function table(titles: readonly string[], rows: readonly (readonly string
         .trimEnd(),
     )
     .join('\n');
+}
+
+/**
+ * Asks for the name of what is to be destroyed, unless it is given.
+ * @param given what `--yes` says
+ * @throws UserError when it is another name, or nobody is there to ask
+ */
+export async function confirmed(name: string, question: string, given: string | undefined): Promise<void> {
+  if (given === undefined && !process.stdin.isTTY) {
+    throw new UserError(`nobody can be asked here: to confirm, add --yes ${name}`);
+  }
+  const answer = given ?? (await asked(`${question}\nType ${name} to confirm: `));
+  if (answer.trim() !== name) throw new UserError(`"${answer}" is not "${name}": nothing was changed`);
+}
+
+async function asked(question: string): Promise<string> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return await terminal.question(question);
+  } finally {
+    terminal.close();
+  }
 }
 
 /** The first line of standard input, once that is closed: secrets come so, because arguments are seen by everybody. */

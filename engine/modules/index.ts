@@ -1,12 +1,13 @@
 // Modules: the kind of everything that an instance has besides records, what its commands are made with, and how old rows
 // are removed.
-// May import config, definition, tables, compile.
+// May import errors, config, definition, tables, compile.
 
 export { type BackgroundOfProcess, backgroundWork } from './background.ts';
 export type { Check, CheckedPart, Finding } from './check.ts';
 export {
   asJson,
   type CommandLine,
+  confirmed,
   firstLineOfInput,
   ofOrganization,
   type Result,
@@ -15,3 +16,4 @@ export {
 export type { Family, Metrics, TellValue } from './metrics.ts';
 export type { Module } from './module.ts';
 export { pruneRegularly, pruningStep, removeOld } from './pruning.ts';
+export { assertWritable, type Output, progress, written } from './written.ts';

@@ -6,11 +6,11 @@ import { asJson, type CommandLine, ofOrganization, type Result, table } from '..
 import { organizationId, transaction } from '../../engine/tables/index.ts';
 import { profileId } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
-import { createKey, listKeys, revokeKey } from './keys.ts';
+import { createKey, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 type Line = CommandLine<{ readonly config: KeyConfig & AuditConfig; readonly database: Database }>;
 
-/** `key create`, `key list` and `key revoke`. */
+/** `key …`. */
 export function keyCommands(line: Line): void {
   const { program, run } = line;
   const key = program.command('key').description('API keys of an organization');
@@ -35,6 +35,13 @@ export function keyCommands(line: Line): void {
     .addOption(ofOrganization())
     .addOption(asJson())
     .action((id, { json, ...options }) => run(json, revoke(line, id, options)));
+  key
+    .command('rotate <id>')
+    .description('replace a key by a new one with its name, profile and expiry; it is printed once')
+    .addOption(ofOrganization())
+    .option('--overlap <hours>', 'how long the old key stays valid, from 0 to 720 hours', '24')
+    .addOption(asJson())
+    .action((id, { json, ...options }) => run(json, rotate(line, id, options)));
 }
 
 const create = (
@@ -106,7 +113,7 @@ const list = ({ withInstance }: Line, { org }: { org: string }): Promise<Result>
 
 const revoke = ({ withInstance }: Line, id: string, { org }: { org: string }): Promise<Result> =>
   withInstance(async ({ database, config }) => {
-    if (!isRowId(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
+    assertKeyId(id);
     const actor = commandLine(config);
     await transaction(database, async (tables) =>
       revokeKey(tables, actor, await organizationId(tables, org), id),
@@ -116,6 +123,36 @@ const revoke = ({ withInstance }: Line, id: string, { org }: { org: string }): P
       text: `Key ${id} is revoked; every node refuses it within a second.`,
     };
   });
+
+const rotate = (
+  { withInstance }: Line,
+  id: string,
+  { org, overlap }: { org: string; overlap: string },
+): Promise<Result> =>
+  withInstance(async ({ database, config }) => {
+    assertKeyId(id);
+    if (!/^\d{1,3}$/.test(overlap) || +overlap > 720) {
+      throw new UserError(`--overlap must be from 0 to 720 hours, not "${overlap}"`);
+    }
+    const actor = commandLine(config);
+    const key = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, org);
+      const old = { organization, id, overlapMs: +overlap * 3_600_000 };
+      return rotateKey(tables, actor, config.keyPrefix, old);
+    });
+    return {
+      json: { id: key.id, key: key.plaintext, name: key.name, last_four: key.lastFour, replaces: id },
+      text: [
+        `Key ${key.id} made in place of ${id}, which ends ${+overlap === 0 ? 'now' : `in ${overlap} hours`}. Shown this once:`,
+        key.plaintext,
+      ].join('\n'),
+    };
+  });
+
+/** @throws UserError */
+function assertKeyId(id: string): void {
+  if (!isRowId(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
+}
 
 /** A time in the future, RFC 3339 or a date. @throws UserError otherwise */
 function expiry(text: string | undefined): Date | null {

@@ -1,5 +1,7 @@
-// Organizations: how an organization is made.
-// May import engine, screens, profiles.
+// Organizations: how an organization is made, renamed, exported and deleted.
+// May import engine, identity, screens, profiles.
 
+export { exportOrganization } from './export.ts';
 export { organizationsModule } from './module.ts';
-export { createOrganization } from './organizations.ts';
+export { createOrganization, renameOrganization } from './organizations.ts';
+export { deleteOrganization } from './remove.ts';

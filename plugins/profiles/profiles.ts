@@ -118,6 +118,35 @@ export async function changeProfile(
 }
 
 /**
+ * Adds grants to those of a profile, or takes them away.
+ * @throws UserError when there is no such profile, it is built in, or it does not grant what is to be taken away
+ */
+export async function adjustProfile(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  id: string,
+  { add = [], take = [] }: { readonly add?: readonly Grant[]; readonly take?: readonly Grant[] },
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  for (const { object, actions } of take) {
+    for (const action of actions) {
+      const taken = await tables
+        .deleteFrom('crm_grants')
+        .where('organization_id', '=', organization)
+        .where('profile_id', '=', id)
+        .where('object', '=', object)
+        .where('action', '=', action)
+        .returning('object')
+        .executeTakeFirst();
+      if (taken === undefined) throw new UserError(`the profile has no grant ${object}:${action}`);
+    }
+  }
+  await insertGrants(tables, organization, id, add);
+  await recordChanges(tables, actor, { organization, action: 'update', object: 'profile', objectId: id });
+}
+
+/**
  * Deletes an unused profile.
  * @throws UserError when there is no such profile, it is built in, or a member, live key or open invitation uses it
  */

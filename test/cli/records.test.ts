@@ -75,7 +75,7 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           '--json without a file',
-          { args: ['export', 'leads', '--json'], says: '--json needs a file for the records' },
+          { args: ['export', 'leads', '--json'], says: '--json needs a file to write to' },
         ],
         [
           'an unknown resource',

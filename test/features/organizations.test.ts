@@ -1,0 +1,256 @@
+// Organizations on the command line: listed, renamed, exported, and deleted with every row that they have.
+import assert from 'node:assert/strict';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { deleteOrganization } from '../../plugins/organizations/index.ts';
+import { runCommand } from '../support/command-line.ts';
+import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+/** Resources whose tables refer to each other in a circle, and one to itself. */
+const circle = [
+  `singular: squad
+common: all
+fields:
+  name: { type: string, description: Name. }
+  captain_id: { type: reference, to: players, nullable: true, description: Who leads it. }
+sort: { by: created_at, direction: desc }
+`,
+  `singular: player
+common: all
+fields:
+  name: { type: string, description: Name. }
+  squad_id: { type: reference, to: squads, nullable: true, description: Where they play. }
+  mentor_id: { type: reference, to: players, nullable: true, description: Who helps them. }
+sort: { by: created_at, direction: desc }
+`,
+].map((text, index) => ({ file: `resources/${['squads', 'players'][index]}.yaml`, text }));
+
+const sources = await sourcesWith(...circle);
+
+onBothDrivers(
+  'organizations',
+  (instance) => {
+    let acme: Organization;
+    let globex: Organization;
+    const tables = () => tablesOf(instance().database);
+    const run = (...args: string[]) => runCommand(instance(), args);
+
+    /** Every table with an organization's column, and how many of its rows each organization has. */
+    const rowsOf = async ({ id }: Organization): Promise<Record<string, number>> => {
+      const found: Record<string, number> = {};
+      for (const name of await tenantTables()) {
+        const { rows } = await sql<{ count: string }>`
+          select count(*) as count from ${sql.table(name)} where organization_id = ${id}`.execute(tables());
+        found[name] = Number(rows[0]?.count);
+      }
+      return found;
+    };
+    const tenantTables = async (): Promise<readonly string[]> => {
+      const { rows } = await sql<{ table_name: string }>`
+        select table_name from information_schema.columns
+        where column_name = 'organization_id' and table_schema = current_schema() order by 1`.execute(
+        tables(),
+      );
+      return rows.map(({ table_name }) => table_name);
+    };
+
+    /** Puts a row into every such table that has none, whatever its columns are. */
+    const fill = async ({ id, user }: Organization): Promise<void> => {
+      const filled: Record<string, string> = { crm_organizations: id, crm_users: user };
+      const value = (type: string): unknown => {
+        if (type.startsWith('timestamp')) return new Date();
+        if (/int|numeric|double|xid/.test(type)) return '7';
+        return type === 'boolean' ? false : `filled ${id}`;
+      };
+      const counts = await rowsOf({ id } as Organization);
+      // A table comes once those that it refers to have rows, so this takes a few rounds.
+      for (let left = (await tenantTables()).filter((name) => counts[name] === 0); left.length > 0; ) {
+        const later: string[] = [];
+        for (const name of left) {
+          const { rows: columns } = await sql<{ name: string; type: string; target: string | null }>`
+            select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, (
+              select t.relname from pg_constraint k join pg_class t on t.oid = k.confrelid
+              where k.conrelid = a.attrelid and k.contype = 'f' and a.attnum = any (k.conkey)
+                and (a.attname <> 'organization_id' or t.relname = 'crm_organizations')
+              limit 1) as target
+            from pg_attribute a
+            where a.attrelid = ${name}::regclass and a.attnum > 0 and not a.attisdropped and not a.atthasdef
+              and (a.attnotnull or a.attname = 'organization_id') and a.attidentity = ''`.execute(tables());
+          const row: Record<string, unknown> = {};
+          for (const { name: column, type, target } of columns) {
+            if (column === 'organization_id') row[column] = id;
+            else if (target === null) row[column] = value(type);
+            else row[column] = filled[target] ?? (await anyId(target, id));
+          }
+          try {
+            await sql`insert into ${sql.table(name)} (${sql.join(Object.keys(row).map((each) => sql.ref(each)))})
+              values (${sql.join(Object.values(row))})`.execute(tables());
+          } catch (cause) {
+            if (
+              (cause as { code?: string }).code !== '23503' &&
+              (cause as { code?: string }).code !== '23502'
+            )
+              throw cause;
+            later.push(name);
+          }
+        }
+        assert.ok(later.length < left.length, `nothing can be put into ${later.join(', ')}`);
+        left = later;
+      }
+    };
+    const anyId = async (table: string, organization: string): Promise<unknown> => {
+      const { rows } = await sql<{ id: string }>`
+        select id from ${sql.table(table)} where organization_id = ${organization} limit 1`.execute(tables());
+      return rows[0]?.id ?? null;
+    };
+    const post = async (path: string, body: object, { key } = acme): Promise<string> => {
+      const { status, json, text } = await instance().call(`POST /api/v1/${path}`, { key, body });
+      assert.equal(status, 201, text);
+      return String(json.id);
+    };
+
+    before(async () => {
+      acme = await instance().organization('acme');
+      globex = await instance().organization('globex');
+      for (const organization of [acme, globex]) {
+        const squad_id = Number(await post('squads', { name: 'Reds' }, organization));
+        const mentor_id = Number(await post('players', { name: 'Old', squad_id }, organization));
+        await post('players', { name: 'Young', squad_id, mentor_id }, organization);
+        const path = `PUT /api/v1/squads/${squad_id}`;
+        const body = { name: 'Reds', captain_id: mentor_id };
+        assert.equal((await instance().call(path, { key: organization.key, body })).status, 200);
+        await fill(organization);
+      }
+    });
+
+    test('list and rename', async () => {
+      const { json, text } = await run('org', 'list');
+      assert.deepEqual(
+        (json.organizations as { slug: string; members: number }[]).map(({ slug, members }) => [
+          slug,
+          members,
+        ]),
+        [
+          ['acme', 1],
+          ['globex', 1],
+        ],
+      );
+      assert.match(text, /^id +slug +name +members +created\n/);
+      const renamed = await run('org', 'rename', 'acme', '--name', 'Acme Ltd', '--slug', 'acme-ltd');
+      assert.deepEqual(renamed.json, { id: acme.id, slug: 'acme-ltd', name: 'Acme Ltd' });
+      assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
+      await run('org', 'rename', 'acme-ltd', '--slug', 'acme');
+      for (const [args, message] of [
+        [['org', 'rename', 'acme'], /--name or --slug/],
+        [['org', 'rename', 'acme', '--slug', 'globex'], /"globex" exists already/],
+        [['org', 'rename', 'acme', '--slug', 'A b'], /is no slug/],
+        [['org', 'rename', 'acme', '--name', ' '], /name/],
+        [['org', 'rename', 'nope', '--name', 'x'], /no organization "nope"/],
+      ] as const) {
+        await assert.rejects(run(...args), message);
+      }
+    });
+
+    test('profiles: grants are added, shown and taken away', async () => {
+      await run('profile', 'create', 'sales', '--org', 'acme', '--grant', 'leads:list,read');
+      const granted = await run('profile', 'grant', 'sales', 'leads:update', 'leads:read', '--org', 'acme');
+      assert.deepEqual(granted.json.grants, ['leads:list', 'leads:read', 'leads:update']);
+      const revoked = await run('profile', 'revoke', 'sales', 'leads:list,update', '--org', 'acme');
+      assert.deepEqual(revoked.json.grants, ['leads:read']);
+      assert.match((await run('profile', 'list', '--org', 'acme')).text, /sales +leads:read$/m);
+      for (const [args, message] of [
+        [['profile', 'revoke', 'sales', 'leads:delete', '--org', 'acme'], /has no grant leads:delete/],
+        [['profile', 'grant', 'administrator', 'events:*', '--org', 'acme'], /cannot be changed/],
+        [['profile', 'grant', 'sales', 'leads:fly', '--org', 'acme'], /no action "fly"/],
+      ] as const) {
+        await assert.rejects(run(...args), message);
+      }
+      await run('profile', 'delete', 'sales', '--org', 'acme');
+      await assert.rejects(run('profile', 'delete', 'sales', '--org', 'acme'), /no profile "sales"/);
+    });
+
+    test('a key is rotated: the old one goes on for the overlap, or ends', async () => {
+      const made = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
+      const next = await run('key', 'rotate', String(made.json.id), '--org', 'acme');
+      assert.equal(next.json.name, 'old');
+      for (const { json } of [made, next]) {
+        assert.equal((await instance().call('GET /auth/me', { key: String(json.key) })).status, 200);
+      }
+      await run('key', 'rotate', String(next.json.id), '--org', 'acme', '--overlap', '0');
+      await assert.rejects(run('key', 'rotate', String(next.json.id), '--org', 'acme'), /no such live key/);
+      await assert.rejects(run('key', 'rotate', '1', '--org', 'acme', '--overlap', 'long'), /--overlap/);
+    });
+
+    describe('export and delete', { concurrency: 1 }, () => {
+      test('the export has every record exactly, profiles, members and changes, and no secret', async () => {
+        const folder = temporaryFolder();
+        const file = join(folder.path, 'acme.ndjson');
+        const exact = await post('opportunities', { name: 'Zoë\n☃', amount: 0.1 });
+        const { json } = await run('org', 'export', 'acme', file);
+        const text = readFileSync(file, 'utf8');
+        assert.deepEqual([json.bytes, statSync(file).mode & 0o777], [Buffer.byteLength(text), 0o600]);
+        const lines = text
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line) as Record<string, unknown> & { kind: string });
+        const kinds = Map.groupBy(lines, ({ kind }) => kind);
+        assert.deepEqual([...kinds.keys()], ['organization', 'profile', 'member', 'record', 'change']);
+        const { text: served } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
+          key: acme.key,
+        });
+        assert.ok(text.includes(`{"kind":"record","resource":"opportunities","record":${served}}\n`), served);
+        const records = await rowsOf(acme);
+        for (const { name } of instance().resources) {
+          assert.equal(
+            kinds.get('record')?.filter(({ resource }) => resource === name).length,
+            records[name],
+          );
+        }
+        assert.ok(text.includes('admin@acme.example') && !text.includes('globex'));
+        assert.doesNotMatch(text, /password|hash|secret/);
+        writeFileSync(file, 'mine');
+        await assert.rejects(run('org', 'export', 'acme', file), /is there already; --force replaces it/);
+        assert.equal(readFileSync(file, 'utf8'), 'mine');
+        folder.remove();
+      });
+
+      test('nothing is deleted unless the slug is repeated', async () => {
+        await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /nothing was changed/);
+        await assert.rejects(run('org', 'delete', 'nope', '--yes', 'nope'), /no organization "nope"/);
+        assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
+      });
+
+      test('every table has nothing of a deleted organization, and all of the others', async () => {
+        const [mine, others] = [await rowsOf(acme), await rowsOf(globex)];
+        for (const [name, rows] of Object.entries(mine)) assert.ok(rows > 0, `${name} has rows to lose`);
+        const { json } = await run('org', 'delete', 'acme', '--yes', 'acme');
+        assert.equal(
+          json.rows,
+          Object.values(mine).reduce((sum, rows) => sum + rows, 0),
+        );
+        assert.deepEqual(await rowsOf(acme), Object.fromEntries(Object.keys(mine).map((name) => [name, 0])));
+        assert.deepEqual(await rowsOf(globex), others);
+        const { rows } = await sql<{ users: string }>`
+          select count(*) as users from crm_users where id = ${acme.user}`.execute(tables());
+        assert.equal(rows[0]?.users, '0', 'an unverified account is the organization’s');
+        await assert.rejects(run('org', 'rename', 'acme', '--name', 'x'), /no organization "acme"/);
+        // It is in no key that is remembered for a moment either.
+        assert.equal((await instance().call('GET /api/v1/leads', { key: globex.key })).status, 200);
+      });
+
+      test('more rows than one statement deletes, and a deletion that was interrupted', async () => {
+        const big = await instance().organization('big');
+        await sql`insert into crm_ledger (organization_id, actor_kind, action, object)
+          select ${big.id}, 'command', 'create', 'x' from generate_series(1, 1001)`.execute(tables());
+        await sql`delete from crm_memberships where organization_id = ${big.id}`.execute(tables());
+        assert.ok((await deleteOrganization(instance().database, big.id)) > 1001);
+        assert.equal(await deleteOrganization(instance().database, big.id), 0);
+      });
+    });
+  },
+  { sources },
+);

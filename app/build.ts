@@ -1,10 +1,7 @@
 // App: from the environment and the list of modules to a running service, and its command line.
 // May import everything; nobody imports it.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { compile, type Fragment, type Resource, recordExamples } from '../engine/compile/index.ts';
-import { projectFolder } from '../engine/config/index.ts';
 import { checkSources, readSources } from '../engine/definition/index.ts';
 import { chosenEffects } from '../engine/effects/index.ts';
 import type { Schema } from '../engine/fields/index.ts';
@@ -33,6 +30,7 @@ import {
 import type { Config } from './config.ts';
 import { modules } from './modules.ts';
 import type { Instance, Services } from './services.ts';
+import { version } from './version.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -40,11 +38,6 @@ declare module 'fastify' {
     settingsProblem: () => string | undefined;
   }
 }
-
-/** The version of this package, and of the described API. */
-export const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8')) as {
-  version: string;
-};
 
 /** Reads the resource definitions: those of the instance, and those that it builds on. */
 export const readDefinitions = async (

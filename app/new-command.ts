@@ -3,9 +3,9 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { packageName, projectFolder } from '../engine/config/index.ts';
 import { fileReason, UserError } from '../engine/errors.ts';
 import { asJson, type CommandLine, type Result } from '../engine/modules/index.ts';
-import { version } from './build.ts';
 import { writeSchemas } from './editors.ts';
 import type { Instance } from './services.ts';
+import { version } from './version.ts';
 
 /** A packed package has its files in `dist`; a clone runs its source, and instances refer to the clone. */
 const isPacked = import.meta.filename.endsWith('.js');

@@ -1,10 +1,10 @@
-import { debuglog } from 'node:util';
-import { Command } from '@commander-js/extra-typings';
+import { debuglog, styleText } from 'node:util';
+import type { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';
 import type { CommandLine } from '../engine/modules/index.ts';
 import { addCommands } from './add-commands.ts';
-import { version } from './build.ts';
 import { clientCommand } from './client-command.ts';
+import { completionCommand } from './completion.ts';
 import { readConfig } from './config.ts';
 import { configCommand } from './config-command.ts';
 import { devCommand } from './dev-command.ts';
@@ -14,10 +14,12 @@ import { withInstance } from './instance.ts';
 import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
 import { newCommand } from './new-command.ts';
+import { newProgram, withExamples } from './outline.ts';
 import { planCommands } from './plan-commands.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
+import { version } from './version.ts';
 
 /** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
 const debug = debuglog('crm');
@@ -30,7 +32,9 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
   } catch (error) {
     const known = error instanceof UserError;
     const { message, stack } = error as Error;
-    process.stderr.write(`crm: ${known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`}\n`);
+    const text = known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`;
+    const name = styleText('red', 'crm:', { stream: process.stderr });
+    process.stderr.write(json ? `${JSON.stringify({ error: text })}\n` : `${name} ${text}\n`);
     if (!known) debug('%s', stack);
     process.exitCode = 1;
   }
@@ -38,10 +42,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
 
 /** The command line: commands of the service and the model, and those of every module. */
 export function makeProgram(): Command {
-  const program = new Command('crm')
-    .description('An organization-scoped CRM API whose resources are declared in YAML.')
-    .version(version)
-    .showHelpAfterError('(run with --help for usage)');
+  const program = newProgram(version);
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
   for (const add of [
     serveCommand,
@@ -58,5 +59,6 @@ export function makeProgram(): Command {
   ])
     add(line);
   for (const { commands } of modules) commands?.(line);
-  return program;
+  completionCommand(program);
+  return withExamples(program);
 }

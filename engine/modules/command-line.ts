@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises';
+import { styleText } from 'node:util';
 import { type Command, Option } from '@commander-js/extra-typings';
 import { UserError } from '../errors.ts';
 
@@ -33,14 +34,13 @@ export function table(titles: readonly string[], rows: readonly (readonly string
   const widths = titles.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
   );
-  return [titles, ...rows]
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+  const [head = '', ...lines] = [titles, ...rows].map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return [styleText('bold', head, { stream: process.stdout }), ...lines].join('\n');
 }
 
 /**

@@ -1,7 +1,13 @@
 // What every command has in common: help, one JSON object with --json, and the launcher in bin/.
 import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { CommandUnknownOpts } from '@commander-js/extra-typings';
+import { examples } from '../../app/examples.ts';
+import { outlined, outlineText } from '../../app/outline.ts';
+import { makeProgram } from '../../app/program.ts';
 import { drivers } from '../support/instance.ts';
 import {
   apart,
@@ -103,6 +109,105 @@ describe('--help', () => {
       for (const text of told) assert.ok(stdout.includes(text), `${text} in ${stdout}`);
     },
   );
+});
+
+describe('what commands there are', () => {
+  const whole = (
+    command: CommandUnknownOpts,
+    words: readonly string[] = [],
+  ): [string, CommandUnknownOpts][] =>
+    command.commands.length === 0
+      ? [[words.join(' '), command]]
+      : command.commands.flatMap((each) => whole(each, [...words, each.name()]));
+  const all = new Map(whole(makeProgram()));
+
+  test('app/outline.json is up to date: npm run outline', () => {
+    const stored = readFileSync(join(project, 'app/outline.json'), 'utf8');
+    assert.ok(outlineText(makeProgram()) === stored);
+  });
+
+  test('help from the outline is the same as that of the commands', () => {
+    const helpOf = (program: CommandUnknownOpts) => whole(program).map(([, each]) => each.helpInformation());
+    assert.deepEqual(helpOf(outlined('1')), helpOf(makeProgram()));
+  });
+
+  test('each has examples, with options that it has', () => {
+    assert.deepEqual(Object.keys(examples).sort(), [...all.keys()].sort());
+    for (const [path, lines] of Object.entries(examples)) {
+      const options = all.get(path)?.options.map(({ long }) => long);
+      assert.ok(lines.length > 0, path);
+      for (const line of lines) {
+        assert.ok(line.startsWith(path), line);
+        for (const [option] of line.replace(/ # .*/, '').matchAll(/--[a-z-]+/g)) {
+          assert.ok(options?.includes(option), `${option} in ${line}`);
+        }
+      }
+    }
+  });
+
+  test('help is there at once', async () => {
+    const timed = `process.on('exit', () => { const { user, system } = process.cpuUsage(); console.error((user + system) / 1000) })`;
+    const program = ['--import', `data:text/javascript,${timed}`, join(project, 'app/main.ts')];
+    const { stdout, stderr } = await crm(['org', 'delete', '--help'], {}, { program });
+    assert.match(stdout, /^Usage: crm org delete .*\n {2}crm org delete acme --yes acme/s);
+    assert.ok(Number(stderr) < 300, `${stderr} ms of CPU`);
+  });
+
+  test('colours are for terminals, and for those who ask for them', async () => {
+    const outputs = await Promise.all(
+      [{}, { FORCE_COLOR: '1' }].map(async (environment) => {
+        const help = await crm(['org', '--help'], environment, apart);
+        const refused = await crm(['import', 'x', '-', '--org', 'x'], environment, apart);
+        return `${help.stdout.split('crm')[0]}${refused.stderr}`;
+      }),
+    );
+    const message = 'say --format csv or ndjson\n';
+    const [bold, red, plain, black] = [1, 31, 22, 39].map((code) => `\u001b[${code}m`);
+    assert.deepEqual(outputs, [
+      `Usage: crm: ${message}`,
+      `${bold}Usage:${plain} ${red}crm:${black} ${message}`,
+    ]);
+  });
+
+  for (const [what, args, error] of [
+    ['a missing argument', ['org', 'create'], "missing required argument 'slug'"],
+    [
+      'an unknown option',
+      ['org', 'create', 'x', '--nmae', 'y'],
+      "unknown option '--nmae'\n(Did you mean --name?)",
+    ],
+    ['a mistake', ['import', 'leads', '-', '--org', 'x'], 'say --format csv or ndjson'],
+  ] as const) {
+    test(`--json: ${what} is one JSON object on standard error`, async () => {
+      const { code, stdout, stderr } = await crm([...args, '--json'], {});
+      assert.deepEqual([code, stdout, JSON.parse(stderr)], [1, '', { error }]);
+    });
+  }
+
+  test('bash completes commands, options and their values', async () => {
+    const script = (await crm(['completion', 'bash'], {})).stdout;
+    const complete = (line: string): readonly string[] => {
+      const words = line.split(' ');
+      const asked = `${script}
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _crm; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      return execFileSync('bash', ['-c', asked], { encoding: 'utf8' }).trim().split('\n');
+    };
+    assert.deepEqual(complete('crm or'), ['org']);
+    assert.deepEqual(complete('crm org '), ['list', 'create', 'rename', 'export', 'delete', '--help']);
+    assert.deepEqual(complete('crm org delete acme --'), ['--yes', '--json', '--help']);
+    assert.deepEqual(complete('crm export x --format '), ['csv', 'ndjson']);
+    assert.deepEqual(complete('crm completion '), ['bash', 'zsh', 'fish', '--help']);
+    // Files are completed where it has nothing to say.
+    assert.deepEqual(complete('crm export x --org '), ['']);
+  });
+
+  for (const shell of ['zsh', 'fish']) {
+    const has = spawnSync(shell, ['--version']).status === 0;
+    test(`the script for ${shell} can be read by it`, { skip: !has && `no ${shell} here` }, async () => {
+      const { stdout } = await crm(['completion', shell], {});
+      execFileSync(shell, ['-n'], { input: stdout });
+    });
+  }
 });
 
 describe('commands about the model', () => {

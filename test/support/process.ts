@@ -173,9 +173,15 @@ export function crmTable<Case>(
   }
 }
 
-/** Checks that a command was refused with one message and nothing on standard output. */
-export function assertRefused({ code, signal, stdout, stderr }: Outcome, message: string | RegExp): void {
-  assert.deepEqual({ code, signal, stdout }, { code: 1, signal: null, stdout: '' }, stderr);
+/** Checks that a command was refused with one message, in JSON or not, and nothing on standard output. */
+export function assertRefused(
+  { code, signal, stdout, stderr: written }: Outcome,
+  message: string | RegExp,
+): void {
+  assert.deepEqual({ code, signal, stdout }, { code: 1, signal: null, stdout: '' }, written);
+  const stderr = written.startsWith('{')
+    ? `crm: ${(JSON.parse(written) as { error: string }).error}\n`
+    : written;
   if (typeof message === 'string') assert.equal(stderr, `crm: ${message}\n`);
   else {
     assert.match(stderr, /^crm: [^\n]+\n$/, 'one line');

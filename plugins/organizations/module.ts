@@ -1,10 +1,10 @@
 import type { Module } from '../../engine/modules/index.ts';
 import { organizations } from '../../engine/tables/index.ts';
 import { type OrganizationInstance, organizationCommands } from './commands.ts';
-import { organizationPages } from './page.ts';
+import { type OrganizationServices, organizationPages } from './page.ts';
 
 /** Organizations: the tenants. */
-export const organizationsModule: Module<unknown, OrganizationInstance> = {
+export const organizationsModule: Module<OrganizationServices, OrganizationInstance> = {
   name: 'organizations',
   tables: [organizations],
   pages: organizationPages,

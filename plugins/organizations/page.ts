@@ -1,9 +1,44 @@
-import type { FastifyInstance } from 'fastify';
-import { listing, membershipsOf, personOf, show, signedIn } from '../screens/index.ts';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Resource } from '../../engine/compile/index.ts';
+import type { Database } from '../../engine/database/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { transaction } from '../../engine/tables/index.ts';
+import { cookieName } from '../identity/index.ts';
+import {
+  type AnyPage,
+  addDoneTexts,
+  administrates,
+  adminOf,
+  type Form,
+  field,
+  listing,
+  type Member,
+  membershipsOf,
+  personOf,
+  redirectDone,
+  show,
+  signedIn,
+} from '../screens/index.ts';
+import { exportOrganization } from './export.ts';
+import { renameOrganization } from './organizations.ts';
+import { deleteOrganization } from './remove.ts';
 
-/** The organizations of a person, to search and to go to. */
-export function organizationPages(app: FastifyInstance): void {
-  app.get('/organizations', { preHandler: signedIn(app) }, async (request, reply) =>
+/** What the pages need of a running service. */
+export interface OrganizationServices {
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+const list = '/setup/organizations';
+
+/** The organizations of a person, to search and to go to; its administrators rename, export and delete one. */
+export function organizationPages(app: FastifyInstance, { database, resources }: OrganizationServices): void {
+  addDoneTexts(app, {
+    'organization-renamed': '{} is changed.',
+    'organization-deleted': '{} is deleted with all that it had.',
+  });
+  const preHandler = signedIn(app);
+  app.get('/organizations', { preHandler }, async (request, reply) =>
     show(request, reply, {
       kind: 'list',
       title: 'Organizations',
@@ -19,9 +54,126 @@ export function organizationPages(app: FastifyInstance): void {
           { title: 'Slug', cell: ({ slug }) => ({ code: slug }), by: ({ slug }) => slug },
           { title: 'Your profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
         ],
-        row: ({ organization }) => ({ id: organization }),
+        row: (membership) => ({
+          id: membership.organization,
+          links: administrates(membership)
+            ? ['Rename', 'Export', 'Delete'].map((label) => ({
+                label,
+                name: `${label} ${membership.name}`,
+                href: `${list}/${membership.slug}/${label.toLowerCase()}`,
+              }))
+            : [],
+        }),
         empty: { text: 'You belong to no organization at the moment.' },
       }),
     }),
   );
+
+  app.get('/organizations/:org/export', { preHandler }, async (request, reply) => {
+    const { membership } = adminOf(app, request);
+    reply.header('content-type', 'application/x-ndjson; charset=utf-8');
+    reply.header('content-disposition', `attachment; filename="${membership.slug}.ndjson"`);
+    return reply.send(exportOrganization({ database, resources }, membership.organization));
+  });
+
+  form(app, 'rename', renamePage, async (request, reply, { membership, actor }, sent) => {
+    const [name, slug] = [field(sent, 'name'), field(sent, 'slug').trim()];
+    await transaction(database, (tables) =>
+      renameOrganization(tables, actor, membership.organization, { name, slug }),
+    );
+    forget(request);
+    return redirectDone(request, reply, list, 'organization-renamed', {
+      name: name.trim(),
+      id: membership.organization,
+    });
+  });
+
+  form(app, 'delete', deletePage, async (request, reply, { membership }, sent) => {
+    const { organization, slug, name } = membership;
+    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type ${slug} to delete it`);
+    await deleteOrganization(database, organization);
+    forget(request);
+    return redirectDone(request, reply, list, 'organization-deleted', { name });
+  });
 }
+
+/** The next page has what a session belongs to as it is now. */
+const forget = (request: FastifyRequest): void => {
+  const { server } = request;
+  server.forgetSession({
+    token: request.cookies[cookieName(server.site, request)],
+    jti: personOf(request).session.jti,
+  });
+};
+
+type Shown = AnyPage & { title: string };
+
+/** A page about one organization, and what its form does. */
+function form(
+  app: FastifyInstance,
+  name: string,
+  pageFor: (member: Member, given: Form) => Shown,
+  act: (request: FastifyRequest, reply: FastifyReply, member: Member, sent: Form) => Promise<FastifyReply>,
+): void {
+  const path = `/organizations/:org/${name}`;
+  const above = { above: { label: 'Organizations', href: list } };
+  app.get(path, { preHandler: signedIn(app) }, async (request, reply) =>
+    show(request, reply, pageFor(adminOf(app, request), {}), above),
+  );
+  app.post(path, { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
+    const member = adminOf(app, request);
+    const sent = (request.body ?? {}) as Form;
+    try {
+      return await act(request, reply, member, sent);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show(request, reply, pageFor(member, sent), { ...above, problem: error.message });
+    }
+  });
+}
+
+const renamePage = ({ membership: { name, slug } }: Member, given: Form): Shown => ({
+  kind: 'form',
+  title: `Rename ${name}`,
+  action: `${list}/${slug}/rename`,
+  inputs: [
+    {
+      kind: 'line',
+      name: 'name',
+      label: 'Name',
+      value: given.name === undefined ? name : field(given, 'name'),
+      required: true,
+      maxLength: 200,
+      focus: true,
+    },
+    {
+      kind: 'line',
+      name: 'slug',
+      label: 'Slug',
+      value: given.slug === undefined ? slug : field(given, 'slug'),
+      required: true,
+      maxLength: 63,
+      help: 'In addresses and in ?org=. Old links stop working, and config.yaml has to follow.',
+    },
+  ],
+  submit: 'Save',
+  cancel: list,
+  danger: { label: 'Delete organization', href: `${list}/${slug}/delete` },
+});
+
+const deletePage = ({ membership: { name, slug } }: Member): Shown => ({
+  kind: 'confirm',
+  title: `Delete ${name}?`,
+  intro:
+    'Export it first if anybody may want to see it again: the list of organizations has a link for that.',
+  consequence:
+    'Records, members, keys, integrations and history are deleted for good. Keys stop working at once. So are people who have not verified their address.',
+  action: `${list}/${slug}/delete`,
+  hidden: [],
+  inputs: [
+    { kind: 'line', name: 'slug', label: `Type “${slug}”`, required: true, autocomplete: 'off', focus: true },
+  ],
+  submit: 'Delete for good',
+  cancel: list,
+});

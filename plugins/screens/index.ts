@@ -1,7 +1,15 @@
 // Screens: the shell of the setup screens: modules add their pages.
 // May import engine, secrets, identity.
 
-export { administrates, type Member, memberOf, membershipsOf, personOf, signedIn } from './access.ts';
+export {
+  administrates,
+  adminOf,
+  type Member,
+  memberOf,
+  membershipsOf,
+  personOf,
+  signedIn,
+} from './access.ts';
 export { type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
 export { exactTime } from './helpers.ts';

@@ -7,6 +7,7 @@ import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { deleteOrganization } from '../../plugins/organizations/index.ts';
 import { runCommand } from '../support/command-line.ts';
+import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -183,6 +184,48 @@ onBothDrivers(
       await run('key', 'rotate', String(next.json.id), '--org', 'acme', '--overlap', '0');
       await assert.rejects(run('key', 'rotate', String(next.json.id), '--org', 'acme'), /no such live key/);
       await assert.rejects(run('key', 'rotate', '1', '--org', 'acme', '--overlap', 'long'), /--overlap/);
+    });
+
+    test('in the browser: administrators rename, export and delete, others do not', async () => {
+      const paged = await instance().organization('paged');
+      const browser = await signIn(instance(), administratorOf(paged));
+      const base = '/setup/organizations';
+      const list = await browser.get(base);
+      for (const what of ['rename', 'export', 'delete']) {
+        assert.ok(list.text.includes(`href="${base}/paged/${what}"`), what);
+        // One answer for an organization of others and one that there is not.
+        const [foreign, none] = [
+          await browser.get(`${base}/acme/${what}`),
+          await browser.get(`${base}/nope/${what}`),
+        ];
+        assert.deepEqual([foreign.status, none.status], [403, 403]);
+        const said = ({ text }: { text: string }) =>
+          /<main.*<\/main>/s.exec(text)?.[0].replaceAll(/acme|nope/g, '');
+        assert.equal(
+          said(foreign)?.replace(/[\w-]{10,}<\/code>/, ''),
+          said(none)?.replace(/[\w-]{10,}<\/code>/, ''),
+        );
+      }
+      const rename = (fields: Record<string, string>) =>
+        browser.submit(`${base}/paged/rename`, `${base}/paged/rename`, fields);
+      const taken = await rename({ name: 'Paged & Co', slug: 'globex' });
+      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" exists already']);
+      assert.ok(readable(taken.text).includes('value="Paged & Co"'), 'what was typed is kept');
+      assert.equal((await rename({ name: 'Paged & Co', slug: 'paged' })).status, 303);
+      assert.ok(readable((await browser.get(base)).text).includes('Paged & Co'));
+      const exported = await browser.get(`${base}/paged/export`);
+      assert.match(exported.headers.get('content-disposition') ?? '', /filename="paged\.ndjson"/);
+      assert.match(exported.text, /^\{"kind":"organization","organization":\{.*"Paged & Co"/);
+      const remove = (slug: string) =>
+        browser.submit(`${base}/paged/delete`, `${base}/paged/delete`, { slug });
+      const wrong = await remove('acme');
+      assert.deepEqual([wrong.status, problemOf(wrong)], [400, 'type paged to delete it']);
+      const forged = await browser.post(`${base}/paged/delete`, { slug: 'paged' });
+      assert.equal(forged.status, 403, 'a form without its token');
+      assert.equal((await instance().call('GET /auth/me', { key: paged.key })).status, 200);
+      const deleted = await remove('paged');
+      assert.equal(deleted.headers.get('location'), `${base}?done=organization-deleted`);
+      assert.ok(Object.values(await rowsOf(paged)).every((rows) => rows === 0));
     });
 
     describe('export and delete', { concurrency: 1 }, () => {

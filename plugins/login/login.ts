@@ -22,7 +22,7 @@ import {
 } from '../identity/index.ts';
 import type { ThrottlingConfig } from '../throttling/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
-import { credentialCheck } from './credentials.ts';
+import { type Attempt, credentialCheck } from './credentials.ts';
 import type { LoginServices } from './services.ts';
 
 /** Body limit of these paths, in bytes: an address and a password, in any escaping. */
@@ -46,8 +46,12 @@ export const login = fastifyPlugin(
     });
 
     /** Picks the user to log in to from those that the password matches. */
-    const choose = async (request: FastifyRequest, credentials: Credentials, pick: PickUser) => {
-      for await (const users of fitting(request, credentials)) {
+    const choose = async (
+      request: FastifyRequest,
+      attempt: Credentials & Pick<Attempt, 'found'>,
+      pick: PickUser,
+    ) => {
+      for await (const users of fitting(request, attempt)) {
         const candidates: Candidate[] = [];
         for (const user of users) {
           candidates.push({ user, memberships: await findMemberships(tablesOf(database), user.id) });
@@ -59,10 +63,14 @@ export const login = fastifyPlugin(
     };
 
     app.decorate('logIn', async (request, reply, credentials, pick = pickBy(undefined)) => {
-      const chosen = await choose(request, credentials, pick).catch((cause: unknown) => {
-        // Not the address that was typed: it may be a password.
+      let users: readonly string[] = [];
+      const found = (ids: readonly string[]) => {
+        users = ids;
+      };
+      const chosen = await choose(request, { ...credentials, found }, pick).catch((cause: unknown) => {
+        // Whose e-mail address was typed, by ids, and not the text: it may be a password.
         const { code } = cause as { code?: string };
-        request.log.warn({ address: request.ip, code }, 'a login was refused');
+        request.log.warn({ address: request.ip, users, code }, 'a login was refused');
         throw cause;
       });
       return app.logInAs(request, reply, chosen);

@@ -16,6 +16,7 @@ import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
 import { throttlingModule } from '../plugins/throttling/index.ts';
+import { tracingModule } from '../plugins/tracing/index.ts';
 import { usersModule } from '../plugins/users/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
 import type { Instance, Services } from './services.ts';
@@ -24,6 +25,7 @@ import type { Instance, Services } from './services.ts';
 export const modules: readonly Module<Services, Instance>[] = [
   // First, because it measures the routes of all others.
   operationsModule,
+  tracingModule,
   secretsModule,
   organizationsModule,
   idempotency,

@@ -24,6 +24,7 @@ import { signing } from '../plugins/secrets/index.ts';
 import {
   endpointsOff,
   liveSettings,
+  type SettingsFile,
   unknownOrganizations,
   withoutSlash,
 } from '../webhooks/settings/index.ts';
@@ -70,6 +71,18 @@ export async function description({ config, resources }: Described): Promise<Sch
 
 type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
 
+/** How often a process that has begun to do the work besides requests looks for notes that nobody told, in milliseconds. */
+const notesMs = 60_000;
+
+/** A log of what every process of an instance finds out alike: one of them says it. */
+const ofOneProcess = ({
+  log,
+  background,
+}: FastifyInstance): Pick<FastifyInstance['log'], 'info' | 'error'> => ({
+  info: (message: string) => background.isOurs() && log.info(message),
+  error: (message: string) => background.isOurs() && log.error(message),
+});
+
 /**
  * Builds the service. It owns neither the database nor the process.
  * @param background the work besides requests; without it, this process does all of it
@@ -81,12 +94,22 @@ export async function build(
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
-  const settings = await liveSettings(config, app.log, async (file) => {
+  let taken: SettingsFile | undefined;
+  const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
+    taken = file;
+    if (background.isOurs()) await tellNotes();
+  });
+  /** Says what is probably not meant in the file that came into force, once for each file. */
+  async function tellNotes(): Promise<void> {
+    const file = taken;
+    taken = undefined;
+    if (file === undefined) return;
     for (const problem of endpointsOff(file, config.environment)) app.log.info(lineOf(problem));
     // A database that does not respond is told of where it matters.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
-  });
+  }
+  background.every(app, 'notes about the settings', notesMs, tellNotes);
   app.addHook('onClose', async () => settings.close());
   addReadOnlyMode(app, () => settings.current.read_only);
   app.decorate('settingsProblem', () => settings.problem);

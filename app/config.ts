@@ -20,6 +20,7 @@ import { sessionVariables } from '../plugins/identity/index.ts';
 import { operationsVariables } from '../plugins/operations/index.ts';
 import { secretsVariables } from '../plugins/secrets/index.ts';
 import { throttlingVariables } from '../plugins/throttling/index.ts';
+import { tracingVariables } from '../plugins/tracing/index.ts';
 import { settingsVariables } from '../webhooks/settings/index.ts';
 
 /** The environment variables of the process. */
@@ -47,6 +48,7 @@ const processVariables = {
 export const variables = {
   ...processVariables,
   ...operationsVariables,
+  ...tracingVariables,
   ...databaseVariables,
   ...httpVariables,
   ...effectVariables,

@@ -20,6 +20,7 @@ import { screensModule } from '../plugins/screens/index.ts';
 import { secondFactorModule } from '../plugins/second-factor/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
 import { throttlingModule } from '../plugins/throttling/index.ts';
+import { tracingModule } from '../plugins/tracing/index.ts';
 import { usersModule } from '../plugins/users/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
 import type { Checked, Instance, Services } from './services.ts';
@@ -28,6 +29,7 @@ import type { Checked, Instance, Services } from './services.ts';
 export const modules: readonly Module<Services, Instance, Checked>[] = [
   // First, because it measures the routes of all others.
   operationsModule,
+  tracingModule,
   doctorModule,
   secretsModule,
   mailModule,

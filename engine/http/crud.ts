@@ -33,6 +33,8 @@ declare module 'fastify' {
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
     /** Statements of a request that take longer are logged, in milliseconds. */
     slowMs: number;
+    /** Whether somebody wants to know each statement of a request. */
+    tracesStatements: boolean;
     /** Told which names a request has: of a resource, as its path has it, and of its fields. A module may provide it. */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
@@ -150,7 +152,8 @@ export function operationRequest(request: FastifyRequest, reply: FastifyReply): 
   const strict = handling.exec(prefer)?.[1]?.toLowerCase() === 'strict';
   const counting = count.exec(prefer)?.[1]?.toLowerCase();
   if (strict) reply.header('preference-applied', 'handling=strict');
-  const trace: Trace = { lane: undefined, statementMs: 0 };
+  const statements = request.server.tracesStatements ? [] : undefined;
+  const trace: Trace = { lane: undefined, statementMs: 0, statements };
   request.trace = trace;
   return {
     caller: { principal, requestId: request.id, trace },

@@ -29,6 +29,7 @@ export async function httpServer(
       app.addHttpMethod(method, { hasBody: true });
   }
   app.decorateRequest('trace');
+  app.decorate('tracesStatements', false);
   app.decorate('slowMs', config.logSlowMs === 0 ? Infinity : config.logSlowMs);
   if (config.logRequests) logRequests(app);
   const maxConnections = shareOf(config.maxConnections, config);

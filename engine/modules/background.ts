@@ -15,6 +15,8 @@ export interface Background {
    * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => Repeated;
+  /** Whether this process is the one that does it. */
+  readonly isOurs: () => boolean;
 }
 
 /** Does not reject. */
@@ -75,6 +77,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       });
       return { now: () => (isOurs || ask === undefined ? task.work() : ask(name)) };
     },
+    isOurs: () => isOurs,
     begin: () => {
       if (isOurs) return;
       isOurs = true;

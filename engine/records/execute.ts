@@ -14,6 +14,9 @@ import { isRefusal } from './refusals.ts';
 /** How often a write is tried. More than once, because what is in its way may be gone when the reason is looked for. */
 const maxTries = 10;
 
+/** Statements of a request that are traced one by one; exports and imports run any number. */
+const mostTraced = 100;
+
 /** The parts of an operation that say what runs. */
 type Executable<P extends Plan> = Pick<
   CompiledOperation<P>,
@@ -78,8 +81,13 @@ function timed(
   if (trace === undefined) return inTurn(database, plan, statement, server);
   const began = performance.now();
   return inTurn(database, plan, statement, server).finally(() => {
-    trace.lane = statement.lane;
-    trace.statementMs += performance.now() - began;
+    const { name, lane } = statement;
+    const ms = performance.now() - began;
+    trace.lane = lane;
+    trace.statementMs += ms;
+    const { statements } = trace;
+    if (statements !== undefined && statements.length < mostTraced)
+      statements.push({ name, lane, at: performance.timeOrigin + began, ms });
   });
 }
 

@@ -30,6 +30,18 @@ export interface Trace {
   lane: Lane | undefined;
   /** All of them, their waits for a turn included, in milliseconds. */
   statementMs: number;
+  /** The first of them, in their order; absent where nobody traces. */
+  readonly statements?: TracedStatement[] | undefined;
+}
+
+/** A statement of a request, its waits for a turn included. */
+export interface TracedStatement {
+  /** Empty for one that is planned each time. */
+  readonly name: string;
+  readonly lane: Lane;
+  /** When it began, in milliseconds since 1970, and how long it took. */
+  readonly at: number;
+  readonly ms: number;
 }
 
 /** Who a write is recorded for in the organization's ledger. */

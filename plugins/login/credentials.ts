@@ -12,6 +12,8 @@ export interface Attempt {
   readonly password: string;
   /** The user; absent: any of the address. */
   readonly id?: string;
+  /** Told the ids of the users whose password it may be, whatever comes of it. */
+  readonly found?: (users: readonly string[]) => void;
 }
 
 /** Verifies passwords, throttled against guessing. */
@@ -40,9 +42,10 @@ export function credentialCheck(
     return fitting.length === 0 ? undefined : fitting;
   };
   return {
-    fitting: async function* (request, { email, password, id }) {
+    fitting: async function* (request, { email, password, id, found }) {
       const all = await enabledUsers(tablesOf(database), email);
       const users = all.filter((user) => id === undefined || user.id === id);
+      found?.(users.map((user) => user.id));
       const device = known.read(request.cookies[cookie(request)]);
       const here = users.filter((user) => device.has(user.id));
       const [first] = here;

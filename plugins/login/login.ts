@@ -24,7 +24,7 @@ import {
 } from '../identity/index.ts';
 import type { ThrottlingConfig } from '../throttling/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
-import { credentialCheck } from './credentials.ts';
+import { type Attempt, credentialCheck } from './credentials.ts';
 import { type LoginServices, ofSession } from './services.ts';
 
 /** Of these paths: the limit of bodies, in bytes: an address and a password, in any escaping. Sessions begin and end at any time. */
@@ -51,8 +51,12 @@ export const login = fastifyPlugin(
     });
 
     /** Picks the user to log in to from those that the password matches. */
-    const choose = async (request: FastifyRequest, credentials: Credentials, pick: PickUser) => {
-      for await (const users of fitting(request, credentials)) {
+    const choose = async (
+      request: FastifyRequest,
+      attempt: Credentials & Pick<Attempt, 'found'>,
+      pick: PickUser,
+    ) => {
+      for await (const users of fitting(request, attempt)) {
         const candidates: Candidate[] = [];
         for (const user of users) {
           candidates.push({ user, memberships: await findMemberships(tablesOf(database), user.id) });
@@ -63,17 +67,23 @@ export const login = fastifyPlugin(
       throw errors.unauthenticated();
     };
 
-    /** Logs why somebody was not let in. */
-    const refused = (request: FastifyRequest) => (cause: unknown) => {
-      // Not the address that was typed: it may be a password.
+    /**
+     * Logs why somebody was not let in.
+     * @param users whose e-mail address was typed, by ids, and not the text: it may be a password
+     */
+    const refused = (request: FastifyRequest, users: () => readonly string[]) => (cause: unknown) => {
       const { code } = cause as { code?: string };
-      request.log.warn({ address: request.ip, code }, 'a login was refused');
+      request.log.warn({ address: request.ip, users: users(), code }, 'a login was refused');
       throw cause;
     };
 
-    app.decorate('provePassword', (request, credentials, pick = pickBy(undefined)) =>
-      choose(request, credentials, pick).catch(refused(request)),
-    );
+    app.decorate('provePassword', (request, credentials, pick = pickBy(undefined)) => {
+      let users: readonly string[] = [];
+      const found = (ids: readonly string[]) => {
+        users = ids;
+      };
+      return choose(request, { ...credentials, found }, pick).catch(refused(request, () => users));
+    });
 
     /**
      * How a program proves to be a user whose password it knows.
@@ -155,7 +165,7 @@ export const login = fastifyPlugin(
       const slug = organization === undefined ? undefined : String(organization);
       const proven = await app.provePassword(request, credentials, pickBy(slug));
       const proof = await proofOf(proven, otp === undefined ? undefined : String(otp)).catch(
-        refused(request),
+        refused(request, () => [proven.user.id]),
       );
       const result = await app.logInAs(request, reply, proven, proof);
       const token = await sign(

@@ -3,7 +3,11 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import { build } from '../../app/build.ts';
 import { readable } from '../../engine/http/log.ts';
+import { backgroundWork } from '../../engine/modules/index.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import {
   drivers,
   type Instance,
@@ -13,6 +17,7 @@ import {
 } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 import { until } from '../support/process.ts';
+import { secretsIn } from '../support/secrets.ts';
 
 const secrets = [
   'a-password-typed-by-ada',
@@ -110,7 +115,18 @@ for (const driver of drivers) {
         [refused?.level, refused?.msg, refused?.address, refused?.code],
         [40, 'a login was refused', '127.0.0.1', 'unauthenticated'],
       );
+      assert.deepEqual(refused?.users, []);
       assert.equal(refused?.request_id, request?.request_id);
+    });
+
+    test('a login that is refused with the address of a person says whose it is, by id', async () => {
+      const body = { email: 'admin@acme.example', password: 'a-password-typed-by-ada' };
+      const [refused] = await linesOf('POST /auth/login', { body });
+      assert.deepEqual(
+        [refused?.msg, refused?.users, refused?.address],
+        ['a login was refused', [acme.user], '127.0.0.1'],
+      );
+      assert.doesNotMatch(JSON.stringify(refused), /admin@acme/);
     });
 
     test('a statement that takes long is told', async () => {
@@ -129,6 +145,39 @@ for (const driver of drivers) {
       assert.equal(slowMs, 1000);
     });
 
+    test('one process says what is probably not meant in the settings, also when it becomes the one', async () => {
+      const other = join(folder.path, 'other.yaml');
+      writeFileSync(other, 'messaging: { acmee: { sender: log } }\n');
+      const background = backgroundWork(() => {});
+      let app: FastifyInstance | undefined;
+      const notes = (lines: readonly Record<string, unknown>[]) =>
+        lines.filter(({ msg }) => /no organization "acmee"/.test(String(msg))).length;
+      const before = await logged(async () => {
+        app = await build(
+          {
+            ...instance,
+            secrets: instanceSecrets(instance.config),
+            config: { ...instance.config, settingsFile: other },
+          },
+          background,
+        );
+        await app.ready();
+      });
+      assert.equal(notes(before), 0);
+      const told: Record<string, unknown>[] = [];
+      await until(async () => {
+        told.push(
+          ...(await logged(async () => {
+            background.begin();
+            await new Promise((resolve) => setTimeout(resolve, 50));
+          })),
+        );
+        return notes(told) > 0;
+      }, 'say it');
+      assert.equal(notes(told), 1);
+      await app?.close();
+    });
+
     test('a change of the settings that is refused is told, and organizations that there are not', async () => {
       const lines = await logged(async () => {
         writeFileSync(file, 'messaging: { acmee: { sender: log } }\n');
@@ -144,6 +193,24 @@ for (const driver of drivers) {
     });
   });
 }
+
+test('the search of all logs finds secrets: keys, tokens, cookies, passwords', () => {
+  const key = `crm_${'a1'.repeat(5)}_${'Bc3'.repeat(16)}`;
+  for (const text of [
+    key,
+    `{"level":30,"authorization":"Bearer ${'x'.repeat(40)}"}`,
+    'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmVk',
+    'set-cookie: crm_session=abc',
+    'postgres://crm:hidden@127.0.0.1/crm',
+    'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+    'telegram-secret-7',
+    'typed: correct horse battery staple',
+  ]) {
+    assert.equal(secretsIn(text).length, 1, text);
+  }
+  assert.deepEqual(secretsIn('DATABASE_URL must be postgres://user:password@host:5432/name'), []);
+  assert.deepEqual(secretsIn('{"level":30,"route":"/api/v1/leads/:id","key":"7","lane":"read"}'), []);
+});
 
 test('on a terminal a line is for people', () => {
   const entry = {

@@ -22,6 +22,7 @@ import { createProfile, type Grant, profileId } from '../../plugins/profiles/pro
 import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import { assertDescribed, describe as describeResponses } from './described.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
+import './secrets.ts';
 import { sourcesWith } from './sources.ts';
 import { createTables } from './tables.ts';
 import { type Content, copyFolder } from './templates.ts';
@@ -100,7 +101,12 @@ export async function startInstance(
   const environment = {
     PORT: '0',
     DATA_DIR: join(folder.path, 'data'),
-    LOG_LEVEL: 'fatal',
+    // Everything is searched for secrets (secrets.ts).
+    ...(options.environment?.LOG_LEVEL === undefined && {
+      LOG_LEVEL: 'debug',
+      LOG_REQUESTS: 'true',
+      LOG_FORMAT: 'json',
+    }),
     ...options.environment,
   };
   const sources = options.sources ?? (await sourcesWith());

@@ -1,4 +1,5 @@
 // Test support: what a service in this process writes into its log.
+import { search } from './secrets.ts';
 
 /** Everything that is logged while some work is done, one object a line. The service needs a LOG_LEVEL that has it. */
 export async function logged(work: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
@@ -13,6 +14,7 @@ export async function logged(work: () => Promise<unknown>): Promise<Record<strin
   } finally {
     process.stderr.write = write;
   }
+  search(text);
   return text
     .split('\n')
     .filter((line) => line.startsWith('{'))

@@ -11,6 +11,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase, type Server, startPostgres } from './postgres.ts';
+import { search } from './secrets.ts';
 import { type Content, copyFolder } from './templates.ts';
 
 export { connected } from './postgres.ts';
@@ -104,7 +105,10 @@ function outcome(
 ): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code, signal) => resolve(withJson({ code, signal, ...output })));
+    child.once('close', (code, signal) => {
+      search(output.stderr);
+      resolve(withJson({ code, signal, ...output }));
+    });
   });
 }
 
@@ -129,7 +133,9 @@ export async function crm(
 ): Promise<Outcome> {
   if (options.program === undefined) {
     const { cwd = project, input = '' } = options;
-    return withJson({ signal: null, ...(await runCommand({ args, environment, cwd, input })) });
+    const ended = await runCommand({ args, environment, cwd, input });
+    search(ended.stderr);
+    return withJson({ signal: null, ...ended });
   }
   const command = start(args, environment, options);
   const late = setTimeout(() => command.signal('SIGKILL'), limitMs);

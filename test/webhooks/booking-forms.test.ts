@@ -314,7 +314,7 @@ onBothDrivers(
             assert.equal((await post({ ...body, ...more }, token, logging)).status, status);
           }
         });
-        assert.equal(lines.length, count);
+        assert.equal(lines.filter(({ msg }) => msg !== 'request').length, count);
         const text = JSON.stringify(lines);
         for (const hidden of ['15550100777', 'private', 'Private', token, accessToken]) {
           assert.ok(!text.includes(hidden), `${hidden} in ${text}`);

@@ -1,0 +1,165 @@
+// Traces: requests and their statements, as a collector of OpenTelemetry gets them; nothing without one.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { readConfig } from '../../app/config.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
+import { type Collector, startCollector } from '../support/otlp.ts';
+import { apart, crm, until } from '../support/process.ts';
+
+const parent = '4bf92f3577b34da6a3ce929d0e0e4736';
+
+for (const driver of drivers) {
+  describe(`traces (${driver})`, () => {
+    let collector: Collector;
+    let instance: Instance;
+    let acme: Organization;
+    before(async () => {
+      collector = await startCollector();
+      instance = await startInstance(driver, {
+        environment: {
+          OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+          OTEL_SERVICE_NAME: 'crm-of-tests',
+          OTEL_BSP_SCHEDULE_DELAY: '20',
+          LOG_LEVEL: 'warn',
+        },
+      });
+      acme = await instance.organization('acme');
+    });
+    after(async () => {
+      await instance.close();
+      await collector.close();
+    });
+
+    /** The spans of the request with an id: its own first, then its statements. */
+    const spansOf = async (id: string) => {
+      const own = () => collector.spans.find(({ attributes }) => attributes['crm.request_id'] === id);
+      await until(() => own() !== undefined, 'be sent');
+      const span = own() ?? assert.fail();
+      return { span, statements: collector.spans.filter((each) => each.parent === span.id) };
+    };
+
+    test('a request: route, status, organization and caller by id; its statements below it', async () => {
+      const headers = { 'x-request-id': 'first' };
+      await instance.call('GET /api/v1/leads?x=what-was-sent', { key: acme.key, headers });
+      const { span, statements } = await spansOf('first');
+      assert.deepEqual([span.name, span.kind, span.status, span.parent], ['GET /api/v1/leads', 2, 0, '']);
+      const { 'crm.key.id': key, 'crm.statement_ms': ms, ...rest } = span.attributes;
+      assert.deepEqual(rest, {
+        'http.request.method': 'GET',
+        'http.route': '/api/v1/leads',
+        'http.response.status_code': 200,
+        'crm.request_id': 'first',
+        'crm.organization.id': acme.id,
+        'crm.lane': 'list',
+      });
+      assert.match(String(key), /^\d+$/);
+      assert.ok(Number(ms) > 0);
+      assert.equal(span.resource['service.name'], 'crm-of-tests');
+      assert.equal(statements.length, 1);
+      const [statement = assert.fail()] = statements;
+      assert.deepEqual(
+        [statement.kind, statement.trace, statement.attributes['crm.lane']],
+        [3, span.trace, 'list'],
+      );
+      assert.match(statement.name, /^leads/);
+      // Clocks of the two are read in different ways.
+      const early = 5_000_000n;
+      assert.ok(statement.start + early >= span.start && statement.end <= span.end + early);
+      assert.ok(!JSON.stringify([span.attributes, statement.attributes]).includes('what-was-sent'));
+    });
+
+    test('the trace of the caller goes on; a malformed one does not, and fails nothing', async () => {
+      const call = (id: string, traceparent: string) =>
+        instance.call('GET /api/v1/leads/1', {
+          key: acme.key,
+          headers: { 'x-request-id': id, traceparent },
+        });
+      await call('continued', `00-${parent}-00f067aa0ba902b7-01`);
+      const { span } = await spansOf('continued');
+      assert.deepEqual([span.trace, span.parent], [parent, '00f067aa0ba902b7']);
+      assert.equal((await call('malformed', `00-${'0'.repeat(32)}-nothing-01`)).status, 404);
+      assert.equal((await spansOf('malformed')).span.parent, '');
+      await call('unwanted', `00-${parent}-00f067aa0ba902b7-00`);
+      await call('after', `00-${parent}-00f067aa0ba902b7-01`);
+      await spansOf('after');
+      const ids = collector.spans.map(({ attributes }) => attributes['crm.request_id']);
+      assert.ok(!ids.includes('unwanted'), 'its caller does not sample it');
+    });
+
+    test('strangers and addresses that no route has', async () => {
+      const headers = { 'x-request-id': 'stranger' };
+      await instance.call('GET /no/such/path', { headers });
+      const { span, statements } = await spansOf('stranger');
+      assert.deepEqual([span.name, span.attributes['http.response.status_code']], ['GET', 404]);
+      assert.deepEqual(statements, []);
+      assert.ok(!JSON.stringify(span.attributes).includes('such'));
+    });
+
+    test('to /v1/traces, as protocol buffers', () => {
+      const [{ path, headers } = assert.fail()] = collector.requests;
+      assert.deepEqual([path, headers['content-type']], ['/v1/traces', 'application/x-protobuf']);
+    });
+
+    test('a collector that fails costs no request, and the log says so once', async () => {
+      collector.respond(400);
+      const asked = collector.requests.length;
+      const lines = await logged(async () => {
+        for (let count = 0; count < 3; count++) {
+          assert.equal((await instance.call('GET /api/v1/leads', { key: acme.key })).status, 200);
+          await until(() => collector.requests.length > asked + count, 'try to send');
+        }
+        collector.respond(200);
+        await instance.call('GET /api/v1/leads', { key: acme.key, headers: { 'x-request-id': 'again' } });
+        await spansOf('again');
+        await until(() => collector.requests.length > asked + 3, 'send');
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      });
+      assert.deepEqual(
+        lines.map(({ msg, code }) => [msg, code]),
+        [
+          ['traces cannot be sent; those of the meantime are lost', 400],
+          ['traces are sent again', undefined],
+        ],
+      );
+    });
+  });
+}
+
+test('what is wrong is said in one line each', () => {
+  const environment = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317',
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+    OTEL_TRACES_SAMPLER: 'jaeger_remote',
+    OTEL_TRACES_SAMPLER_ARG: '7',
+  };
+  assert.throws(
+    () => readConfig(environment),
+    ({ message }: Error) => {
+      assert.deepEqual(
+        message.split('\n').map((line) => line.split(' must be ')[0]),
+        Object.keys(environment),
+      );
+      return true;
+    },
+  );
+});
+
+test('nothing of it is loaded unless it is used', async () => {
+  const script = `
+    const { registerHooks } = await import('node:module');
+    const loaded = [];
+    registerHooks({ resolve: (name, context, next) => { loaded.push(name); return next(name, context); } });
+    const { build } = await import('./app/build.ts');
+    const { operationsModule } = await import('./plugins/operations/index.ts');
+    const { tracingModule } = await import('./plugins/tracing/index.ts');
+    const { readConfig } = await import('./app/config.ts');
+    for (const environment of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_SDK_DISABLED: 'true' }, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_TRACES_EXPORTER: 'none' }])
+      for (const each of [operationsModule, tracingModule]) await each.register(undefined, { config: readConfig(environment) });
+    const found = loaded.filter((name) => /^@(?:opentelemetry|prometheus-io)/.test(name));
+    process.stdout.write(JSON.stringify({ found, all: loaded.length, built: typeof build }));`;
+  const { stdout, stderr } = await crm([], {}, { ...apart, program: ['--input-type=module', '-e', script] });
+  const { found, all, built } = JSON.parse(stdout || '{}') as { found: string[]; all: number; built: string };
+  assert.deepEqual([found, built, stderr], [[], 'function', '']);
+  assert.ok(all > 100);
+});

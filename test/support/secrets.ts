@@ -1,0 +1,45 @@
+// Test support: what services and commands write into their logs and to standard error is searched for secrets, by every
+// test file that starts one.
+import assert from 'node:assert/strict';
+import { after } from 'node:test';
+
+/** What must be in no log: by their form, and those that tests use. */
+const secrets: Readonly<Record<string, RegExp>> = {
+  'an API key': /[A-Za-z0-9]_[A-Za-z0-9]{8,12}_[A-Za-z0-9]{40,}/,
+  'a token': /eyJ[\w-]{10,}\.[\w-]*\.[\w-]+/,
+  'the secret of a subscription': /whsec_[A-Za-z0-9+/]{16,}/,
+  'a cookie': /crm_(?:session|device)=[^;\s"]/,
+  'an address with a password': /:\/\/(?!user:password@)[^\s/:@"]+:[^\s/@"]+@/,
+  'a header with credentials': /\b(?:bearer|basic) [\w+/=.-]{16,}/i,
+  'the secret of a provider': /\b[a-z-]+-(?:secret|token)-\d/,
+  'a password or secret of the tests':
+    /correct horse battery staple|a long enough password|one of their own|a-password-typed|the[- ](?:inbound[- ]secret|secret[- ]of[- ]inbound)/,
+};
+
+/** What secrets a text has, in words. */
+export const secretsIn = (text: string): string[] =>
+  Object.entries(secrets).flatMap(([what, pattern]) => {
+    const found = pattern.exec(text);
+    return found === null
+      ? []
+      : [`${what}: ${text.slice(Math.max(0, found.index - 200), found.index + 100)}`];
+  });
+
+const found: string[] = [];
+
+/** Searches what was written; a secret fails the file. */
+export function search(text: string): void {
+  if (text !== '') found.push(...secretsIn(text));
+}
+
+const { write } = process.stderr;
+/** Lines of the log of services in this process are searched, and not shown. */
+process.stderr.write = ((...given: Parameters<typeof write>) => {
+  const [chunk] = given;
+  const text = String(chunk);
+  if (!text.startsWith('{"level":')) return write.apply(process.stderr, given);
+  search(text);
+  return true;
+}) as typeof write;
+
+after(() => assert.deepEqual(found, [], 'secrets were logged'));

@@ -363,6 +363,25 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     assert.ok(skipped.some(({ reason }) => reason === 'the database lacks migrations'));
   });
 
+  for (const [fault, change, says] of [
+    [
+      'a database that does not exist',
+      { pathname: '/nope' },
+      'does not exist: create it, or correct DATABASE_URL',
+    ],
+    ['a wrong password', { password: 'wrong' }, 'refuses the login: correct DATABASE_URL'],
+  ] as const) {
+    test(fault, async () => {
+      const url = new URL(String(environment.DATABASE_URL));
+      Object.assign(url, change);
+      const { wrong } = await doctor({ ...environment, DATABASE_URL: url.href });
+      assert.deepEqual(
+        wrong.map(({ check, problem }) => [check, problem.includes(says)]),
+        [['database', true]],
+      );
+    });
+  }
+
   test('a clock that differs', async () => {
     // Another function of that name stands for another clock.
     await onDatabase(environment, async (query) => {

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import type { Check, Finding } from '../engine/modules/index.ts';
 import { stateOf } from '../engine/schema/index.ts';
-import type { SettingsFile } from '../webhooks/settings/index.ts';
+import { type SettingsFile, unsetVariables } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 import { misspeltVariables, secretsInFile } from './config-command.ts';
 import { modules } from './modules.ts';
@@ -15,6 +15,19 @@ const variables: Check<Pick<Checked, 'config' | 'settingsFile'>> = {
       const [place = '', problem = ''] = line.split(/ (.*)/s);
       return { place, problem, advice: 'Correct the name, or take the variable out of the environment.' };
     }),
+};
+
+const unset: Check<Pick<Checked, 'config' | 'settingsFile'>> = {
+  name: 'variables of config.yaml',
+  needs: ['config', 'settingsFile'],
+  run: ({ config, settingsFile }) =>
+    unsetVariables(settingsFile, config.environment).map(
+      ({ file, line, column, message }): Finding => ({
+        place: `${file}:${line}:${column}`,
+        problem: message,
+        advice: 'Set it where the server is started, or write the value into the file.',
+      }),
+    ),
 };
 
 const settingsRights: Check<Pick<Checked, 'config' | 'settingsFile'>> = {
@@ -64,6 +77,7 @@ const migrations: Check<Pick<Checked, 'config' | 'database'>> = {
 /** Everything that `crm doctor` looks at. */
 export const checks: readonly Check<Checked>[] = [
   variables,
+  unset,
   settingsRights,
   migrations,
   ...modules.flatMap(({ checks: own = [] }) => own),

@@ -37,7 +37,7 @@ interface Visit {
 /** How long a check may take, and opening the database, in milliseconds. */
 const limitMs = 10_000;
 
-/** Examines an instance that may not be well. Changes nothing, and ends within a limited time whatever hangs. */
+/** Examines an instance that may not be well. Changes no record and no setting, and ends within a limited time whatever hangs. */
 export async function examine(environment: Environment = process.env): Promise<Examination> {
   const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
   await have(visit, 'config', 'the environment', 'See "Environment" in docs/administrators.md.', async () =>

@@ -1,7 +1,9 @@
 // `crm doctor` finds each planted fault, on a real instance, and nothing on one that is well.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { checks } from '../../app/checks.ts';
@@ -96,7 +98,7 @@ const broken = `partners:
       verify: { header: X-Key, secrets: [a-secret-in-the-file] }
       lead: { id: "{{id}}" }
 messaging:
-  acme: { sender: log }
+  acme: { sender: whatsapp_cloud, phone_number_id: "1", access_token: "\${WHATSAPP_TOKEN}" }
 `;
 const faultyEnvironment: Environment = {
   DATABSE_URL: 'x',
@@ -121,6 +123,7 @@ const faultyRows = [
      (values ('https://hooks.example/with-a-secret', 'on'), ('https://gone.example/', 'gone')) v (url, state) where name = 'some'`,
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status)
    select organization_id, id, 'x', '', 'test', 'dead' from crm_event_subscriptions where state = 'on'`,
+  "insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token, enabled) select id, 'telegram', 'Old bot', 'y', 'x', '', '', false from crm_organizations where slug = 'shop'",
   'create table planted as select n, repeat(n::text, 20) as text from generate_series(1, 20000) n',
   "update pg_index set indisvalid = false where indexrelid = 'crm_api_keys_public_id'::regclass",
   "delete from crm_migrations where name like '%events%'",
@@ -139,6 +142,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   [
     'a variable of config.yaml that is not set',
     /^config\.yaml:6:41: payments of acme is off \(501\): ACME_KEY is not set\. Set the variable/,
+  ],
+  [
+    'a variable of another value that is not set',
+    /^config\.yaml:13:71: WHATSAPP_TOKEN is not set, so messaging\.acme\.access_token is incomplete\. Set it/,
   ],
   [
     'an organization that there is not',
@@ -211,6 +218,10 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   [
     'an operators’ port for everybody',
     /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 and needs no credentials/,
+  ],
+  [
+    'an integration that is off',
+    /^organization shop: integration \d+, Old bot \(telegram\), is off, and its address responds 404/,
   ],
   [
     'the demo organization',
@@ -470,6 +481,21 @@ describe('doctor of what cannot be opened', () => {
       if (disk === undefined) t.diagnostic('no disk of its own is permitted here');
     } finally {
       disk?.remove();
+    }
+  });
+
+  test('a server that is silent is not waited for', async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    try {
+      const { wrong } = await doctor({
+        DATABASE_URL: `postgres://user:secret@127.0.0.1:${port}/crm?sslmode=disable`,
+        DATABASE_CONNECT_TIMEOUT_MS: '200',
+      });
+      assert.match(linesOf(wrong).join(), /^database: the database at \S+ does not answer: timeout exceeded/);
+    } finally {
+      silent.close();
     }
   });
 

@@ -544,29 +544,37 @@ describe('doctor of what cannot be opened', () => {
     assert.ok(skipped.every(({ reason }) => reason === 'the environment cannot be used'));
   });
 
-  test('the folder of a running server is left to it, and then a secret is missing', {
+  test('through a running server, and not in a folder that is taken otherwise; a secret that is missing', {
     skip: !drivers.includes('embedded'),
   }, async () => {
     const { environment, folder: data, remove } = await migratedStorage('embedded');
     try {
-      await onDatabase(environment, (query) =>
-        query("insert into crm_users (email, password_hash) values ('a@b.example', '')"),
-      );
       const release = lockFolder(data);
-      const { wrong, skipped } = await doctor(environment);
+      const { wrong, skipped } = await doctor({ ...environment, DATABASE_CONNECT_TIMEOUT_MS: '200' });
       release();
-      assert.deepEqual(wrong, []);
-      const reason = `a server uses ${data}: stop it first, or ask its /readyz`;
+      // The copy of a folder has the rights that its files get by default.
+      assert.ok(wrong.every(({ check }) => check === 'data folder'));
+      const reason = `another process has ${data} and is no server that can be reached: stop it first`;
       assert.ok(
         skipped.some((each) => each.check === 'writing' && each.reason === reason),
         JSON.stringify(skipped),
       );
-      const [line = '', ...more] = linesOf((await doctor(environment)).wrong);
-      assert.match(
-        line,
-        /\/auth-secret: the secret of the instance is missing: .* Set AUTH_SECRETS to the secret/,
-      );
-      assert.deepEqual(more, []);
+      // As `serve` opens it.
+      const served = await openDatabase({ ...readConfig(environment), serves: true }, []);
+      try {
+        const text = "insert into crm_users (email, password_hash) values ('a@b.example', '')";
+        await served.run({ name: '', text, values: [] });
+        const found = await doctor(environment);
+        const [line = '', ...more] = linesOf(found.wrong);
+        assert.match(
+          line,
+          /\/auth-secret: the secret of the instance is missing: .* Set AUTH_SECRETS to the secret/,
+        );
+        assert.deepEqual(more, []);
+        assert.ok(found.skipped.every(({ reason: why }) => why === 'the instance has no secret yet'));
+      } finally {
+        await served.close();
+      }
     } finally {
       await remove();
     }

@@ -51,6 +51,22 @@ function rightsOf({ settingsFile: path }: Config, file: SettingsFile): readonly 
   return [{ place: first.place, problem, advice }];
 }
 
+const readOnly: Check<Pick<Checked, 'settings'>> = {
+  name: 'read-only mode',
+  needs: ['settings'],
+  run: ({ settings }) =>
+    settings.read_only
+      ? [
+          {
+            place: 'read_only of config.yaml',
+            problem: 'every write is refused with 503, and background work pauses',
+            advice: 'Set it to false once the maintenance is over; the running server takes it over at once.',
+            isNote: true,
+          },
+        ]
+      : [],
+};
+
 const migrations: Check<Pick<Checked, 'config' | 'database'>> = {
   name: 'migrations',
   needs: ['config', 'database'],
@@ -79,6 +95,7 @@ export const checks: readonly Check<Checked>[] = [
   variables,
   unset,
   settingsRights,
+  readOnly,
   migrations,
   ...modules.flatMap(({ checks: own = [] }) => own),
 ];

@@ -99,6 +99,7 @@ const broken = `partners:
       lead: { id: "{{id}}" }
 messaging:
   acme: { sender: whatsapp_cloud, phone_number_id: "1", access_token: "\${WHATSAPP_TOKEN}" }
+read_only: true
 `;
 const faultyEnvironment: Environment = {
   DATABSE_URL: 'x',
@@ -222,6 +223,10 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   [
     'an integration that is off',
     /^organization shop: integration \d+, Old bot \(telegram\), is off, and its address responds 404/,
+  ],
+  [
+    'maintenance that goes on',
+    /^read_only of \S+: every write is refused with 503, and background work pauses/,
   ],
   [
     'the demo organization',

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import type { Check, Finding } from '../engine/modules/index.ts';
 import { stateOf } from '../engine/schema/index.ts';
-import type { SettingsFile } from '../webhooks/settings/index.ts';
+import { type SettingsFile, unsetVariables } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 import { misspeltVariables, secretsInFile } from './config-command.ts';
 import { modules } from './modules.ts';
@@ -15,6 +15,19 @@ const variables: Check<Pick<Checked, 'config' | 'settingsFile'>> = {
       const [place = '', problem = ''] = line.split(/ (.*)/s);
       return { place, problem, advice: 'Correct the name, or take the variable out of the environment.' };
     }),
+};
+
+const unset: Check<Pick<Checked, 'config' | 'settingsFile'>> = {
+  name: 'variables of config.yaml',
+  needs: ['config', 'settingsFile'],
+  run: ({ config, settingsFile }) =>
+    unsetVariables(settingsFile, config.environment).map(
+      ({ file, line, column, message }): Finding => ({
+        place: `${file}:${line}:${column}`,
+        problem: message,
+        advice: 'Set it where the server is started, or write the value into the file.',
+      }),
+    ),
 };
 
 const settingsRights: Check<Pick<Checked, 'config' | 'settingsFile'>> = {
@@ -37,6 +50,22 @@ function rightsOf({ settingsFile: path }: Config, file: SettingsFile): readonly 
   const advice = `Close it: chmod o= ${path}, or put secrets into the environment: \${NAME}`;
   return [{ place: first.place, problem, advice }];
 }
+
+const readOnly: Check<Pick<Checked, 'settings'>> = {
+  name: 'read-only mode',
+  needs: ['settings'],
+  run: ({ settings }) =>
+    settings.read_only
+      ? [
+          {
+            place: 'read_only of config.yaml',
+            problem: 'every write is refused with 503, and background work pauses',
+            advice: 'Set it to false once the maintenance is over; the running server takes it over at once.',
+            isNote: true,
+          },
+        ]
+      : [],
+};
 
 const migrations: Check<Pick<Checked, 'config' | 'database'>> = {
   name: 'migrations',
@@ -64,7 +93,9 @@ const migrations: Check<Pick<Checked, 'config' | 'database'>> = {
 /** Everything that `crm doctor` looks at. */
 export const checks: readonly Check<Checked>[] = [
   variables,
+  unset,
   settingsRights,
+  readOnly,
   migrations,
   ...modules.flatMap(({ checks: own = [] }) => own),
 ];

@@ -3,6 +3,8 @@ import { asJson, type CommandLine, type Result, table } from '../engine/modules/
 import { hasAt, lineOf, type Parsed } from '../engine/yaml/index.ts';
 import {
   endpointsOff,
+  type Leaf,
+  leaves,
   readSettingsFile,
   referencesIn,
   type SettingsFile,
@@ -33,7 +35,7 @@ export async function configInForce(config: Config): Promise<Result> {
   const environment = shownVariables(variables, config.environment).map(
     ({ name, value, isGiven }): Row => ({ name, value, from: isGiven ? 'environment' : 'default' }),
   );
-  const settings = leaves(file.written, []).map((leaf) => settingRow(leaf, file.parsed, config));
+  const settings = leaves(file.written).map((leaf) => settingRow(leaf, file.parsed, config));
   const notes = notesOf(config, file);
   const rows = [...environment, ...settings].map(({ name, value, from }) => [name, value, from]);
   return {
@@ -52,31 +54,15 @@ export const notesOf = (config: Config, file: SettingsFile): string[] => [
 export const misspeltVariables = ({ environment }: Config, { written }: SettingsFile): string[] =>
   misspelt(environment, [
     ...Object.values(variables).map(({ name }) => name),
-    ...leaves(written, []).flatMap(({ value }) => (typeof value === 'string' ? referencesIn(value) : [])),
+    ...leaves(written).flatMap(({ value }) => (typeof value === 'string' ? referencesIn(value) : [])),
   ]);
-
-interface Leaf {
-  readonly path: readonly (string | number)[];
-  readonly value: string | number | boolean;
-}
-
-/** The single values of the settings. */
-function leaves(value: unknown, path: Leaf['path']): Leaf[] {
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
-    return [{ path, value }];
-  }
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([key, each]) =>
-    leaves(each, [...path, Array.isArray(value) ? Number(key) : key]),
-  );
-}
 
 const secretKeys = ['secrets', 'password', 'access_token'];
 const isSecret = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
 /** The secrets that a file holds itself, instead of a reference to the environment, with their places. */
 export const secretsInFile = ({ written, parsed }: SettingsFile): { name: string; place: string }[] =>
-  leaves(written, [])
+  leaves(written)
     .filter(({ path, value }) => {
       const text = String(value).trim();
       const isHeld = isSecret(path) || hasPassword.test(text);

@@ -6,7 +6,7 @@ import type { Instance } from './services.ts';
 export function doctorCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('doctor')
-    .description('tell what is wrong with this instance and how to mend it; changes nothing')
+    .description('tell what is wrong with this instance and how to mend it')
     .addOption(asJson())
     .addHelpText(
       'after',

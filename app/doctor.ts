@@ -37,7 +37,7 @@ interface Visit {
 /** How long a check may take, and opening the database, in milliseconds. */
 const limitMs = 10_000;
 
-/** Examines an instance that may not be well. Changes nothing, and ends within a limited time whatever hangs. */
+/** Examines an instance that may not be well. Changes no record and no setting, and ends within a limited time whatever hangs. */
 export async function examine(environment: Environment = process.env): Promise<Examination> {
   const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
   await have(visit, 'config', 'the environment', 'See "Environment" in docs/administrators.md.', async () =>
@@ -100,9 +100,12 @@ async function haveDatabase(visit: Visit, config: Config): Promise<void> {
   else {
     const advice = 'See whether the server runs, and whether DATABASE_URL or DATA_DIR is right.';
     const opening = open(config, visit);
-    // A server that has the folder is nothing wrong.
+    // As a server that is starting.
     if (await opening.then(() => false, isInUse))
-      missing.set('database', `a server uses ${config.dataFolder}: stop it first, or ask its /readyz`);
+      missing.set(
+        'database',
+        `another process has ${config.dataFolder} and is no server that can be reached: stop it first`,
+      );
     else await have(visit, 'database', 'the database', advice, () => opening);
   }
   if (config.authSecrets.length === 0 && !existsSync(secretFile(config.dataFolder))) {

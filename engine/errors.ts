@@ -1,5 +1,6 @@
 // Errors: every failure a caller can see, with its status and its public text.
 // May import nothing local; every room may import it.
+import { existsSync } from 'node:fs';
 
 /** One wrong part of a request body or query. */
 export interface FieldProblem {
@@ -312,6 +313,7 @@ const fileReasons: Readonly<Record<string, string>> = {
 
 /** Why a file or folder cannot be used, in words. */
 export function fileReason(cause: unknown): string {
-  const { code, message } = cause as NodeJS.ErrnoException;
+  const { code, message, path } = cause as NodeJS.ErrnoException;
+  if (code === 'ENOTDIR' && path !== undefined && existsSync(path)) return 'it is a file, not a folder';
   return fileReasons[code ?? ''] ?? code ?? message;
 }

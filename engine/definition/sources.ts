@@ -12,8 +12,10 @@ const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
  */
 export async function readSources(folder: string, isShipped = false): Promise<Source[]> {
   const entries = await list(folder);
-  const below = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'));
-  const names = entries.filter((entry) => !entry.isDirectory() && isYaml(entry.name)).map(({ name }) => name);
+  const names = entries.filter(({ name }) => isYaml(name)).map(({ name }) => name);
+  const below = entries.filter(
+    (entry) => entry.isDirectory() && !entry.name.startsWith('.') && !isYaml(entry.name),
+  );
   const sources = names.sort().map(async (name) => {
     const path = join(folder, name);
     const source = await readYaml(path).catch((cause: unknown) => {

@@ -14,7 +14,7 @@ export interface Finding {
 }
 
 /**
- * One thing that `crm doctor` looks at. It changes nothing.
+ * One thing that `crm doctor` looks at. It changes no record and no setting.
  * @typeParam Subject the parts of the instance that it needs
  */
 export interface Check<Subject = unknown> {

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
+import { fileReason, UserError } from '../errors.ts';
 
 /** Migrations whose order among themselves counts. */
 export interface Sequence {
@@ -29,7 +30,7 @@ export function sequencesOf({
 }
 
 function sequence(folder: string, has: (migration: string) => boolean): Sequence {
-  const names = existsSync(folder) ? readdirSync(folder).sort() : [];
+  const names = existsSync(folder) ? namesIn(folder) : [];
   const files = names
     .filter((name) => /^Migration\d+.*(?<!\.d)\.[jt]s$/.test(name))
     .map((name): [string, string] => [name.replace(/\.[jt]s$/, ''), name])
@@ -38,6 +39,15 @@ function sequence(folder: string, has: (migration: string) => boolean): Sequence
     .filter((name) => /^Migration\d+.*\.json$/.test(name))
     .map((name) => name.replace(/\.json$/, ''));
   return { folder, files: new Map(files), patches: patches.filter(has) };
+}
+
+/** @throws UserError where it is no folder */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch (cause) {
+    throw new UserError(`cannot read the folder ${folder}: ${fileReason(cause)}`, { cause });
+  }
 }
 
 /** Migrations without a patch are older than patches, and every instance begins with them. */

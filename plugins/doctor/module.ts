@@ -22,5 +22,5 @@ interface Listening {
 /** What goes wrong around an instance: the machine, its folder, its variables, the server of its database. */
 export const doctorModule: Module<unknown, unknown, Checked> = {
   name: 'doctor',
-  checks: [...machineChecks, dataFolder, ...addressChecks, ...serverChecks, ...tableChecks],
+  checks: [...machineChecks, dataFolder, ...addressChecks, ...tableChecks, ...serverChecks],
 };

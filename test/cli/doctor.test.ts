@@ -1,7 +1,9 @@
 // `crm doctor` finds each planted fault, on a real instance, and nothing on one that is well.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { checks } from '../../app/checks.ts';
@@ -96,7 +98,8 @@ const broken = `partners:
       verify: { header: X-Key, secrets: [a-secret-in-the-file] }
       lead: { id: "{{id}}" }
 messaging:
-  acme: { sender: log }
+  acme: { sender: whatsapp_cloud, phone_number_id: "1", access_token: "\${WHATSAPP_TOKEN}" }
+read_only: true
 `;
 const faultyEnvironment: Environment = {
   DATABSE_URL: 'x',
@@ -121,6 +124,7 @@ const faultyRows = [
      (values ('https://hooks.example/with-a-secret', 'on'), ('https://gone.example/', 'gone')) v (url, state) where name = 'some'`,
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status)
    select organization_id, id, 'x', '', 'test', 'dead' from crm_event_subscriptions where state = 'on'`,
+  "insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token, enabled) select id, 'telegram', 'Old bot', 'y', 'x', '', '', false from crm_organizations where slug = 'shop'",
   'create table planted as select n, repeat(n::text, 20) as text from generate_series(1, 20000) n',
   "update pg_index set indisvalid = false where indexrelid = 'crm_api_keys_public_id'::regclass",
   "delete from crm_migrations where name like '%events%'",
@@ -139,6 +143,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   [
     'a variable of config.yaml that is not set',
     /^config\.yaml:6:41: payments of acme is off \(501\): ACME_KEY is not set\. Set the variable/,
+  ],
+  [
+    'a variable of another value that is not set',
+    /^config\.yaml:13:71: WHATSAPP_TOKEN is not set, so messaging\.acme\.access_token is incomplete\. Set it/,
   ],
   [
     'an organization that there is not',
@@ -211,6 +219,14 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   [
     'an operators’ port for everybody',
     /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 and needs no credentials/,
+  ],
+  [
+    'an integration that is off',
+    /^organization shop: integration \d+, Old bot \(telegram\), is off, and its address responds 404/,
+  ],
+  [
+    'maintenance that goes on',
+    /^read_only of \S+: every write is refused with 503, and background work pauses/,
   ],
   [
     'the demo organization',
@@ -363,6 +379,25 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     assert.ok(skipped.some(({ reason }) => reason === 'the database lacks migrations'));
   });
 
+  for (const [fault, change, says] of [
+    [
+      'a database that does not exist',
+      { pathname: '/nope' },
+      'does not exist: create it, or correct DATABASE_URL',
+    ],
+    ['a wrong password', { password: 'wrong' }, 'refuses the login: correct DATABASE_URL'],
+  ] as const) {
+    test(fault, async () => {
+      const url = new URL(String(environment.DATABASE_URL));
+      Object.assign(url, change);
+      const { wrong } = await doctor({ ...environment, DATABASE_URL: url.href });
+      assert.deepEqual(
+        wrong.map(({ check, problem }) => [check, problem.includes(says)]),
+        [['database', true]],
+      );
+    });
+  }
+
   test('a clock that differs', async () => {
     // Another function of that name stands for another clock.
     await onDatabase(environment, async (query) => {
@@ -454,6 +489,21 @@ describe('doctor of what cannot be opened', () => {
     }
   });
 
+  test('a server that is silent is not waited for', async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    try {
+      const { wrong } = await doctor({
+        DATABASE_URL: `postgres://user:secret@127.0.0.1:${port}/crm?sslmode=disable`,
+        DATABASE_CONNECT_TIMEOUT_MS: '200',
+      });
+      assert.match(linesOf(wrong).join(), /^database: the database at \S+ does not answer: timeout exceeded/);
+    } finally {
+      silent.close();
+    }
+  });
+
   test('mistakes in config.yaml and definitions, each with its place, and the rest is looked at', async () => {
     const resources = join(folder.path, 'resources');
     mkdirSync(resources);
@@ -499,29 +549,37 @@ describe('doctor of what cannot be opened', () => {
     assert.ok(skipped.every(({ reason }) => reason === 'the environment cannot be used'));
   });
 
-  test('the folder of a running server is left to it, and then a secret is missing', {
+  test('through a running server, and not in a folder that is taken otherwise; a secret that is missing', {
     skip: !drivers.includes('embedded'),
   }, async () => {
     const { environment, folder: data, remove } = await migratedStorage('embedded');
     try {
-      await onDatabase(environment, (query) =>
-        query("insert into crm_users (email, password_hash) values ('a@b.example', '')"),
-      );
       const release = lockFolder(data);
-      const { wrong, skipped } = await doctor(environment);
+      const { wrong, skipped } = await doctor({ ...environment, DATABASE_CONNECT_TIMEOUT_MS: '200' });
       release();
-      assert.deepEqual(wrong, []);
-      const reason = `a server uses ${data}: stop it first, or ask its /readyz`;
+      // The copy of a folder has the rights that its files get by default.
+      assert.ok(wrong.every(({ check }) => check === 'data folder'));
+      const reason = `another process has ${data} and is no server that can be reached: stop it first`;
       assert.ok(
         skipped.some((each) => each.check === 'writing' && each.reason === reason),
         JSON.stringify(skipped),
       );
-      const [line = '', ...more] = linesOf((await doctor(environment)).wrong);
-      assert.match(
-        line,
-        /\/auth-secret: the secret of the instance is missing: .* Set AUTH_SECRETS to the secret/,
-      );
-      assert.deepEqual(more, []);
+      // As `serve` opens it.
+      const served = await openDatabase({ ...readConfig(environment), serves: true }, []);
+      try {
+        const text = "insert into crm_users (email, password_hash) values ('a@b.example', '')";
+        await served.run({ name: '', text, values: [] });
+        const found = await doctor(environment);
+        const [line = '', ...more] = linesOf(found.wrong);
+        assert.match(
+          line,
+          /\/auth-secret: the secret of the instance is missing: .* Set AUTH_SECRETS to the secret/,
+        );
+        assert.deepEqual(more, []);
+        assert.ok(found.skipped.every(({ reason: why }) => why === 'the instance has no secret yet'));
+      } finally {
+        await served.close();
+      }
     } finally {
       await remove();
     }

@@ -1,5 +1,5 @@
 // A night as docs/operations.md tells of it: four faults on a running service, and what its screens, its log, its port for
-// operators, the API and `crm doctor` say of each. Every line of the page's blocks must have been said.
+// operators, its metrics, the API and `crm doctor` say of each. Every line of the page's blocks must have been said.
 import assert from 'node:assert/strict';
 import { chownSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { crm, migrated, type Service, serve, until } from '../support/process.ts
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 
 /** Who speaks in a block of the page. */
-const voices = ['readyz', 'api', 'log', 'screen', 'doctor'] as const;
+const voices = ['readyz', 'metrics', 'api', 'log', 'screen', 'doctor'] as const;
 type Voice = (typeof voices)[number];
 
 /** A line of a block: who says what. */
@@ -67,6 +67,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     const { status, text } = await send(String(service?.printed.admin), 'GET /readyz');
     return `${status} ${text}`;
   };
+  const metrics = async () => (await send(String(service?.printed.admin), 'GET /metrics')).text;
   let heard = 0;
   /** Collects what all say at the moment. */
   const listen = async (section: string, pageOf: string, request: [string, object?]) => {
@@ -76,6 +77,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     const place = (text: string) => text.replace(/\S*\/config\.yaml/g, 'config.yaml');
     said.set(section, {
       readyz: port,
+      metrics: await metrics(),
       api: response,
       log: place(log.slice(heard)),
       screen: place(shown),

@@ -1,6 +1,6 @@
 // What is in force and where it comes from, and what is right but probably not meant.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
@@ -10,6 +10,7 @@ import { lineOf } from '../../engine/yaml/load.ts';
 import { readSettingsFile } from '../../webhooks/settings/load.ts';
 import { unknownOrganizations } from '../../webhooks/settings/notes.ts';
 import { temporaryFolder } from '../support/instance.ts';
+import { assertRefused, crmTable } from '../support/process.ts';
 
 const folder = temporaryFolder();
 after(folder.remove);
@@ -106,6 +107,37 @@ describe('crm config --show', () => {
       ],
     );
   });
+});
+
+describe('what is not there, or is something else, is told in one line with its place', () => {
+  const places = temporaryFolder();
+  after(places.remove);
+  const at = (name: string) => join(places.path, name);
+  mkdirSync(at('folder.yaml/things.yaml'), { recursive: true });
+  writeFileSync(at('file'), 'kept');
+  const cases: readonly (readonly [args: string, variable: string, path: string, says: string])[] = [
+    ['check', 'CRM_CONFIG', 'folder.yaml', 'cannot read …: it is a folder'],
+    ['check', 'CRM_CONFIG', 'nothing.yaml', 'cannot read …: it is not there'],
+    ['check', 'CRM_CONFIG', 'file/config.yaml', 'cannot read …: a part of its path is not a folder'],
+    ['check', 'RESOURCES_DIR', 'nothing', 'cannot read the folder …: it is not there'],
+    ['check', 'RESOURCES_DIR', 'file', 'cannot read the folder …: it is a file, not a folder'],
+    ['check', 'RESOURCES_DIR', 'folder.yaml', 'cannot read …/things.yaml: it is a folder'],
+    ['check', 'MIGRATIONS_DIR', 'file', 'cannot read the folder …: it is a file, not a folder'],
+    ['serve', 'DATA_DIR', 'file', 'the data folder … cannot be used: it is not a folder'],
+    ['client --output', '', 'file', '… cannot be read: it is a file, not a folder'],
+    ['export leads --org demo', '', 'file', '… is there already; --force replaces it'],
+  ];
+  crmTable(
+    cases.map((each) => [`${each[0]} ${each[1]} ${each[2]}`, each] as const),
+    ([args, variable, path]) => [
+      [...args.split(' '), ...(variable === '' ? [at(path)] : [])],
+      variable === '' ? {} : { [variable]: at(path) },
+    ],
+    (outcome, [, , path, says]) => {
+      assertRefused(outcome, says.replace('…', at(path)));
+      assert.equal(readFileSync(at('file'), 'utf8'), 'kept');
+    },
+  );
 });
 
 test('other variables of a system are not taken for ours', () => {

@@ -5,6 +5,7 @@ import type { InstanceSecrets } from '../../plugins/secrets/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
 import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
 import { deliveryPages, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';
+import { integrationsOff } from './check.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue } from './inbox.ts';
 import { listIntegrations } from './integrations.ts';
@@ -48,6 +49,7 @@ export const inboxModule: Module<
       queue: inboxQueue,
     }),
   checks: [
+    integrationsOff,
     queueCheck(inboxQueue, 'inbox'),
     sealedCheck(
       'integration',

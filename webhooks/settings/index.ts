@@ -3,6 +3,7 @@
 
 export { settingsEditorSchema } from './editor.ts';
 export { withoutTexts } from './expressions.ts';
+export { type Leaf, leaves } from './leaves.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
 export {
   readSettings,
@@ -12,5 +13,5 @@ export {
   type SettingsFile,
   settingsVariables,
 } from './load.ts';
-export { endpointsOff, unknownOrganizations } from './notes.ts';
+export { endpointsOff, unknownOrganizations, unsetVariables } from './notes.ts';
 export { type Payment, type Scheme, type SenderSettings, type Settings, withoutSlash } from './settings.ts';

@@ -1,5 +1,6 @@
 import type { Environment } from '../../engine/config/index.ts';
 import { choice, type Problem } from '../../engine/yaml/index.ts';
+import { leaves } from './leaves.ts';
 import { isSet, referencesIn, type SettingsFile } from './load.ts';
 import { defaults } from './settings.ts';
 
@@ -35,6 +36,21 @@ export function endpointsOff({ written, parsed }: SettingsFile, environment: Env
       );
       return { ...problem, isShipped: Object.hasOwn(defaults.partners, name) };
     });
+}
+
+/**
+ * Values of a file that are blank because a variable is not set. Secrets of endpoints are told of by {@link endpointsOff}: a
+ * list may name one that is not in use any more.
+ */
+export function unsetVariables({ parsed }: SettingsFile, environment: Environment): Problem[] {
+  const shipped = new Set(leaves(defaults).map(({ value }) => value));
+  return leaves(parsed.data).flatMap(({ path, value }) => {
+    if (typeof value !== 'string' || shipped.has(value) || path.includes('secrets')) return [];
+    const unset = referencesIn(value).filter((name) => (environment[name] ?? '').trim() === '');
+    if (unset.length === 0) return [];
+    const [names, are] = [unset.join(' and '), unset.length === 1 ? 'is' : 'are'];
+    return [parsed.problem({ path }, `${names} ${are} not set, so ${path.join('.')} is incomplete`)];
+  });
 }
 
 /** Organizations that a file names, and there are not. */

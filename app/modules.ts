@@ -12,6 +12,7 @@ import { membersModule } from '../plugins/members/index.ts';
 import { nameUses } from '../plugins/name-uses/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
+import { quotasModule } from '../plugins/quotas/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
 import { throttlingModule } from '../plugins/throttling/index.ts';
@@ -26,6 +27,7 @@ export const modules: readonly Module<Services, Instance>[] = [
   idempotency,
   identityModule,
   usersModule,
+  quotasModule,
   apiKeysModule,
   nameUses,
   throttlingModule,

@@ -16,6 +16,7 @@ import { nameUses } from '../plugins/name-uses/index.ts';
 import { operationsModule } from '../plugins/operations/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
+import { quotasModule } from '../plugins/quotas/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
 import { secondFactorModule } from '../plugins/second-factor/index.ts';
 import { secretsModule } from '../plugins/secrets/index.ts';
@@ -37,6 +38,7 @@ export const modules: readonly Module<Services, Instance, Checked>[] = [
   idempotency,
   identityModule,
   usersModule,
+  quotasModule,
   apiKeysModule,
   nameUses,
   throttlingModule,

@@ -28,6 +28,7 @@ export const errorCodes = {
   second_factor_missing:
     'The instance requires a second factor, and the person has to set one up in a browser.',
   forbidden: 'The profile does not grant the action, or the verify token of a channel is wrong.',
+  quota_exceeded: 'The organization has as much as the operator of the instance allows.',
   not_a_member: 'The caller does not belong to the organization, or there is none.',
   cross_site: 'A cookie came with a write from another origin.',
   not_found: 'There is no such record in the organization, or no such path.',
@@ -185,6 +186,13 @@ export const errors = {
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
     new HttpError(403, 'forbidden', `the profile does not grant ${action} on ${object}`),
+  /** 403: what the operator allows of something, as in "100 records". */
+  quotaExceeded: (quota: string) =>
+    new HttpError(
+      403,
+      'quota_exceeded',
+      `the organization may have ${quota}, and no more: delete some, or ask the operator of this instance`,
+    ),
   /** 400: a member of several organizations did not choose one with `?org=`. */
   organizationNeeded: () =>
     problems(

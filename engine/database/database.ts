@@ -95,6 +95,11 @@ export interface Database extends ReadingServer {
   readonly connections?: () => readonly ConnectionLoad[];
   /** Undefined where none are configured. */
   readonly replicas?: Replicas | undefined;
+  /**
+   * Called before records are created, with how many at least; undefined if nothing bounds them. A module may provide it.
+   * @throws HttpError 403 if the organization may not have so many more
+   */
+  admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /** Closes every connection and releases the data folder. */

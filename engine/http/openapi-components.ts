@@ -100,8 +100,13 @@ export const responses = {
     authenticate,
   ),
   Forbidden: failure(
-    "The caller's profile lacks the action on the object, or `org` names no organization of theirs.",
-    [errors.forbidden('orders', 'delete'), errors.noSuchMembership(), errors.crossSite()],
+    "The caller's profile lacks the action on the object, `org` names no organization of theirs, or the organization has as much as the operator allows.",
+    [
+      errors.forbidden('orders', 'delete'),
+      errors.quotaExceeded('10000 records'),
+      errors.noSuchMembership(),
+      errors.crossSite(),
+    ],
   ),
   CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
   Throttled: failure('Too many attempts.', [errors.throttled(60)], retryAfter(true)),

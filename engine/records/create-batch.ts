@@ -78,6 +78,8 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
         const { simple, once } = way(plan);
         return (plan.idempotency === undefined ? simple : once).bind(plan);
       },
+      // With `match` nobody knows before.
+      creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : onceResponse(plan, rows),
       retryable: (cause) => overtaken(cause) || isDeadlock(cause),

@@ -50,6 +50,7 @@ export const create: Operation<CreatePlan> = {
       statement: (plan) => (plan.idempotency === undefined ? simple : once).bind(plan),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
+      creates: () => 1,
       createdId: (rows) => String(rows[0]?.[2]),
       retryable: overtaken,
       ...refusalOf<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body })),

@@ -20,13 +20,13 @@ const mostTraced = 100;
 /** The parts of an operation that say what runs. */
 type Executable<P extends Plan> = Pick<
   CompiledOperation<P>,
-  'statement' | 'readsOnly' | 'further' | 'retryable' | 'refusal'
+  'statement' | 'creates' | 'readsOnly' | 'further' | 'retryable' | 'refusal'
 >;
 
 /**
  * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
  * the database.
- * @throws HttpError 400 naming every reference that points to no record of the organization; 409 naming the unique
+ * @throws HttpError 403 where the organization may have no more records; 400 naming every reference that points to no record of the organization; 409 naming the unique
  *   fields that another record has the same values of; 500 when the database fails or does not respond; 503 when the
  *   turn does not come in time or the database ends the statement
  */
@@ -36,9 +36,13 @@ export async function execute<P extends Plan>(
   plan: P,
   tries = 1,
 ): Promise<Rows> {
-  const { statement, readsOnly, further, retryable, refusal } = operation;
+  const { statement, creates, readsOnly, further, retryable, refusal } = operation;
   const asked = statement(plan);
   if (asked === undefined) return [];
+  if (creates !== undefined && tries === 1) {
+    const admitted = database.admitRecords?.(plan.organization, creates(plan));
+    if (admitted !== undefined) await admitted;
+  }
   const run = readsOnly && database.replicas !== undefined ? onReplica : timed;
   try {
     const rows = await run(database, plan, asked).catch((cause: unknown) => {

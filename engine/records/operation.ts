@@ -219,6 +219,8 @@ export interface CompiledOperation<P extends Plan = Plan, Planned extends P | Pr
   readonly createdId?: (rows: Rows) => string;
   /** Whether the statement failed, without writing anything, so that running it again may succeed. */
   readonly retryable?: (cause: unknown) => boolean;
+  /** How many records its statement creates at least; absent if it creates none. */
+  readonly creates?: (plan: P) => number;
   /** Whether it only reads, so that its statements may run on a replica. */
   readonly readsOnly?: true;
   /** A further statement that the rows of the first one call for; its rows come after them. */

@@ -65,6 +65,32 @@ export async function createKey(
   return { id: row.id, name, plaintext: made.plaintext, lastFour: made.lastFour };
 }
 
+/**
+ * Checks in a transaction that an organization may have one more key, exactly: of two that are made at once the second waits.
+ * @param quota keys that work, at most; 0: as many as it likes
+ * @throws UserError if it has as many
+ */
+export async function assertRoom(tables: Tables, organization: string, quota: number): Promise<void> {
+  if (quota === 0) return;
+  await tables
+    .selectFrom('crm_organizations')
+    .select('id')
+    .where('id', '=', organization)
+    .forNoKeyUpdate()
+    .execute();
+  const { live } = await tables
+    .selectFrom('crm_api_keys')
+    .select(({ fn }) => fn.countAll<string>().as('live'))
+    .where('organization_id', '=', organization)
+    .where('revoked_at', 'is', null)
+    .where(({ or, eb }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', new Date())]))
+    .executeTakeFirstOrThrow();
+  if (Number(live) >= quota)
+    throw new UserError(
+      `the organization may have ${quota} API keys, and has them: revoke one that is not used`,
+    );
+}
+
 /** Every key of an organization, oldest first. */
 export async function listKeys(tables: Tables, organization: string): Promise<KeyInfo[]> {
   const rows = await tables

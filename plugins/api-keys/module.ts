@@ -2,6 +2,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
+import type { QuotaSettings } from '../quotas/index.ts';
 import { type KeyConfig, keyAuthentication, keyVariables } from './authentication.ts';
 import { endingKeys } from './check.ts';
 import { keyCommands } from './commands.ts';
@@ -12,10 +13,15 @@ interface Services {
   readonly config: KeyConfig & AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
+  readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
 }
 
 /** API keys of organizations: what programs authenticate with. */
-export const apiKeysModule: Module<Services, Services, { readonly database: Database }> = {
+export const apiKeysModule: Module<
+  Services,
+  Pick<Services, 'config' | 'database'>,
+  { readonly database: Database }
+> = {
   name: 'api-keys',
   tables: apiKeyTables,
   variables: keyVariables,

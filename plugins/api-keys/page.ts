@@ -5,6 +5,7 @@ import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
+import { type QuotaSettings, quotaLine, quotaOf } from '../quotas/index.ts';
 import {
   addHomeCheck,
   exactTime,
@@ -19,7 +20,7 @@ import {
 } from '../screens/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { soonMs } from './check.ts';
-import { createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
+import { assertRoom, createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 const dayMs = 86_400_000;
 /** The lifetimes of a key by the form's value; the first is proposed. Null: no expiry. */
@@ -52,7 +53,13 @@ export function keyPages(
     config,
     database,
     resources,
-  }: { readonly config: KeyConfig; readonly database: Database; readonly resources: readonly Resource[] },
+    settings,
+  }: {
+    readonly config: KeyConfig;
+    readonly database: Database;
+    readonly resources: readonly Resource[];
+    readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
+  },
 ): void {
   const keysOf = async (tables: Tables, organization: string): Promise<ShownKey[]> => {
     const now = new Date().toISOString();
@@ -79,20 +86,20 @@ export function keyPages(
 
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
     const soon = new Date(Date.now() + soonMs).toISOString();
-    const keys = await keysOf(tablesOf(database), organization);
-    const ending = keys.filter(
-      ({ state, expires_at }) => state === 'live' && expires_at !== null && expires_at < soon,
-    );
+    const live = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
+    const ending = live.filter(({ expires_at }) => expires_at !== null && expires_at < soon);
+    const used = quotaLine('API keys', live.length, quotaOf(settings.current.quotas, slug).keys);
     const all = `/setup/o/${slug}/keys?sort=State`;
     if (ending.length > maxListed)
       return [
+        ...used,
         {
-          state: 'warn',
+          state: 'warn' as const,
           text: `${ending.length} API keys expire within two weeks.`,
           link: { label: 'Show keys', href: all },
         },
       ];
-    return ending.map((key) => ({
+    const lines = ending.map((key) => ({
       state: 'warn' as const,
       text: `The API key ${described(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
       link: {
@@ -101,6 +108,7 @@ export function keyPages(
         href: `/setup/o/${slug}/keys/rotate?id=${key.id}`,
       },
     }));
+    return [...used, ...lines];
   });
 
   section(app, database, {
@@ -217,19 +225,20 @@ export function keyPages(
     },
     once: ['create', 'rotate'],
     actions: {
-      create: async ({ membership: { organization }, person, actor, transact }, form, request) => {
+      create: async ({ membership: { organization, slug }, person, actor, transact }, form, request) => {
         const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new UserError('choose when the key expires');
         const name = field(form, 'name');
-        const key = await transact(async (tables) =>
-          createKey(tables, actor, config.keyPrefix, {
+        const key = await transact(async (tables) => {
+          await assertRoom(tables, organization, quotaOf(settings.current.quotas, slug).keys);
+          return createKey(tables, actor, config.keyPrefix, {
             organization,
             profile: await chosenProfile(tables, organization, form),
             name,
             user: person.session.user.id,
             expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
-          }),
-        );
+          });
+        });
         return { shown: { made: made(request, name, key.plaintext), marked: key.id } };
       },
       rotate: async ({ membership: { organization }, actor, transact }, form, request) => {

@@ -1,8 +1,11 @@
 // The packed package: JavaScript that runs within node_modules, with what package.json lets it install.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
+  chownSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -13,11 +16,15 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { builtinModules } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { sourceSql } from '../../plugins/ledger/epoch.ts';
+import { inherited } from '../support/command-process.ts';
 import { temporaryFolder } from '../support/instance.ts';
+import { freePort } from '../support/postgres.ts';
 import {
   crm,
   crmJson,
@@ -49,6 +56,46 @@ describe('the packed package', { concurrency: 1 }, () => {
     const { code, stderr } = await service.ended;
     assert.deepEqual([code, stderr], [0, '']);
     await storage.remove();
+  });
+
+  test('serves from a folder that it may not write, as somebody else; the health check of the image knows how it is', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'crm-packed-'));
+    const isRoot = process.getuid?.() === 0;
+    const somebody = isRoot ? { uid: 65534, gid: 65534 } : {};
+    if (isRoot) chownSync(data, 65534, 65534);
+    execFileSync('chmod', ['-R', 'a-w,a+rX', home]);
+    const port = String(await freePort());
+    const env = {
+      ...inherited(),
+      PORT: '0',
+      DATA_DIR: data,
+      ADMIN_PORT: port,
+      NODE_COMPILE_CACHE: join(home, '.cache'),
+    };
+    const [, check = ''] =
+      /HEALTHCHECK[\s\S]*?CMD \["node", "-e", "(.*)"\]/.exec(
+        readFileSync(join(project, 'Dockerfile'), 'utf8'),
+      ) ?? [];
+    const isWell = () =>
+      spawnSync(process.execPath, ['-e', check], { env: { ADMIN_PORT: port } }).status === 0;
+    try {
+      assert.equal(isWell(), false);
+      for (const round of ['first start', 'next one']) {
+        const options = { env, ...somebody, cwd: folder };
+        const child = spawn(process.execPath, [join(folder, 'app/main.js'), 'serve', '--json'], options);
+        const ended = once(child, 'exit');
+        const errors = text(child.stderr);
+        await Promise.race([once(child.stdout, 'data'), ended]);
+        assert.equal(isWell(), true, round);
+        child.kill('SIGTERM');
+        assert.deepEqual([(await ended)[0], await errors], [0, ''], round);
+      }
+      assert.equal(isWell(), false);
+      assert.ok(!existsSync(join(home, '.cache')));
+    } finally {
+      execFileSync('chmod', ['-R', 'u+w', home]);
+      rmSync(data, { recursive: true, force: true });
+    }
   });
 
   test('brings an empty cluster along, and no two databases made of it are taken for one', async () => {

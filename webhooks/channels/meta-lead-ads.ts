@@ -59,6 +59,7 @@ export const metaLeadAds: Channel = {
     const { leadgen = '', form = '', ad = '', made } = data as Readonly<Record<string, string | undefined>>;
     if (!isLeadgenId(leadgen)) throw new GiveUp('the event names no lead');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
+    if (made === undefined) await work.webhooks.database.admitRecords?.(work.integration.organization, 1);
     const id = await work.transaction(async (tables) => {
       if (made === undefined) {
         await stub(tables, work, ids);

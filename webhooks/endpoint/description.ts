@@ -3,6 +3,7 @@
 const responses: Readonly<Record<number, string>> = {
   400: 'BadRequest',
   401: 'Unauthorized',
+  403: 'Forbidden',
   404: 'NotFound',
   409: 'Duplicate',
   413: 'TooLarge',

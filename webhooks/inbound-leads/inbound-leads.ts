@@ -76,6 +76,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       if (organization === undefined) throw errors.notFound();
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
+      await database.admitRecords?.(organization, 1);
       const partner = { organization, requestId: request.id, name: 'inbound-leads' };
       const id = await transaction(database, (tables) =>
         partnerRecords(tables, resources, partner).create('leads', {
@@ -120,7 +121,7 @@ const paths: Fragment['paths'] = {
           { ok: { type: 'boolean', const: true }, id: { type: 'integer', format: 'int64' } },
           { ok: true, id: 1 },
         ),
-        ...failure(400, 401, 404, 409, 413, 429, 500, 501, 503),
+        ...failure(400, 401, 403, 404, 409, 413, 429, 500, 501, 503),
       },
     },
   },

@@ -19,7 +19,8 @@ const reasonOf = (cause: unknown): string =>
  */
 const isHopeless = (cause: unknown): boolean =>
   [GiveUp, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
-  (cause instanceof HttpError && cause.status < 500) ||
+  // There is room again once records are deleted, or the operator allows more.
+  (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause) ?? '');
 
 /** Processes an event of a channel. */

@@ -76,7 +76,7 @@ export const paymentsFragment: Fragment = {
               },
             },
           },
-          ...failure(400, 401, 404, 413, 429, 500, 501, 503),
+          ...failure(400, 401, 403, 404, 413, 429, 500, 501, 503),
         },
       },
     },

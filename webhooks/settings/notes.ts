@@ -63,6 +63,11 @@ export function unknownOrganizations({ written, parsed }: SettingsFile, known: r
       path: ['partners', 'payments', customer, 'organization'],
     })),
     ...Object.keys(written.messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
+    ...Object.keys(written.quotas.organizations).map((slug) => ({
+      slug,
+      path: ['quotas', 'organizations', slug],
+      key: true,
+    })),
   ];
   // Nobody has written the defaults, and an instance without the demo may leave them.
   const { organization } = defaults.partners.booking_forms_whatsapp;

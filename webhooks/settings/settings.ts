@@ -1,5 +1,6 @@
 import type { SecondFactorPolicy } from '../../plugins/identity/index.ts';
 import type { MailSettings } from '../../plugins/mail/index.ts';
+import type { QuotaSettings } from '../../plugins/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
 /** Secrets that open an endpoint; empty: the endpoint is not configured. */
@@ -50,6 +51,7 @@ export interface Settings {
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
   /** Whether nothing may be changed, for maintenance. */
   readonly read_only: boolean;
+  readonly quotas: QuotaSettings;
   /** Origin at which people and providers reach the instance; `''` if not set. */
   readonly public_url: string;
   readonly mail: MailSettings;
@@ -94,6 +96,7 @@ export const defaults = {
   messaging: { demo: { sender: 'log' } },
   graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
   read_only: false,
+  quotas: { records: 0, keys: 0, storage_mb: 0, organizations: {} },
   public_url: '${PUBLIC_URL}',
   mail: {
     from: '${MAIL_FROM}',

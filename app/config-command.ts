@@ -71,7 +71,7 @@ function leaves(value: unknown, path: Leaf['path']): Leaf[] {
   );
 }
 
-const secretKeys = ['secrets', 'password', 'access_token'];
+const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
 const isSecret = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
 /** The secrets that a file holds itself, instead of a reference to the environment, with their places. */

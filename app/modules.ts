@@ -14,6 +14,7 @@ import { mailModule } from '../plugins/mail/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
 import { nameUses } from '../plugins/name-uses/index.ts';
 import { operationsModule } from '../plugins/operations/index.ts';
+import { openIdConnectModule } from '../plugins/openid-connect/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
 import { screensModule } from '../plugins/screens/index.ts';
@@ -40,6 +41,7 @@ export const modules: readonly Module<Services, Instance, Checked>[] = [
   throttlingModule,
   secondFactorModule,
   loginModule,
+  openIdConnectModule,
   membersModule,
   profilesModule,
   ...webhookModules,

@@ -46,6 +46,12 @@ export function unknownOrganizations({ written, parsed }: SettingsFile, known: r
       slug: organization,
       path: ['partners', 'payments', customer, 'organization'],
     })),
+    ...Object.entries(written.login.providers).flatMap(([name, { new_users }]) =>
+      Object.entries(new_users?.domains ?? {}).map(([domain, { organization }]) => ({
+        slug: organization,
+        path: ['login', 'providers', name, 'new_users', 'domains', domain, 'organization'],
+      })),
+    ),
     ...Object.keys(written.messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
   ];
   // Nobody has written the defaults, and an instance without the demo may leave them.

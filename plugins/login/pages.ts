@@ -28,7 +28,7 @@ declare module 'fastify' {
 
 /** The pages for login, logout and invitations, and the redirect from /setup. */
 export function entryPages(app: FastifyInstance, { config, database }: LoginServices): void {
-  const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) => {
+  const showLogin = async (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) => {
     const next = more.next ?? safeNext((request.query as { next?: unknown }).next);
     const links = app.loginLinks.flatMap((all) => all());
     return render(request, reply, view('login'), {
@@ -36,6 +36,7 @@ export function entryPages(app: FastifyInstance, { config, database }: LoginServ
       waysIn: links
         .filter(({ isWayIn }) => isWayIn)
         .map((link) => ({ ...link, path: `${link.path}?next=${encodeURIComponent(String(next))}` })),
+      passkey: await app.passkeys.offer(request),
       links: links.filter(({ isWayIn }) => !isWayIn),
       organization: (request.query as { organization?: unknown }).organization,
       ...more,

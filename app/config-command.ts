@@ -57,7 +57,7 @@ export const misspeltVariables = ({ environment }: Config, { written }: Settings
     ...leaves(written).flatMap(({ value }) => (typeof value === 'string' ? referencesIn(value) : [])),
   ]);
 
-const secretKeys = ['secrets', 'password', 'access_token'];
+const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
 const isSecret = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
 /** The secrets that a file holds itself, instead of a reference to the environment, with their places. */

@@ -13,6 +13,7 @@ import { loginModule } from '../plugins/login/index.ts';
 import { mailModule } from '../plugins/mail/index.ts';
 import { membersModule } from '../plugins/members/index.ts';
 import { nameUses } from '../plugins/name-uses/index.ts';
+import { openIdConnectModule } from '../plugins/openid-connect/index.ts';
 import { operationsModule } from '../plugins/operations/index.ts';
 import { organizationsModule } from '../plugins/organizations/index.ts';
 import { profilesModule } from '../plugins/profiles/index.ts';
@@ -44,6 +45,7 @@ export const modules: readonly Module<Services, Instance, Checked>[] = [
   throttlingModule,
   secondFactorModule,
   loginModule,
+  openIdConnectModule,
   membersModule,
   profilesModule,
   ...webhookModules,

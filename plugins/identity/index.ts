@@ -9,6 +9,7 @@ export {
   sessionVariables,
 } from './authentication.ts';
 export { normalEmail, parseEmail } from './emails.ts';
+export { linkedUser, linkIdentity } from './identities.ts';
 export { identityModule } from './module.ts';
 export {
   disableUser,
@@ -19,6 +20,7 @@ export {
   resetPassword,
   resetSecondFactor,
   type UserInfo,
+  unlinkUser,
   verifyAddress,
 } from './operator-users.ts';
 export type { Site } from './origin.ts';
@@ -51,6 +53,7 @@ export {
   changePassword,
   createUser,
   enabledUsers,
+  findUsers,
   type KnownUser,
   type User,
   userFor,

@@ -5,6 +5,7 @@ import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { normalEmail } from './emails.ts';
+import { unlinkIdentities } from './identities.ts';
 import { removeSecondFactors } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
 import { changePassword } from './users.ts';
@@ -150,6 +151,14 @@ export async function resetSecondFactor(tables: Tables, actor: Actor, user: User
   await removeSecondFactors(tables, user.id);
   await endAllSessions(tables, actor, user.id, []);
   await record(tables, actor, user.id, 'reset second factor');
+}
+
+/** Removes the links of a user to providers. @throws UserError if there are none */
+export async function unlinkUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
+  if ((await unlinkIdentities(tables, user.id)) === 0) {
+    throw new UserError(`user ${user.id} is linked to no provider`);
+  }
+  await record(tables, actor, user.id, 'unlink provider');
 }
 
 /**

@@ -91,6 +91,13 @@ declare module '../../engine/tables/index.ts' {
       user_id: string;
       code_hash: string;
     };
+    crm_identities: {
+      /** The OpenID Connect provider, and its name for the person. */
+      issuer: string;
+      subject: string;
+      user_id: string;
+      created_at: Generated<Date>;
+    };
   }
 }
 
@@ -207,5 +214,19 @@ const recoveryCodes = table('crm_recovery_codes', {
   code_hash: { ...text, primary: true },
 });
 
-/** People: users, their memberships, sessions, reset links and second factors. */
-export const identityTables = [users, sessions, memberships, resets, totps, passkeys, recoveryCodes];
+const identities = table(
+  'crm_identities',
+  {
+    issuer: { ...text, primary: true },
+    subject: { ...text, primary: true },
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    created_at: now,
+  },
+  { uniques: [{ name: 'crm_identities_user', properties: ['user_id_link', 'issuer'] }] },
+);
+
+/** People: users, their memberships, sessions, reset links, second factors, and who they are at providers. */
+export const identityTables = [
+  ...[users, sessions, memberships, resets],
+  ...[totps, passkeys, recoveryCodes, identities],
+];

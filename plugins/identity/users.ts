@@ -19,31 +19,31 @@ export interface User {
 
 /** The users of an address, the verified one first. @param email in normal form */
 export async function findUsers(tables: Tables, email: string): Promise<User[]> {
-  const rows = await tables
-    .selectFrom('crm_users')
-    .select([
-      'id',
-      'email',
-      'verified_at',
-      'organization_id',
-      'disabled_at',
-      'password_hash',
-      'token_version',
-    ])
-    .where('email', '=', email)
-    .orderBy('id')
-    .execute();
-  const users = rows.map((row) => ({
-    id: row.id,
-    email: row.email,
-    verified: row.verified_at !== null,
-    organization: row.organization_id,
-    disabled: row.disabled_at !== null,
-    passwordHash: row.password_hash,
-    tokenVersion: row.token_version,
-  }));
-  return users.sort((a, b) => Number(b.verified) - Number(a.verified));
+  const rows = await selectUsers(tables).where('email', '=', email).orderBy('id').execute();
+  return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
 }
+
+/** The user with an id; undefined if there is none. */
+export async function findUser(tables: Tables, id: string): Promise<User | undefined> {
+  const row = await selectUsers(tables).where('id', '=', id).executeTakeFirst();
+  return row && userOf(row);
+}
+
+const selectUsers = (tables: Tables) =>
+  tables
+    .selectFrom('crm_users')
+    .select(['id', 'email', 'verified_at', 'organization_id', 'disabled_at'])
+    .select(['password_hash', 'token_version']);
+
+const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute']>>[number]): User => ({
+  id: row.id,
+  email: row.email,
+  verified: row.verified_at !== null,
+  organization: row.organization_id,
+  disabled: row.disabled_at !== null,
+  passwordHash: row.password_hash,
+  tokenVersion: row.token_version,
+});
 
 /**
  * The user that an address refers to in an organization: the verified one, else the organization's own. Unverified

@@ -2,5 +2,5 @@
 // May import engine, secrets, identity, throttling, mail, screens, members, second-factor.
 
 export type { Candidate } from './candidates.ts';
-export { addLoginLink, type LoginLink } from './links.ts';
+export { addLoginLinks, type LoginLink } from './links.ts';
 export { loginModule } from './module.ts';

@@ -1,20 +1,21 @@
 import type { FastifyInstance } from 'fastify';
 
-/** A link below the login form: another way in, or a way out of trouble. */
+/** A link on the login page. */
 export interface LoginLink {
   readonly path: string;
   readonly label: string;
-  /** Whether the instance's configuration permits it at the moment. */
-  readonly isOn: () => boolean;
+  /** Whether it is another way in, which goes on to where the person wanted to go; else it is a way out of trouble. */
+  readonly isWayIn?: boolean;
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    loginLinks: LoginLink[];
+    /** The links on the login page, as the instance's configuration permits them at the moment. */
+    loginLinks: (() => readonly LoginLink[])[];
   }
 }
 
-/** Adds a link to the login page. */
-export function addLoginLink(app: FastifyInstance, link: LoginLink): void {
-  app.loginLinks.push(link);
+/** Adds links to the login page. */
+export function addLoginLinks(app: FastifyInstance, links: () => readonly LoginLink[]): void {
+  app.loginLinks.push(links);
 }

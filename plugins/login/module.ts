@@ -4,6 +4,7 @@ import { loginFragment } from './description.ts';
 import { login } from './login.ts';
 import { myPages } from './me.ts';
 import { entryPages } from './pages.ts';
+import { passkeyLogin } from './passkey.ts';
 import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
 import type { LoginServices } from './services.ts';
@@ -27,6 +28,7 @@ export const loginModule: Module<LoginServices> = {
     });
     entryPages(screens, services);
     secondStep(screens, services);
+    passkeyLogin(screens, services);
     resetPages(screens, services);
     myPages(screens, services);
   },

@@ -19,16 +19,31 @@ import { type LoginServices, ofSession } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Shows the login page. @param more such as the `problem` that led back to it */
+    showLogin: (request: FastifyRequest, reply: FastifyReply, more?: Shown) => Promise<string>;
+  }
+}
+
 /** The pages for login, logout and invitations, and the redirect from /setup. */
 export function entryPages(app: FastifyInstance, { config, database }: LoginServices): void {
-  const showLogin = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
-    render(request, reply, view('login'), {
+  const showLogin = async (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) => {
+    const next = more.next ?? safeNext((request.query as { next?: unknown }).next);
+    const links = app.loginLinks.flatMap((all) => all());
+    return render(request, reply, view('login'), {
       title: 'Log in to CRM',
-      links: app.loginLinks.filter(({ isOn }) => isOn()),
-      next: safeNext((request.query as { next?: unknown }).next),
+      waysIn: links
+        .filter(({ isWayIn }) => isWayIn)
+        .map((link) => ({ ...link, path: `${link.path}?next=${encodeURIComponent(String(next))}` })),
+      passkey: await app.passkeys.offer(request),
+      links: links.filter(({ isWayIn }) => !isWayIn),
       organization: (request.query as { organization?: unknown }).organization,
       ...more,
+      next,
     });
+  };
+  app.decorate('showLogin', showLogin);
 
   app.get('/', { preHandler: signedIn(app) }, async (request, reply) => {
     const [first] = membershipsOf(personOf(request));

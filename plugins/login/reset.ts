@@ -7,7 +7,7 @@ import { mailedResets, parseEmail, useReset } from '../identity/index.ts';
 import { mailTemplate } from '../mail/index.ts';
 import { type Form, field, render, type Shown, viewsIn } from '../screens/index.ts';
 import { attempts, networkOf } from '../throttling/index.ts';
-import { addLoginLink } from './links.ts';
+import { addLoginLinks } from './links.ts';
 import type { LoginServices } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -44,7 +44,9 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     }
   };
 
-  addLoginLink(app, { path: '/setup/forgot', label: 'Forgot your password?', isOn: mailer.isOn });
+  addLoginLinks(app, () =>
+    mailer.isOn() ? [{ path: '/setup/forgot', label: 'Forgot your password?' }] : [],
+  );
 
   const showForgot = (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
     render(request, reply, view('forgot'), { title: 'Forgot your password?', on: mailer.isOn(), ...more });

@@ -4,7 +4,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { findMemberships, hasSecondFactor, type KnownUser } from '../identity/index.ts';
 import { type Form, field, render, type Shown, viewsIn } from '../screens/index.ts';
 import { tickets } from '../secrets/index.ts';
-import type { LoginServices } from './services.ts';
+import { type LoginServices, ofSession } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -47,32 +47,36 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
     (await opened(request)) === undefined ? again(reply) : showStep(request, reply),
   );
 
-  app.post('/login/second-factor', { preHandler: app.csrfProtection }, async (request, reply) => {
-    const first = await opened(request);
-    if (first === undefined) return again(reply);
-    const { user, method, next } = first;
-    const refuse = (status: number, code: string, problem: string) => {
-      request.log.warn({ address: request.ip, code }, 'a login was refused');
-      reply.code(status);
-      return showStep(request, reply, { problem });
-    };
-    try {
-      const kind = await app.checkCode(user.id, field((request.body ?? {}) as Form, 'code'));
-      if (kind === undefined) {
-        return await refuse(401, 'second_factor_required', 'The code is wrong, or was used already.');
+  app.post(
+    '/login/second-factor',
+    { preHandler: app.csrfProtection, config: ofSession },
+    async (request, reply) => {
+      const first = await opened(request);
+      if (first === undefined) return again(reply);
+      const { user, method, next } = first;
+      const refuse = (status: number, code: string, problem: string) => {
+        request.log.warn({ address: request.ip, code }, 'a login was refused');
+        reply.code(status);
+        return showStep(request, reply, { problem });
+      };
+      try {
+        const kind = await app.checkCode(user.id, field((request.body ?? {}) as Form, 'code'));
+        if (kind === undefined) {
+          return await refuse(401, 'second_factor_required', 'The code is wrong, or was used already.');
+        }
+        const proven = { user, memberships: await findMemberships(tablesOf(database), user.id) };
+        await app.logInAs(request, reply, proven, { method: `${method} and ${kind}`, secondFactor: true });
+      } catch (error) {
+        if (!(error instanceof HttpError)) throw error;
+        // Every session was ended, or the user was disabled, after the first step.
+        if (error.status === 401) return again(reply);
+        if (error.status !== 429) throw error;
+        reply.headers(error.extra.headers ?? {});
+        const problem = 'Too many attempts. Wait a quarter of an hour and try again.';
+        return refuse(429, error.code, problem);
       }
-      const proven = { user, memberships: await findMemberships(tablesOf(database), user.id) };
-      await app.logInAs(request, reply, proven, { method: `${method} and ${kind}`, secondFactor: true });
-    } catch (error) {
-      if (!(error instanceof HttpError)) throw error;
-      // Every session was ended, or the user was disabled, after the first step.
-      if (error.status === 401) return again(reply);
-      if (error.status !== 429) throw error;
-      reply.headers(error.extra.headers ?? {});
-      const problem = 'Too many attempts. Wait a quarter of an hour and try again.';
-      return refuse(429, error.code, problem);
-    }
-    reply.clearCookie(cookie, cookieOptions(request));
-    return reply.redirect(next, 303);
-  });
+      reply.clearCookie(cookie, cookieOptions(request));
+      return reply.redirect(next, 303);
+    },
+  );
 }

@@ -6,6 +6,7 @@ import {
   changePassword,
   createUser,
   endAllSessions,
+  makePassword,
   markProven,
   normalEmail,
   type User,
@@ -186,6 +187,39 @@ export async function openInvite(
 }
 
 /**
+ * Accepts the newest open invitation to an address that its holder has proven, and that has no user: makes one, without
+ * a password that anybody knows.
+ * @returns whether there was one
+ */
+export async function acceptInviteTo(tables: Tables, actor: Actor, email: string): Promise<boolean> {
+  const open = await tables
+    .selectFrom('crm_invites')
+    .select(['organization_id', 'id', 'profile_id'])
+    .where('email', '=', email)
+    .where('used_at', 'is', null)
+    .where('expires_at', '>', new Date())
+    .orderBy('id', 'desc')
+    .executeTakeFirst();
+  if (open === undefined || !(await claim(tables, open.organization_id, open.id))) return false;
+  const [organization, profile] = [open.organization_id, open.profile_id];
+  await createUser(tables, actor, { email, organization, profile, password: makePassword, verified: true });
+  return true;
+}
+
+/** Marks an invitation as used. @returns false if it was used meanwhile: of two acceptances only one updates the row */
+async function claim(tables: Tables, organization: string, id: string): Promise<boolean> {
+  const used = await tables
+    .updateTable('crm_invites')
+    .set({ used_at: new Date() })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('used_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  return used !== undefined;
+}
+
+/**
  * Accepts an invitation. The holder of a verified user enters its password. Otherwise the user is, or becomes,
  * one of this organization alone, and gets the given password: an unverified user that another
  * organization created is not used, because its holder may be a different person.
@@ -208,16 +242,7 @@ export async function acceptInvite(
   if (user?.verified === true && user.id !== given.proven) {
     throw new UserError(`${email} is known here already: enter its password`);
   }
-  // Of two concurrent acceptances only one updates the row.
-  const used = await tables
-    .updateTable('crm_invites')
-    .set({ used_at: new Date() })
-    .where('organization_id', '=', organization)
-    .where('id', '=', id)
-    .where('used_at', 'is', null)
-    .returning('id')
-    .executeTakeFirst();
-  if (used === undefined) throw new UserError(unusable);
+  if (!(await claim(tables, organization, id))) throw new UserError(unusable);
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
   if (user === undefined) {
     const password = () => given.password;

@@ -5,10 +5,12 @@ import type { IdentityServices } from '../identity/index.ts';
 import { renewSealed, sealing } from '../secrets/index.ts';
 import { type CheckCode, codeCheck } from './codes.ts';
 import { secondFactorPages } from './pages.ts';
+import { type Passkeys, passkeys } from './passkeys.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
     checkCode: CheckCode;
+    passkeys: Passkeys;
   }
 }
 
@@ -16,9 +18,10 @@ const register = fastifyPlugin(
   async (app: FastifyInstance, { database, secrets }: IdentityServices) => {
     const sealed = sealing(secrets);
     app.decorate('checkCode', codeCheck(database, sealed));
+    app.decorate('passkeys', passkeys(app, database, secrets));
     renewSealed(app, database, sealed, 'crm_totps', ['secret'], ['user_id']);
   },
-  { name: 'second-factor', fastify: '5.x' },
+  { name: 'second-factor', fastify: '5.x', dependencies: ['session-authentication'] },
 );
 
 /** Second factors of people, and the pages on which they set them up. */

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { UserError } from '../../engine/errors.ts';
+import { isStorable } from '../../engine/fields/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
   changeSecondFactors,
@@ -23,6 +24,7 @@ import {
 } from '../screens/index.ts';
 import { sealing, tickets } from '../secrets/index.ts';
 import { makeRecoveryCodes, storeTotp } from './codes.ts';
+import { storePasskey } from './passkeys.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -46,6 +48,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     'log-in-again': 'Log in again: second factors are changed within 15 minutes after a login.',
     'app-set-up': 'The authenticator app is set up, and every other session is ended.',
     'app-removed': 'The authenticator app is removed.',
+    'passkey-added': '{} is added, and every other session is ended.',
+    'passkey-removed': '{} is removed.',
   });
 
   const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.began < recentMs;
@@ -78,10 +82,32 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     return result;
   };
 
+  /** Adds a factor that a form has proven, once. @returns recovery codes to show; undefined if the person has some */
+  const added = (
+    request: FastifyRequest,
+    action: string,
+    ticket: string,
+    store: (tables: Tables) => Promise<void>,
+  ): Promise<string[] | undefined> =>
+    change(request, action, async (tables, user) => {
+      await claimForm(tables, ticket);
+      await store(tables);
+      const { recoveryCodes } = await secondFactorsOf(tables, user);
+      return recoveryCodes > 0 ? undefined : makeRecoveryCodes(tables, user);
+    });
+  const passkeysOf = (user: string) =>
+    tablesOf(database)
+      .selectFrom('crm_passkeys')
+      .select(['id', 'name', 'last_used_at'])
+      .where('user_id', '=', user)
+      .orderBy('id')
+      .execute();
+
   app.get('/me/second-factor', { preHandler: person }, async (request, reply) => {
     const { session } = personOf(request);
     const { totp, passkeys, recoveryCodes } = await secondFactorsOf(tablesOf(database), session.user.id);
     const hasAny = totp || passkeys > 0;
+    const kept = await passkeysOf(session.user.id);
     const isMissing = !hasAny && app.needsSecondFactor(session.memberships.values());
     return show(
       request,
@@ -95,6 +121,11 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
           : 'With a second factor, nobody gets in with your password alone.',
         values: [
           { label: 'Authenticator app', text: totp ? 'Set up' : 'None' },
+          ...kept.map(({ name, last_used_at }) => ({
+            label: 'Passkey',
+            text: `${name}, last used`,
+            time: last_used_at,
+          })),
           ...(hasAny ? [{ label: 'Recovery codes left', text: String(recoveryCodes) }] : []),
         ],
         links: [
@@ -102,6 +133,11 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
             label: totp ? 'Replace authenticator app' : 'Set up authenticator app',
             href: `${base}/app`,
           },
+          { label: 'Add passkey', href: `${base}/passkey` },
+          ...kept.map(({ id, name }) => ({
+            label: `Remove ${name}`,
+            href: `${base}/remove-passkey?id=${id}`,
+          })),
           ...(hasAny ? [{ label: 'New recovery codes', href: `${base}/recovery-codes` }] : []),
         ],
         ...(totp && { danger: { label: 'Remove authenticator app', href: `${base}/remove-app` } }),
@@ -166,12 +202,9 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     }
     try {
       const stored = { sealed: await sealed.seal(offer.secret), step };
-      const codes = await change(request, 'set up authenticator app', async (tables) => {
-        await claimForm(tables, ticket);
-        await storeTotp(tables, user.id, stored);
-        const { recoveryCodes } = await secondFactorsOf(tables, user.id);
-        return recoveryCodes > 0 ? undefined : makeRecoveryCodes(tables, user.id);
-      });
+      const codes = await added(request, 'set up authenticator app', ticket, (tables) =>
+        storeTotp(tables, user.id, stored),
+      );
       if (codes === undefined) return await redirectDone(request, reply, base, 'app-set-up');
       return await showCodes(request, reply, codes, { isFirst: true });
     } catch (error) {
@@ -179,6 +212,74 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
       reply.code(400);
       return newOffer(request, reply, { problem: error.message });
     }
+  });
+
+  const showPasskey = async (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) =>
+    render(request, reply, view('passkey'), {
+      title: 'Add passkey',
+      above,
+      isMe: true,
+      offer: await app.passkeys.offerNew(request, personOf(request).session.user),
+      ...more,
+    });
+
+  app.get('/me/second-factor/passkey', { preHandler: pageHandlers }, async (request, reply) =>
+    showPasskey(request, reply),
+  );
+
+  app.post('/me/second-factor/passkey', { preHandler: formHandlers }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { user } = personOf(request).session;
+    const name = field(form, 'name').trim().slice(0, 60);
+    try {
+      const made = await app.passkeys.verifyNew(request, user, form);
+      if (made === undefined)
+        throw new UserError('the passkey is not valid, or the page was too old; try again');
+      if (name === '' || !isStorable(name)) throw new UserError('give the passkey a name');
+      const codes = await added(request, 'add passkey', field(form, 'ticket'), (tables) =>
+        storePasskey(tables, user.id, made, name),
+      );
+      if (codes === undefined) return await redirectDone(request, reply, base, 'passkey-added', { name });
+      return await showCodes(request, reply, codes, { isFirst: true });
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return showPasskey(request, reply, { name, problem: error.message });
+    }
+  });
+
+  app.get('/me/second-factor/remove-passkey', { preHandler: pageHandlers }, async (request, reply) => {
+    const { id } = request.query as { id?: unknown };
+    const kept = await passkeysOf(personOf(request).session.user.id);
+    const passkey = kept.find((each) => each.id === id);
+    if (passkey === undefined) return reply.redirect(base, 303);
+    return show(
+      request,
+      reply,
+      {
+        kind: 'confirm',
+        title: `Remove ${passkey.name}?`,
+        above,
+        consequence:
+          'Nobody can log in with this passkey any more. Other browsers and programs are logged out.',
+        action: `${base}/remove-passkey`,
+        hidden: [{ name: 'id', value: passkey.id }],
+        submit: 'Remove passkey',
+        cancel: base,
+      },
+      { isMe: true },
+    );
+  });
+
+  app.post('/me/second-factor/remove-passkey', { preHandler: formHandlers }, async (request, reply) => {
+    const id = field((request.body ?? {}) as Form, 'id');
+    const kept = await passkeysOf(personOf(request).session.user.id);
+    const passkey = kept.find((each) => each.id === id);
+    if (passkey === undefined) return reply.redirect(base, 303);
+    await change(request, 'remove passkey', (tables, user) =>
+      tables.deleteFrom('crm_passkeys').where('user_id', '=', user).where('id', '=', id).execute(),
+    );
+    return redirectDone(request, reply, base, 'passkey-removed', { name: passkey.name });
   });
 
   app.get('/me/second-factor/recovery-codes', { preHandler: pageHandlers }, async (request, reply) =>

@@ -22,6 +22,7 @@ import {
   resetPassword,
   resetSecondFactor,
   type UserInfo,
+  unlinkUser,
   userFor,
   verifyAddress,
 } from '../identity/index.ts';
@@ -70,6 +71,13 @@ export function userCommands(line: Line): void {
     .description('remove the second factors of a user who has lost them and end its sessions')
     .addOption(asJson())
     .action((wanted, { json }) => run(json, resetFactor(line, wanted)));
+  user
+    .command('unlink <user>')
+    .description(
+      'remove the links of a user to OpenID Connect providers; the next login there links it again',
+    )
+    .addOption(asJson())
+    .action((wanted, { json }) => run(json, unlink(line, wanted)));
   user
     .command('disable <user>')
     .description('disable a user and end its sessions; its API keys stay valid')
@@ -200,6 +208,12 @@ const resetFactor = change(
   resetSecondFactor,
   { second_factor: false },
   'has no second factor any more; sessions and tokens end on every node within a second.',
+);
+
+const unlink = change(
+  unlinkUser,
+  { unlinked: true },
+  'is linked to no provider; the next login at one links it again.',
 );
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');

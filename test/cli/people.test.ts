@@ -274,6 +274,10 @@ describe('commands beside a running service (postgresql)', () => {
       email: 'ann@people.example',
       second_factor: false,
     });
+    assertRefused(
+      await crm(['user', 'unlink', 'ann@people.example'], environment),
+      `user ${ann.id} is linked to no provider`,
+    );
     assert.equal((await crm(['user', 'disable', String(ann.id)], environment)).code, 0);
     assert.equal((await login(given)).status, 401);
     const state = (await crm(['user', 'show', 'ann@people.example'], environment)).stdout;

@@ -33,7 +33,8 @@ const file = settingsFile(settings, { ...variables, ...partnerSecrets });
 /** Sessions begin and end at any time. */
 const served = [
   ...['/auth/login', '/auth/logout', '/auth/logout-everywhere', '/auth/sessions/:id'],
-  ...['/setup/login', '/setup/logout', '/setup/me/end-session', '/setup/me/logout-everywhere'],
+  ...['/setup/login', '/setup/login/second-factor', '/setup/login/passkey', '/setup/logout'],
+  ...['/setup/me/end-session', '/setup/me/logout-everywhere'],
 ];
 /** What reads and logins leave behind. */
 const bookkeeping = ['crm_sessions', 'crm_activity', 'crm_attempts', 'crm_known_devices', 'crm_name_uses'];

@@ -56,6 +56,12 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['inbox: {}\ninbox: {}', '2:1  "inbox" is given twice: it is in line 1 already'],
   ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed; a text that begins with "*" needs quotes'],
   [
+    'login: { second_factor: on, providers: { idp: { name: X, issuer: "http://idp.example", client_id: a } } }',
+    '1:25  second_factor must be one of off, administrators, everyone',
+    '1:42  idp lacks "client_secret"',
+    '1:66  issuer must be an address such as https://accounts.google.com',
+  ],
+  [
     'messaging: { demo: { sender: lgo } }',
     '1:30  sender must be one of log, whatsapp_cloud. Did you mean "log"?',
   ],

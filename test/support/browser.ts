@@ -55,7 +55,7 @@ export function inBrowser(
       open: async (contextOptions) => {
         const context = await browser.newContext({ baseURL: instance.url, ...contextOptions });
         context.setDefaultTimeout(30_000);
-        watched.push({ context, problems: await watch(context, instance.url) });
+        watched.push({ context, problems: await watch(context, contextOptions?.baseURL ?? instance.url) });
         return context.newPage();
       },
     }));

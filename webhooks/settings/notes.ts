@@ -62,6 +62,12 @@ export function unknownOrganizations({ written, parsed }: SettingsFile, known: r
       slug: organization,
       path: ['partners', 'payments', customer, 'organization'],
     })),
+    ...Object.entries(written.login.providers).flatMap(([name, { new_users }]) =>
+      Object.entries(new_users?.domains ?? {}).map(([domain, { organization }]) => ({
+        slug: organization,
+        path: ['login', 'providers', name, 'new_users', 'domains', domain, 'organization'],
+      })),
+    ),
     ...Object.keys(written.messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
     ...Object.keys(written.quotas.organizations).map((slug) => ({
       slug,

@@ -1,5 +1,6 @@
 import type { SecondFactorPolicy } from '../../plugins/identity/index.ts';
 import type { MailSettings } from '../../plugins/mail/index.ts';
+import type { ProviderSettings } from '../../plugins/openid-connect/index.ts';
 import type { QuotaSettings } from '../../plugins/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
@@ -56,7 +57,11 @@ export interface Settings {
   readonly public_url: string;
   readonly mail: MailSettings;
   /** How people log in. */
-  readonly login: { readonly second_factor: SecondFactorPolicy };
+  readonly login: {
+    readonly second_factor: SecondFactorPolicy;
+    /** OpenID Connect providers by the name in their address here. */
+    readonly providers: Readonly<Record<string, ProviderSettings>>;
+  };
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
   /** Where events may be sent. */
   readonly events: {
@@ -107,7 +112,7 @@ export const defaults = {
     password: '',
     allow_plaintext: false,
   },
-  login: { second_factor: 'off' },
+  login: { second_factor: 'off', providers: {} },
   inbox: { attempts: 12, max_waiting: 50_000 },
   events: { allow_private_addresses: false, allow_http: false, ports: [80, 443, 8080, 8443] },
   retention: {

@@ -1,4 +1,4 @@
-// Adds what needs script to pages that work without it: buttons that copy a text shown once, and menus that close.
+// Adds what needs script to pages that work without it: buttons that copy a text shown once, menus that close, passkeys.
 for (const button of document.querySelectorAll('button[data-copy]')) {
   button.hidden = false;
   button.addEventListener('click', async () => {
@@ -15,5 +15,31 @@ for (const menu of document.querySelectorAll('details.menu, details.pop, details
     if (event.key !== 'Escape') return;
     menu.open = false;
     menu.querySelector('summary').focus();
+  });
+}
+for (const form of document.querySelectorAll('form[data-passkey]')) {
+  // Older browsers, and pages without TLS beyond this machine, have no passkeys.
+  if (window.PublicKeyCredential?.parseRequestOptionsFromJSON === undefined) continue;
+  form.hidden = false;
+  form.querySelector('button').disabled = false;
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const failed = form.querySelector('[data-failed]');
+    failed.hidden = true;
+    try {
+      const options = JSON.parse(form.dataset.options);
+      const credential =
+        form.dataset.passkey === 'create'
+          ? await navigator.credentials.create({
+              publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options),
+            })
+          : await navigator.credentials.get({
+              publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options),
+            });
+      form.elements.credential.value = JSON.stringify(credential.toJSON());
+      form.submit();
+    } catch {
+      failed.hidden = false;
+    }
   });
 }

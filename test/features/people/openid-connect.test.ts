@@ -1,0 +1,306 @@
+// Logins at an OpenID Connect provider: whom they log in, what they link, and what is refused.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import { disableUser, findUserBy, unlinkUser } from '../../../plugins/identity/operator-users.ts';
+import { administratorOf, optionOf, problemOf, signIn, type Visitor, visitor } from '../../support/forms.ts';
+import { type Instance, type Organization, startInstance } from '../../support/instance.ts';
+import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
+import { settingsFile } from '../../support/partners.ts';
+import { command, dump, fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
+import { until } from '../../support/process.ts';
+import { codeOf, forgetStep, setUpApp } from '../../support/second-factors.ts';
+
+const begin = '/setup/login/with/idp';
+
+describe('logins at a provider', () => {
+  let instance: Instance;
+  let acme: Organization;
+  let idp: OpenIdProvider;
+  const settings = settingsFile({});
+  const configure = async (more: object = {}, second_factor = 'off') => {
+    const { issuer, secret: client_secret } = idp;
+    const name = fresh('Example');
+    const idps = { idp: { name, issuer, client_id: 'crm', client_secret, ...more } };
+    const down = { ...idps.idp, name: 'Down', issuer: 'http://127.0.0.1:1' };
+    settings.write({
+      login: { second_factor, providers: { ...idps, down, off: { ...down, client_id: '' } } },
+    });
+    await until(
+      async () => (await visitor(instance).get('/setup/login')).text.includes(`Log in with ${name}`),
+      'the settings are in force',
+    );
+    return name;
+  };
+  before(async () => {
+    idp = await startProvider();
+    instance = await startInstance('postgresql', { environment: settings.environment });
+    await idp.serve(`${instance.url}${begin}/callback`);
+    acme = await instance.organization('acme');
+    await configure();
+  });
+  after(async () => {
+    await instance.close();
+    await idp.close();
+  });
+
+  /** Logs in at the provider. @returns the address that leads back */
+  const depart = async (browser: Visitor, change: (address: URL) => void = () => {}): Promise<string> => {
+    const answer = await browser.get(`${begin}?next=%2Fsetup%2Fme`);
+    assert.equal(answer.status, 303, problemOf(answer));
+    const address = new URL(answer.headers.get('location') ?? '');
+    change(address);
+    const { pathname, search } = await idp.follow(address.href);
+    return `${pathname}${search}`;
+  };
+  const arrive = async (browser = visitor(instance)) =>
+    Object.assign(await browser.get(await depart(browser)), { browser });
+  const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
+  const address = () => `${fresh('person')}@people.example`;
+
+  test('a verified address is linked to its account; later the link counts, whatever the address is', async () => {
+    const name = await configure();
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    const before = await logIn(instance, person);
+    const subject = fresh('subject');
+    idp.comes(subject, { email: person.email.toUpperCase(), email_verified: true });
+    const { status, headers, browser } = await arrive();
+    assert.equal(status, 303);
+    assert.equal(headers.get('location'), '/setup/me');
+    const page = (await browser.get('/setup/me')).text;
+    assert.ok(page.includes(person.email) && page.includes(name), 'the session says how');
+    assert.ok(!browser.cookies.has('crm_provider_login'));
+    assert.equal((await instance.call('GET /auth/me', { headers: before.byToken })).status, 200);
+    assert.ok(await logIn(instance, person), 'the password stays');
+    for (const account of [{ email: address(), email_verified: true }, { email_verified: false }, {}]) {
+      idp.comes(subject, account);
+      assert.ok((await (await arrive()).browser.get('/setup/me')).text.includes(person.email));
+    }
+  });
+
+  for (const account of [{}, { email_verified: false }, { email_verified: 'true' }, { email_verified: 1 }]) {
+    test(`an address that is not verified links nothing: ${JSON.stringify(account)}`, async () => {
+      const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+      idp.comes(fresh('subject'), { email: person.email, ...account });
+      const answer = await arrive();
+      assert.equal(answer.status, 403);
+      assert.match(problemOf(answer), /has not verified your e-mail address/);
+      assert.ok(!(await isIn(answer.browser)));
+    });
+  }
+
+  test('an unverified account is taken over: password, second factor and sessions of before are gone', async () => {
+    const person = await makePerson(instance, [{ organization: acme }]);
+    const attacker = await signIn(instance, person);
+    await setUpApp(attacker);
+    idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    const { status, browser } = await arrive();
+    assert.equal(status, 303);
+    assert.ok(await isIn(browser));
+    await soonerThan(1000, async () => !(await isIn(attacker)));
+    const { email, password } = person;
+    const answer = await instance.call('POST /auth/login', { body: { email, password } });
+    assert.equal(answer.json.code, 'unauthenticated');
+    const user = await transaction(instance.database, (tables) => findUserBy(tables, person.id));
+    assert.notEqual(user.verified_at, null);
+    assert.equal(user.second_factor, false);
+  });
+
+  test('several unverified accounts of an address: none is chosen', async () => {
+    const email = address();
+    for (const organization of [acme, await instance.organization(fresh('org'))]) {
+      await makePerson(instance, [{ organization }], { email });
+    }
+    idp.comes(fresh('subject'), { email, email_verified: true });
+    const answer = await arrive();
+    assert.equal(answer.status, 403);
+    assert.match(problemOf(answer), /several users/);
+  });
+
+  test('somebody else with the address of an account that is linked is refused, until it is unlinked', async () => {
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    const account = { email: person.email, email_verified: true };
+    idp.comes(fresh('subject'), account);
+    assert.equal((await arrive()).status, 303);
+    idp.comes(fresh('subject'), account);
+    const answer = await arrive();
+    assert.equal(answer.status, 403);
+    assert.match(problemOf(answer), /linked to somebody else/);
+    await transaction(instance.database, async (tables) =>
+      unlinkUser(tables, command(instance), await findUserBy(tables, person.id)),
+    );
+    assert.equal((await arrive()).status, 303);
+  });
+
+  test('a disabled account stays out, linked or not', async () => {
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    assert.equal((await arrive()).status, 303);
+    await transaction(instance.database, async (tables) =>
+      disableUser(tables, command(instance), await findUserBy(tables, person.id)),
+    );
+    const answer = await arrive();
+    assert.equal(answer.status, 403);
+    assert.match(problemOf(answer), /disabled/);
+    idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    assert.equal((await arrive()).status, 403);
+  });
+
+  test('no account: refused by default, made for an invitation or a domain where the settings say so', async () => {
+    const email = address();
+    idp.comes(fresh('subject'), { email, email_verified: true });
+    const refused = await arrive();
+    assert.equal(refused.status, 403);
+    assert.match(problemOf(refused), /There is no user for/);
+    const admin = await signIn(instance, administratorOf(acme));
+    const invite = '/setup/o/acme/members/invite';
+    const profile = await optionOf(admin, invite, 'read-only');
+    await admin.submit(invite, invite, { email, profile });
+    assert.equal((await arrive()).status, 403, 'an invitation alone is not enough');
+    await configure({ new_users: { invited: true } });
+    const { browser } = await arrive();
+    assert.match((await browser.get('/setup/me')).text, /acme<\/a> \(acme\), as read-only/);
+
+    const domains = { 'people.example': { organization: 'acme', profile: 'read-only' } };
+    await configure({ new_users: { domains } });
+    for (const [wanted, other] of [
+      [303, address()],
+      [403, `${fresh('x')}@other.example`],
+      [403, 'x@toString'],
+    ] as const) {
+      idp.comes(fresh('subject'), { email: other, email_verified: true });
+      assert.equal((await arrive()).status, wanted, other);
+    }
+    await configure({
+      new_users: { domains: { 'people.example': { organization: 'none', profile: 'x' } } },
+    });
+    idp.comes(fresh('subject'), { email: address(), email_verified: true });
+    const misconfigured = await arrive();
+    assert.equal(misconfigured.status, 403);
+    assert.doesNotMatch(problemOf(misconfigured), /none/);
+    await configure();
+  });
+
+  test('a second factor of the person is asked for, unless the provider asks itself', async () => {
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    const { secret } = await setUpApp(await signIn(instance, person));
+    idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    const { headers, browser } = await arrive();
+    const step = '/setup/login/second-factor';
+    assert.equal(headers.get('location'), step);
+    await forgetStep(instance, person.id);
+    const entered = await browser.submit(step, step, { code: codeOf(secret) });
+    assert.equal(entered.headers.get('location'), '/setup/me');
+    const admin = await makePerson(instance, [{ organization: acme }], { verified: true });
+    idp.comes(fresh('subject'), { email: admin.email, email_verified: true });
+    await configure({}, 'everyone');
+    const led = await (await arrive()).browser.get('/setup/me');
+    assert.equal(led.headers.get('location'), '/setup/me/second-factor');
+    await configure({ verifies_second_factor: true }, 'everyone');
+    assert.ok(await isIn((await arrive()).browser));
+    await configure();
+  });
+
+  describe('what comes back is taken once, in the browser that left', () => {
+    const comes = async () => {
+      const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+      idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    };
+    const assertRefused = async (browser: Visitor, path: string, status: number, problem: RegExp) => {
+      const answer = await browser.get(path);
+      assert.equal(answer.status, status);
+      assert.match(problemOf(answer), problem);
+      assert.ok(!browser.cookies.has('crm_session'));
+      assert.match(answer.text, /name="password"/, 'passwords still work');
+    };
+    const stale = /begun in another browser/;
+    const invalid = /is not valid/;
+
+    test('again, with the cookie kept', async () => {
+      await comes();
+      const browser = visitor(instance);
+      const path = await depart(browser);
+      const kept = browser.cookies.get('crm_provider_login') ?? '';
+      assert.equal((await browser.get(path)).status, 303);
+      browser.cookies.clear();
+      browser.cookies.set('crm_provider_login', kept);
+      // The provider takes its code once too.
+      await assertRefused(browser, path, 401, invalid);
+    });
+    test('in another browser, and with a cookie of another purpose', async () => {
+      await comes();
+      const browser = visitor(instance);
+      const path = await depart(browser);
+      await assertRefused(visitor(instance), path, 400, stale);
+      const forged = visitor(instance);
+      forged.cookies.set('crm_provider_login', browser.cookies.get('crm_provider_login')?.slice(0, -2) ?? '');
+      await assertRefused(forged, path, 400, stale);
+    });
+    test('the code of another login', async () => {
+      await comes();
+      const [one, other] = [visitor(instance), visitor(instance)];
+      const [mine, theirs] = [await depart(one), await depart(other)];
+      await assertRefused(one, theirs, 401, invalid);
+      // With the state that belongs to the browser, but a code made for another verifier.
+      const again = visitor(instance);
+      const own = new URL(await depart(again), instance.url);
+      own.searchParams.set('code', new URL(mine, instance.url).searchParams.get('code') ?? '');
+      await assertRefused(again, `${own.pathname}${own.search}`, 401, invalid);
+    });
+    test('an ID token for another nonce', async () => {
+      await comes();
+      const browser = visitor(instance);
+      const path = await depart(browser, ({ searchParams }) => searchParams.set('nonce', 'another'));
+      await assertRefused(browser, path, 401, invalid);
+    });
+    test('without a state, or that of another issuer', async () => {
+      await comes();
+      for (const [name, value] of [
+        ['state', ''],
+        ['iss', 'https://other.example'],
+      ] as const) {
+        const browser = visitor(instance);
+        const path = new URL(await depart(browser), instance.url);
+        path.searchParams.set(name, value);
+        await assertRefused(browser, `${path.pathname}${path.search}`, 401, invalid);
+      }
+    });
+    test('cancelled at the provider', async () => {
+      idp.comes(undefined);
+      const browser = visitor(instance);
+      await assertRefused(browser, await depart(browser), 401, /did not log you in/);
+    });
+  });
+
+  test('a provider that is down has a page that says so, one that is off has none', async () => {
+    const answer = await visitor(instance).get('/setup/login/with/down');
+    assert.equal(answer.status, 502);
+    assert.match(problemOf(answer), /^Down cannot be reached/);
+    assert.match(answer.text, /name="password"/);
+    for (const name of ['off', 'unknown', 'toString']) {
+      assert.equal((await visitor(instance).get(`/setup/login/with/${name}`)).status, 404);
+      assert.equal((await visitor(instance).get(`/setup/login/with/${name}/callback`)).status, 404);
+    }
+    assert.doesNotMatch((await visitor(instance).get('/setup/login')).text, /with\/off/);
+  });
+
+  test('no page and no address of ours has the secret of the client; next stays here', async () => {
+    const browser = visitor(instance);
+    const answer = await browser.get(`${begin}?next=https%3A%2F%2Fevil.example`);
+    const { searchParams } = new URL(answer.headers.get('location') ?? '');
+    assert.equal(searchParams.get('code_challenge_method'), 'S256');
+    const text = JSON.stringify([...answer.headers, ...browser.cookies, answer.text]);
+    assert.ok(!text.includes(idp.secret));
+    assert.ok(!(await dump(instance)).includes(idp.secret));
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    const { pathname, search } = await idp.follow(answer.headers.get('location') ?? '');
+    assert.equal((await browser.get(`${pathname}${search}`)).headers.get('location'), '/setup');
+  });
+
+  test('links are rows of their user', async () => {
+    const rows = await tablesOf(instance.database).selectFrom('crm_identities').selectAll().execute();
+    assert.ok(rows.length > 5);
+    assert.ok(rows.every(({ issuer }) => issuer === idp.issuer));
+  });
+});

@@ -1,0 +1,94 @@
+// A real OpenID Connect provider, on loopback: whoever comes is the account that the test says.
+import { createServer } from 'node:http';
+import { exportJWK, generateKeyPair } from 'jose';
+import Provider from 'oidc-provider';
+
+/** What the provider says of an account. */
+interface Account {
+  readonly email?: string;
+  readonly email_verified?: unknown;
+}
+
+/** A provider that runs. */
+export interface OpenIdProvider {
+  readonly issuer: string;
+  readonly secret: string;
+  /** Takes a client: the instance at an address. */
+  readonly serve: (redirect: string) => Promise<void>;
+  /** Who comes next, by subject; undefined: somebody who cancels. */
+  readonly comes: (subject: string | undefined, account?: Account) => void;
+  /** Follows a login from its first address to the one that leads back. */
+  readonly follow: (address: string) => Promise<URL>;
+  readonly close: () => Promise<void>;
+}
+
+export async function startProvider(): Promise<OpenIdProvider> {
+  const secret = 'the-secret-of-the-client-at-the-provider';
+  const accounts = new Map<string, Account>();
+  let current: string | undefined;
+  let provider: Provider | undefined;
+  const server = createServer(async (request, response) => {
+    if (provider === undefined) return response.writeHead(503).end();
+    if (!request.url?.startsWith('/interaction/')) return provider.callback()(request, response);
+    const result = current === undefined ? { error: 'access_denied' } : { login: { accountId: current } };
+    return provider.interactionFinished(request, response, result);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  const issuer = `http://127.0.0.1:${port}`;
+  return {
+    issuer,
+    secret,
+    serve: async (redirect) => {
+      const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+      provider = new Provider(issuer, {
+        clients: [{ client_id: 'crm', client_secret: secret, redirect_uris: [redirect] }],
+        jwks: { keys: [{ ...(await exportJWK(privateKey)), alg: 'RS256', use: 'sig', kid: 'one' }] },
+        cookies: { keys: ['a key for cookies'] },
+        claims: { openid: ['sub'], email: ['email', 'email_verified'] },
+        ttl: { Interaction: 600, Grant: 600, Session: 600, AccessToken: 600, IdToken: 600 },
+        pkce: { required: () => true },
+        features: { devInteractions: { enabled: false } },
+        interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
+        findAccount: (_context, sub) => ({
+          accountId: sub,
+          claims: async () => ({ sub, ...accounts.get(sub) }),
+        }),
+        loadExistingGrant: async ({ oidc }) => {
+          const { client, session } = oidc;
+          const grant = new oidc.provider.Grant({
+            clientId: client?.clientId ?? '',
+            accountId: session?.accountId ?? '',
+          });
+          grant.addOIDCScope('openid email');
+          await grant.save();
+          return grant;
+        },
+      });
+    },
+    comes: (subject, account = {}) => {
+      current = subject;
+      if (subject !== undefined) accounts.set(subject, account);
+    },
+    follow: async (address) => {
+      const cookies = new Map<string, string>();
+      let next = new URL(address);
+      while (next.origin === issuer) {
+        const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+        const response = await fetch(next, { redirect: 'manual', headers: { cookie } });
+        for (const each of response.headers.getSetCookie()) {
+          const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
+          cookies.set(name, value);
+        }
+        const location = response.headers.get('location');
+        if (location === null) throw new Error(`${response.status} at ${next}: ${await response.text()}`);
+        next = new URL(location, next);
+      }
+      return next;
+    },
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,3 +1,5 @@
+import { constants } from 'node:fs';
+import { cp } from 'node:fs/promises';
 import type { PGlite } from '@electric-sql/pglite';
 import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
@@ -28,10 +30,11 @@ export async function openEmbedded(
   release: Release,
 ): Promise<Database> {
   try {
+    const cluster = await prepareCluster(config.dataFolder, createCluster);
     const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({
       ...ormOptions(entities, config),
       driver: PgliteDriver,
-      dbName: await prepareCluster(config.dataFolder, createCluster),
+      dbName: cluster,
       driverOptions: { parsers, extensions: embeddedExtensions },
     });
     const client = await orm.em.getConnection().getNativeClient();
@@ -57,6 +60,12 @@ export async function openEmbedded(
       admission: admission(embeddedBounds(config)),
       run,
       lost: Promise.race([watch.lost, died]),
+      copyTo: (folder) =>
+        client.transaction(async (inner) => {
+          // Its files are complete then, and nothing is written to them before the transaction ends.
+          await inner.exec('checkpoint');
+          await cp(cluster, folder, { recursive: true, mode: constants.COPYFILE_FICLONE });
+        }),
       close: async () => {
         await closeSocket();
         await stopStatistics();

@@ -18,7 +18,7 @@ import { UserError } from '../errors.ts';
 import { socketNames } from './socket-path.ts';
 
 /** The names in the data folder. */
-const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', ...socketNames];
+const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', 'snapshots', ...socketNames];
 
 /** Marks `pgdata.new` until the first start is complete: only a folder with this file is ever replaced. */
 const mark = 'unfinished-first-start';

@@ -37,6 +37,7 @@ export {
   endAllSessions,
   endReplaced,
   endSession,
+  endSessionsOfAll,
   findMemberships,
   listSessions,
   type Membership,

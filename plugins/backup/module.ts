@@ -1,0 +1,21 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { backupCommands } from './commands.ts';
+import { backupHome } from './home.ts';
+import type { RestoreConfig } from './restore.ts';
+import { type ScheduleServices, scheduleBackups } from './schedule.ts';
+import { backupTables } from './tables.ts';
+
+interface Instance {
+  readonly config: RestoreConfig;
+  readonly database: Database;
+}
+
+/** The whole instance as one file, made by a command or now and then. */
+export const backupModule: Module<ScheduleServices, Instance> = {
+  name: 'backup',
+  tables: backupTables,
+  register: scheduleBackups,
+  pages: backupHome,
+  commands: backupCommands,
+};

@@ -88,6 +88,7 @@ export async function build(
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
+  app.decorate('pruning', []);
   const settings = await liveSettings(config, app.log, async (file) => {
     for (const problem of endpointsOff(file, config.environment)) app.log.info(lineOf(problem));
     // A database that does not respond is told of where it matters.

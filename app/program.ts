@@ -15,6 +15,7 @@ import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
 import { newCommand } from './new-command.ts';
 import { planCommands } from './plan-commands.ts';
+import { pruneCommand } from './prune-command.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
@@ -55,6 +56,7 @@ export function makeProgram(): Command {
     doctorCommand,
     clientCommand,
     recordCommands,
+    pruneCommand,
   ])
     add(line);
   for (const { commands } of modules) commands?.(line);

@@ -12,18 +12,16 @@ export const run = async <Row>(tables: Tables, text: string, ...values: readonly
 
 /** Makes a transaction take as long as it needs, and values have one text each wherever they are read and written. */
 export async function unhurried(tables: Tables): Promise<void> {
-  const settings: Readonly<Record<string, string>> = {
-    statement_timeout: '0',
-    idle_in_transaction_session_timeout: '0',
-    timezone: 'UTC',
-    datestyle: 'ISO',
-    intervalstyle: 'postgres',
-    bytea_output: 'hex',
-    extra_float_digits: '1',
-  };
-  for (const [name, value] of Object.entries(settings)) {
-    await run(tables, `set local ${name} = '${value}'`);
-  }
+  const settings = [
+    'statement_timeout = 0',
+    'idle_in_transaction_session_timeout = 0',
+    "time zone 'UTC'",
+    "datestyle = 'ISO'",
+    "intervalstyle = 'postgres'",
+    "bytea_output = 'hex'",
+    'extra_float_digits = 1',
+  ];
+  for (const setting of settings) await run(tables, `set local ${setting}`);
 }
 
 /** The columns of tables that hold values, in their order. Those that are computed from others are none. */

@@ -1,5 +1,3 @@
-import { constants } from 'node:fs';
-import { cp } from 'node:fs/promises';
 import type { PGlite } from '@electric-sql/pglite';
 import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
@@ -10,7 +8,7 @@ import { embeddedBounds } from './bounds.ts';
 import { createCluster } from './cluster.ts';
 import type { Database } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
-import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
+import { copyCluster, type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
 import type { Release } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { runPrepared } from './prepared.ts';
@@ -30,11 +28,10 @@ export async function openEmbedded(
   release: Release,
 ): Promise<Database> {
   try {
-    const cluster = await prepareCluster(config.dataFolder, createCluster);
     const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({
       ...ormOptions(entities, config),
       driver: PgliteDriver,
-      dbName: cluster,
+      dbName: await prepareCluster(config.dataFolder, createCluster),
       driverOptions: { parsers, extensions: embeddedExtensions },
     });
     const client = await orm.em.getConnection().getNativeClient();
@@ -62,9 +59,8 @@ export async function openEmbedded(
       lost: Promise.race([watch.lost, died]),
       copyTo: (folder) =>
         client.transaction(async (inner) => {
-          // Its files are complete then, and nothing is written to them before the transaction ends.
           await inner.exec('checkpoint');
-          await cp(cluster, folder, { recursive: true, mode: constants.COPYFILE_FICLONE });
+          await copyCluster(config.dataFolder, folder);
         }),
       close: async () => {
         await closeSocket();

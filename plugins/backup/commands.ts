@@ -10,8 +10,9 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { withDump } from './dump.ts';
 import { linesOf, writeBackup } from './file.ts';
 import type { Lines, Manifest } from './format.ts';
-import { type Keeping, noModel, type RestoreConfig, type Restored, restoreInto } from './restore.ts';
+import { type Keeping, type RestoreConfig, type Restored, restoreInto } from './restore.ts';
 import { remembered } from './runs.ts';
+import { noModel, withSnapshot } from './snapshot.ts';
 import { type Walked, walk } from './walk.ts';
 
 type Line = CommandLine<{ readonly config: RestoreConfig; readonly database: Database }>;
@@ -62,7 +63,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
     const bytes = await remembered(tablesOf(database), { file, scheduled: false }, () =>
       writeBackup(
         file,
-        (save) => withDump(database, config, save),
+        (save) => withSnapshot(database, config, (snapshot) => withDump(snapshot, config, save)),
         async (path) => {
           const { end } = verify ? await checkFile(config, path) : await walk(linesOf(path));
           counts = Object.entries(end.tables).map(([table, { rows }]) => [table, rows]);
@@ -136,7 +137,7 @@ async function move(config: RestoreConfig, to: string): Promise<Result> {
       ? { ...config, ...embeddedIn(resolve(to)) }
       : { ...config, replicaAddresses: [], databaseAddress: address };
   const { rows, tables, notes } = await withDatabase(config, noModel, async (database) => {
-    const [node] = await runningNodes(database);
+    const [node] = database.isServed ? ['a running service has DATA_DIR'] : await runningNodes(database);
     if (node !== undefined) {
       throw new UserError(`${node}: stop it first, or what it writes meanwhile is lost`);
     }

@@ -14,6 +14,7 @@ import { cancelAllInvites } from '../members/index.ts';
 import { type BackupConfig, fingerprints, tablesIn } from './dump.ts';
 import { Counter, type Lines, type Manifest, notWhole } from './format.ts';
 import { columnsOf, insertRows, rowsOf, run, sequencesOf, unhurried } from './rows.ts';
+import { noModel } from './snapshot.ts';
 import { compare, walk } from './walk.ts';
 
 /** What a restore needs to know of the instance. */
@@ -36,9 +37,6 @@ export interface Restored {
   /** What a person has to know, a line each. */
   readonly notes: readonly string[];
 }
-
-/** A model without tables: what runs here names its own. */
-export const noModel = { resources: [], tables: [] } as const;
 
 /**
  * Puts a backup into a database that has no rows, and compares every row with it: all of it is there in the end, or nothing.

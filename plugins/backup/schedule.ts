@@ -1,16 +1,15 @@
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import { type Database, makeFolder } from '../../engine/database/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
-import { withDatabase } from '../../engine/schema/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { type BackupConfig, withDump } from './dump.ts';
 import { linesOf, writeBackup } from './file.ts';
 import type { Lines } from './format.ts';
-import { noModel } from './restore.ts';
 import { reasonOf, remembered } from './runs.ts';
+import { withSnapshot } from './snapshot.ts';
 import { walk } from './walk.ts';
 
 /** When backups are made, and which are kept (config.yaml). */
@@ -144,27 +143,5 @@ async function* until(lines: Lines, signal: AbortSignal): Lines {
   for await (const batch of lines) {
     signal.throwIfAborted();
     yield batch;
-  }
-}
-
-/**
- * Opens the database a second time for work that takes long: PostgreSQL by connections of its own, the embedded one, which has
- * only one, as a copy.
- */
-async function withSnapshot<T>(
-  { copyTo }: Database,
-  config: BackupConfig,
-  work: (snapshot: Database) => Promise<T>,
-): Promise<T> {
-  if (copyTo === undefined) return withDatabase(config, noModel, work);
-  // Nobody else has the data folder, so what is there was left by a process that ended.
-  const dataFolder = join(config.dataFolder, 'snapshot');
-  rmSync(dataFolder, { recursive: true, force: true });
-  try {
-    mkdirSync(dataFolder, { mode: 0o700 });
-    await copyTo(join(dataFolder, 'pgdata'));
-    return await withDatabase({ ...config, dataFolder }, noModel, work);
-  } finally {
-    rmSync(dataFolder, { recursive: true, force: true });
   }
 }

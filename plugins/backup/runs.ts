@@ -32,6 +32,22 @@ export async function lastBackups(
   return { made: made && asRun(made), ended: last && asRun(last) };
 }
 
+/** What is wrong with the backups of an instance; undefined if nothing is. */
+export type BackupProblem = 'failed' | 'late';
+
+const hourMs = 3_600_000;
+
+/** Whether the last backup failed, or one that config.yaml wants is late. */
+export function problemOf(
+  { made, ended }: Awaited<ReturnType<typeof lastBackups>>,
+  { folder, every_hours: hours }: { readonly folder: string; readonly every_hours: number },
+): BackupProblem | undefined {
+  if (ended !== undefined && ended.error !== null) return 'failed';
+  if (folder === '') return undefined;
+  const isLate = made === undefined || made.started_at.getTime() < Date.now() - 2 * hours * hourMs;
+  return isLate ? 'late' : undefined;
+}
+
 const asRun = ({
   bytes,
   ...run

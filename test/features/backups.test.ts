@@ -4,9 +4,11 @@ import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
+import { backupCheck } from '../../plugins/backup/check.ts';
 import { lastBackups } from '../../plugins/backup/runs.ts';
 import { type BackupSettings, makeIfDue } from '../../plugins/backup/schedule.ts';
 import { rowsIn, type Served, served } from '../support/backups.ts';
+import { readable, signIn } from '../support/forms.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { migratedStorage, type Storage, until } from '../support/process.ts';
 
@@ -110,12 +112,27 @@ for (const driver of drivers) {
       const { ended, made: whole } = await lastBackups(tablesOf(instance.database));
       assert.match(ended?.error ?? '', /a part of its path is not a folder/);
       assert.equal(whole, undefined);
+      const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
+      const findings = async () =>
+        (await backupCheck.run({ database: instance.database, settings })).map(({ problem }) => problem);
+      assert.match((await findings()).join(), /^the last backup failed: .* is not a folder; there is none$/);
+      const { email, password } = instance.demo ?? assert.fail();
+      const admin = await signIn(instance, { email, password });
+      const home = async () => readable((await admin.get('/setup/o/demo')).text);
+      assert.match(await home(), /The backup of 20.* failed\. There is no backup\./);
       assert.equal(await make(), undefined, 'it waits before it tries again');
       await tablesOf(instance.database)
         .updateTable('crm_backups')
         .set({ started_at: new Date(Date.now() - 16 * 60_000) })
         .execute();
       assert.notEqual(await make(), undefined);
+      assert.match(await home(), /Last backup: 20/);
+      assert.deepEqual(await findings(), []);
+      await tablesOf(instance.database)
+        .updateTable('crm_backups')
+        .set({ started_at: new Date(Date.now() - 50 * 3_600_000) })
+        .execute();
+      assert.match((await findings()).join(), /every 24 hours, and the last one is of 20/);
     });
   });
 }

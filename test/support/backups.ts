@@ -16,6 +16,7 @@ export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'
   readonly app: FastifyInstance;
   /** What an empty database got; undefined for one that was not empty. */
   readonly demo: Demo | undefined;
+  readonly url: string;
   readonly call: (request: string, call?: Call) => Promise<Answer>;
   readonly close: () => Promise<void>;
 }
@@ -33,6 +34,7 @@ export async function served(
     ...opened,
     app,
     demo,
+    url,
     call: (request, call) => send(url, request, call),
     close: async () => {
       await app.close();

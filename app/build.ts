@@ -94,6 +94,7 @@ export async function build(
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
+  app.decorate('pruning', []);
   let taken: SettingsFile | undefined;
   const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
     taken = file;

@@ -1,6 +1,7 @@
 import type { Module } from '../engine/modules/index.ts';
 import { activityModule } from '../plugins/activity/index.ts';
 import { apiKeysModule } from '../plugins/api-keys/index.ts';
+import { backupModule } from '../plugins/backup/index.ts';
 import { dataModule } from '../plugins/data-browser/index.ts';
 import { demoModule } from '../plugins/demo/index.ts';
 import { doctorModule } from '../plugins/doctor/index.ts';
@@ -52,6 +53,7 @@ export const modules: readonly Module<Services, Instance, Checked>[] = [
   ledgerModule,
   activityModule,
   forgettingModule,
+  backupModule,
   dataModule,
   screensModule,
   explorerModule,

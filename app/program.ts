@@ -16,6 +16,7 @@ import { modules } from './modules.ts';
 import { newCommand } from './new-command.ts';
 import { newProgram, withExamples } from './outline.ts';
 import { planCommands } from './plan-commands.ts';
+import { pruneCommand } from './prune-command.ts';
 import { recordCommands } from './record-commands.ts';
 import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
@@ -56,6 +57,7 @@ export function makeProgram(): Command {
     doctorCommand,
     clientCommand,
     recordCommands,
+    pruneCommand,
   ])
     add(line);
   for (const { commands } of modules) commands?.(line);

@@ -102,6 +102,11 @@ export interface Database extends ReadingServer {
   admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
+  /**
+   * Copies the embedded database, as it is at one moment, to a path where nothing is; whatever else wants the database waits as
+   * long as copying its files takes. Undefined on PostgreSQL, where any transaction can see one moment.
+   */
+  readonly copyTo?: (folder: string) => Promise<void>;
   /** Closes every connection and releases the data folder. */
   readonly close: () => Promise<void>;
 }

@@ -8,7 +8,7 @@ import { embeddedBounds } from './bounds.ts';
 import { createCluster } from './cluster.ts';
 import type { Database } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
-import { type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
+import { copyCluster, type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
 import type { Release } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { runPrepared } from './prepared.ts';
@@ -57,6 +57,11 @@ export async function openEmbedded(
       admission: admission(embeddedBounds(config)),
       run,
       lost: Promise.race([watch.lost, died]),
+      copyTo: (folder) =>
+        client.transaction(async (inner) => {
+          await inner.exec('checkpoint');
+          await copyCluster(config.dataFolder, folder);
+        }),
       close: async () => {
         await closeSocket();
         await stopStatistics();

@@ -1,6 +1,7 @@
 import {
   chmodSync,
   closeSync,
+  constants,
   existsSync,
   fstatSync,
   lstatSync,
@@ -13,12 +14,13 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { UserError } from '../errors.ts';
 import { socketNames } from './socket-path.ts';
 
 /** The names in the data folder. */
-const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', ...socketNames];
+const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', 'snapshots', ...socketNames];
 
 /** Marks `pgdata.new` until the first start is complete: only a folder with this file is ever replaced. */
 const mark = 'unfinished-first-start';
@@ -93,6 +95,10 @@ export async function prepareCluster(
   if (existsSync(join(unfinished, mark)) || isEmpty(unfinished)) removeUnfinished(unfinished);
   return cluster;
 }
+
+/** Copies the cluster of a data folder after a checkpoint, while a transaction keeps others from writing. */
+export const copyCluster = (dataFolder: string, to: string): Promise<void> =>
+  cp(join(dataFolder, 'pgdata'), to, { recursive: true, mode: constants.COPYFILE_FICLONE });
 
 /** Whether a path holds nothing that could be lost. A file in place of a folder counts as content. */
 function isEmpty(path: string): boolean {

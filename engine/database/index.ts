@@ -1,7 +1,7 @@
 // Database: opens PGlite or PostgreSQL; whose turn it is; time limits; the lock of the data folder; what a driver's error means.
 // May import errors, config, sql.
 
-export { type Address, describeHost } from './address.ts';
+export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';
 export type { Admission } from './admission.ts';
 export { connectionsOf, shareOf } from './bounds.ts';
 export { clusterSetting } from './cluster.ts';

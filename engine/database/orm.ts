@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { EntitySchema } from '@mikro-orm/core';
 import { Migrator } from '@mikro-orm/migrations';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from '@mikro-orm/postgresql';
@@ -8,6 +9,8 @@ import type { DatabaseConfig } from './variables.ts';
 export function ormOptions(entities: readonly EntitySchema[], config: DatabaseConfig) {
   return {
     entities: [...entities],
+    // Within a transaction of one database, another one would take it for its own if they had the same name.
+    contextName: randomUUID(),
     extensions: [Migrator],
     discovery: { warnWhenNoEntities: false },
     // Warnings would precede the output of a command; failures are thrown.

@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Address } from './address.ts';
 import type { Database } from './database.ts';
+import { copyCluster } from './folder.ts';
 import { socketFolder, socketName, socketPort } from './socket-path.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** How long a busy server may take to accept a connection, in milliseconds. */
 const connectTimeoutMs = 10_000;
+
+/** How often a transaction says something while files are copied, in milliseconds. */
+const beatMs = 2000;
 
 /** Whether a server that has the data folder serves its database at a socket. */
 export function isServed({ dataFolder }: Pick<DatabaseConfig, 'dataFolder'>): Promise<boolean> {
@@ -51,5 +55,18 @@ export async function openServed(
     address,
     entities,
   );
-  return { ...database, kind: 'embedded', isServed: true };
+  return {
+    ...database,
+    kind: 'embedded',
+    isServed: true,
+    copyTo: (folder) =>
+      database.orm.em.fork().transactional(async (em) => {
+        const execute = (sql: string) =>
+          em.getConnection().execute(sql, [], 'run', em.getTransactionContext());
+        await execute('checkpoint');
+        // The server ends a transaction that says nothing for long.
+        const beat = setInterval(() => void execute('select').catch(() => {}), beatMs);
+        await copyCluster(config.dataFolder, folder).finally(() => clearInterval(beat));
+      }),
+  };
 }

@@ -15,5 +15,5 @@ export {
 } from './command-line.ts';
 export type { Family, Metrics, TellValue } from './metrics.ts';
 export type { Module } from './module.ts';
-export { pruneRegularly, pruningStep, removeOld } from './pruning.ts';
+export { type Pruned, pruneRegularly, pruningStep, removeOld } from './pruning.ts';
 export { assertWritable, type Output, progress, written } from './written.ts';

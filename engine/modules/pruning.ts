@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, sql } from 'kysely';
-import type { Tables } from '../tables/index.ts';
+import type { Database } from '../database/index.ts';
+import { type Tables, tablesOf } from '../tables/index.ts';
 
 /** How often an instance removes old rows, in milliseconds. */
 const everyMs = 10 * 60_000;
@@ -9,21 +10,34 @@ const everyMs = 10 * 60_000;
 export const pruningStep = 500;
 const pauseMs = 100;
 
-/**
- * Removes old rows now and then, in small steps, while the service runs.
- * @param what is removed, as in "old events", for the log
- * @param steps each removes some rows and says how many, see {@link removeOld}
- */
-export function pruneRegularly(
-  app: FastifyInstance,
-  what: string,
-  steps: readonly (() => Promise<number>)[],
-): void {
+/** Something that is kept for a limited time. */
+export interface Pruned {
+  /** What is removed, as in "old events". */
+  readonly what: string;
+  /** Each removes some rows and says how many, see {@link removeOld}; a full {@link pruningStep} if there may be more. */
+  readonly steps: readonly ((tables: Tables) => Promise<number>)[];
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Everything that is removed after a time. */
+    pruning: Pruned[];
+  }
+}
+
+/** Removes old rows now and then, in small steps, while the service runs. */
+export function pruneRegularly(app: FastifyInstance, database: Database, pruned: Pruned): void {
+  const { what, steps } = pruned;
+  app.pruning.push(pruned);
   const stopping = new AbortController();
   const { signal } = stopping;
   const sweep = async () => {
     for (const step of steps) {
-      while (!signal.aborted && app.isReadOnly?.() !== true && (await step()) === pruningStep) {
+      while (
+        !signal.aborted &&
+        app.isReadOnly?.() !== true &&
+        (await step(tablesOf(database))) === pruningStep
+      ) {
         await pause(pauseMs, undefined, { signal, ref: false }).catch(() => {});
       }
     }

@@ -41,9 +41,14 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
 /**
  * As {@link migrate}, on a database that is open already. On PostgreSQL, what takes long on tables with rows runs after
  * the rest, while others read and write; a migration is done once that is, and the next run goes on where one ended.
+ * @param isWanted which of them to apply; all if absent
  * @throws UserError naming the file, the statement and what stands in its way; then nothing of it is applied
  */
-export async function applyPending(database: Database, config: DatabaseConfig): Promise<string[]> {
+export async function applyPending(
+  database: Database,
+  config: DatabaseConfig,
+  isWanted = (_migration: string): boolean => true,
+): Promise<string[]> {
   const { kind, orm } = database;
   if (database.isServed) return assertNonePending(database, config);
   if (kind === 'embedded') {
@@ -51,7 +56,7 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
     await orm.migrator.getStorage().ensureTable?.();
     return orm.em.fork().transactional(async (em) => {
       await ensureColumns(em as SqlEntityManager);
-      return applyIn(database, config, em as SqlEntityManager);
+      return applyIn(database, config, em as SqlEntityManager, isWanted);
     });
   }
   const applied = new Set<string>();
@@ -68,7 +73,7 @@ export async function applyPending(database: Database, config: DatabaseConfig): 
         isMore = add(
           await exclusively(orm, migrationLock, async (em) => {
             await unhurried(em);
-            return applyIn(database, config, em);
+            return applyIn(database, config, em, isWanted);
           }),
         );
         add(await finish(database, config));
@@ -111,7 +116,12 @@ async function ensureColumns(em: SqlEntityManager): Promise<void> {
  * Applies pending migrations in a transaction, up to one that changes types, which has to be finished before the next.
  * Stores what each does, so that a change of its file is noticed.
  */
-async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntityManager): Promise<string[]> {
+async function applyIn(
+  database: Database,
+  config: DatabaseConfig,
+  em: SqlEntityManager,
+  isWanted: (migration: string) => boolean,
+): Promise<string[]> {
   const execute = executeIn(em);
   const table = quote(migrationsTable);
   const applied: string[] = [];
@@ -120,7 +130,7 @@ async function applyIn(database: Database, config: DatabaseConfig, em: SqlEntity
   const older = new OlderModels();
   const rows = await execute(`select "name", "checksum" from ${table}`);
   const known = new Map(rows.map((row) => [migrationName(row.name), row]));
-  for (const name of migrationNames(config)) {
+  for (const name of migrationNames(config).filter(isWanted)) {
     const row = known.get(name);
     if (row !== undefined && row.checksum !== null) continue;
     const statements = await statementsIn(database, config, name);

@@ -5,11 +5,12 @@ export type { ApiChange } from './api.ts';
 export { applyPending, assertUpToDate, migrate } from './apply.ts';
 export type { Intent } from './changes.ts';
 export { type CitusKind, citusModel } from './citus.ts';
+export { tablesAfter } from './contents.ts';
 export { contract } from './contract.ts';
 export { assertMigrationsComplete, createMigration } from './create.ts';
-export { migrationNames } from './ledger.ts';
+export { migrationNames, readLedger } from './ledger.ts';
 export { entitiesOf, type Model } from './model.ts';
-export { heartbeatMs, registerNode, viewsOf } from './nodes.ts';
+export { heartbeatMs, registerNode, runningNodes, viewsOf } from './nodes.ts';
 export {
   countMs,
   type DatabaseState,

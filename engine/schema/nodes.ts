@@ -58,6 +58,14 @@ export async function listNodes(execute: Execute): Promise<LiveNode[]> {
   });
 }
 
+/** The nodes of a database that run at the moment, a line for each; none where there is no place for them. */
+export async function runningNodes({ kind, orm }: Database): Promise<string[]> {
+  if (kind === 'embedded') return [];
+  const execute: Execute = (sql) => orm.em.fork().getConnection().execute(sql, [], 'all');
+  const [found] = await execute(`select to_regclass('${nodesTable}')::text as name`);
+  return found?.name === null ? [] : (await listNodes(execute)).map(({ says }) => says);
+}
+
 /** Those that do not know a migration. */
 export const withoutMigration = (nodes: readonly LiveNode[], migration: string): LiveNode[] =>
   nodes.filter(({ migrations }) => !migrations.includes(migration));

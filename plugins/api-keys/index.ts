@@ -2,5 +2,5 @@
 // May import engine, last-used, identity, screens, profiles.
 
 export { type KeyConfig, keyVariables } from './authentication.ts';
-export { createKey } from './keys.ts';
+export { createKey, revokeAllKeys } from './keys.ts';
 export { apiKeysModule } from './module.ts';

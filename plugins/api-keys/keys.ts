@@ -153,6 +153,20 @@ export async function revokeKey(
   );
 }
 
+/** Revokes every key of every organization, for good. @returns how many */
+export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<number> {
+  const revoked = await tables
+    .updateTable('crm_api_keys')
+    .set({ revoked_at: new Date() })
+    .where('revoked_at', 'is', null)
+    .returning(['organization_id', 'id'])
+    .execute();
+  for (const { organization_id: organization, id } of revoked) {
+    await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
+  }
+  return revoked.length;
+}
+
 /**
  * Replaces a key by a new one with the same name, profile and expiry. The old one stays valid for a while.
  * @param overlapMs how long, in milliseconds

@@ -39,6 +39,7 @@ export {
   endAllSessions,
   endReplaced,
   endSession,
+  endSessionsOfAll,
   findMemberships,
   listSessions,
   type Membership,

@@ -287,6 +287,17 @@ export async function endAllSessions(
   await recordEverywhere(tables, actor, organizations, 'logout everywhere', null);
 }
 
+/** Ends every session of everybody, and voids every token and every link to a new password. @returns how many sessions */
+export async function endSessionsOfAll(tables: Tables): Promise<number> {
+  await tables
+    .updateTable('crm_users')
+    .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
+    .execute();
+  await tables.deleteFrom('crm_resets').where('used_at', 'is', null).execute();
+  const { numDeletedRows } = await tables.deleteFrom('crm_sessions').executeTakeFirstOrThrow();
+  return Number(numDeletedRows);
+}
+
 /** Records a change of a session in every organization of the user. */
 export const recordEverywhere = (
   tables: Tables,

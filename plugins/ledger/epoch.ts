@@ -21,7 +21,7 @@ const lock = 7_263_140_561n;
  * @param isRecorded whether changes are recorded
  */
 export async function keepEpoch(database: Database, isRecorded: boolean): Promise<void> {
-  const source = isRecorded ? sql.raw<string>(sourceSql) : sql.lit(notRecorded);
+  const source = sourceOf(isRecorded);
   if (await isCurrent(tablesOf(database), source)) return;
   await transaction(database, async (tables) => {
     await sql`select pg_advisory_xact_lock(${sql.lit(lock)})`.execute(tables);
@@ -29,6 +29,13 @@ export async function keepEpoch(database: Database, isRecorded: boolean): Promis
     await begin(tables, source);
   });
 }
+
+/** Begins a new epoch in any case, in a database whose rows were just put there: cursors of before are worth nothing. */
+export const renewEpoch = (tables: Tables, isRecorded: boolean): Promise<void> =>
+  begin(tables, sourceOf(isRecorded));
+
+const sourceOf = (isRecorded: boolean): Source =>
+  isRecorded ? sql.raw<string>(sourceSql) : sql.lit(notRecorded);
 
 type Source = ReturnType<typeof sql.lit> | ReturnType<typeof sql.raw<string>>;
 

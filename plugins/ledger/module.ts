@@ -2,7 +2,6 @@ import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { type Module, pruneRegularly } from '../../engine/modules/index.ts';
 import type { RecordResource } from '../../engine/records/index.ts';
-import { tablesOf } from '../../engine/tables/index.ts';
 import type { InstanceSecrets } from '../secrets/index.ts';
 import { feedCheck } from './check.ts';
 import { feedFragment } from './description.ts';
@@ -26,9 +25,10 @@ export const ledgerModule: Module<LedgerServices, unknown, Pick<LedgerServices, 
   openApi: feedFragment,
   metrics: ({ database }) => [feedMetrics(database)],
   register: (app, { config, database, resources, secrets, settings }) => {
-    pruneRegularly(app, 'old changes', [
-      () => prune(tablesOf(database), settings.current.retention.ledger_days),
-    ]);
+    pruneRegularly(app, database, {
+      what: 'old changes',
+      steps: [(tables) => prune(tables, settings.current.retention.ledger_days)],
+    });
     watchFeed(app, database, config.audit);
     feed(app, { config, database, resources, signing: feedSigning(secrets) });
   },

@@ -135,6 +135,15 @@ export async function cancelInvite(
 /** One text for every invitation that cannot be used, so that it does not reveal who was invited. */
 const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 
+/** Cancels every open invitation of every organization. @returns how many */
+export async function cancelAllInvites(tables: Tables): Promise<number> {
+  const { numDeletedRows } = await tables
+    .deleteFrom('crm_invites')
+    .where('used_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  return Number(numDeletedRows);
+}
+
 /** An invitation opened with its code. */
 export interface OpenInvite {
   readonly organization: string;

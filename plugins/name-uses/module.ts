@@ -14,7 +14,7 @@ export const nameUses: Module<{ readonly database: Database }> = {
   register: (app, { database }) => {
     const tables = tablesOf(database);
     app.decorate('namesSent', recorder(app, tables));
-    pruneRegularly(app, 'old uses of names', [() => prune(tables)]);
+    pruneRegularly(app, database, { what: 'old uses of names', steps: [prune] });
   },
 };
 

@@ -1,7 +1,13 @@
 // Secrets: the instance's own secrets, and what is derived from or encrypted with them.
 // May import engine.
 
-export { type InstanceSecrets, instanceSecrets, secretFile, secretsVariables } from './instance-secrets.ts';
+export {
+  type InstanceSecrets,
+  instanceSecrets,
+  type SecretsConfig,
+  secretFile,
+  secretsVariables,
+} from './instance-secrets.ts';
 export { secretsModule } from './module.ts';
 export { renewSealed } from './renew-sealed.ts';
 export { openingOnce, type Sealing, sealing } from './sealing.ts';

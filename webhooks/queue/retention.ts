@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import { pruneRegularly, removeOld } from '../../engine/modules/index.ts';
-import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
 /** Removes some items that ended longer ago than the given time. @returns how many */
@@ -27,8 +27,9 @@ export const startRetention = (
   queue: Queue,
   days: (status: 'done' | 'dead') => number,
 ): void =>
-  pruneRegularly(
-    app,
-    `old items of ${queue.name}`,
-    (['done', 'dead'] as const).map((status) => () => prune(tablesOf(database), queue, status, days(status))),
-  );
+  pruneRegularly(app, database, {
+    what: `old items of ${queue.name}`,
+    steps: (['done', 'dead'] as const).map(
+      (status) => (tables) => prune(tables, queue, status, days(status)),
+    ),
+  });

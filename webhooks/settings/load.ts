@@ -90,6 +90,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     inbox: { ...defaults.inbox, ...raw.inbox },
     events: { ...defaults.events, ...raw.events },
     retention: { ...defaults.retention, ...raw.retention },
+    backups: { ...defaults.backups, ...raw.backups },
   };
   return { settings: freeze(resolved(written, environment)) as Settings, written, parsed };
 }

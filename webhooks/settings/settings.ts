@@ -1,3 +1,4 @@
+import type { BackupSettings } from '../../plugins/backup/index.ts';
 import type { SecondFactorPolicy } from '../../plugins/identity/index.ts';
 import type { MailSettings } from '../../plugins/mail/index.ts';
 import type { ProviderSettings } from '../../plugins/openid-connect/index.ts';
@@ -77,6 +78,7 @@ export interface Settings {
     readonly events_dead_days: number;
     readonly ledger_days: number;
   };
+  readonly backups: BackupSettings;
 }
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string | boolean ? T[K] : Partial<T[K]> };
@@ -122,4 +124,5 @@ export const defaults = {
     events_dead_days: 30,
     ledger_days: 400,
   },
+  backups: { folder: '', every_hours: 24, keep: 7, keep_days: 30 },
 } as const satisfies Settings;

@@ -1,0 +1,378 @@
+// Backups: of one moment while others write, back again row by row on either driver, and nothing from a file that is not whole.
+import assert from 'node:assert/strict';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { linesIn, rowsIn, type Served, served, writeLines } from '../support/backups.ts';
+import { runCommand } from '../support/command-line.ts';
+import { mountDisk } from '../support/disk.ts';
+import { type Driver, drivers, type Instance, temporaryFolder } from '../support/instance.ts';
+import {
+  assertRefused,
+  connected,
+  contents,
+  crm,
+  crmJson,
+  migratedStorage,
+  type Storage,
+  serve,
+  start,
+  unmigratedStorage,
+  until,
+} from '../support/process.ts';
+
+const other: Readonly<Record<Driver, Driver>> = { embedded: 'postgresql', postgresql: 'embedded' };
+const storages: Storage[] = [];
+const storage = async (made: Promise<Storage>): Promise<Storage> => {
+  storages.push(await made);
+  return made;
+};
+const folder = temporaryFolder();
+after(async () => {
+  for (const each of storages) await each.remove();
+  folder.remove();
+});
+
+/** What a restore changes on purpose, what belongs to one database, and when things were last used. */
+const changing = ['crm_backups', 'crm_ledger_epochs', 'crm_migrations', 'crm_nodes'];
+const rest = (found: Record<string, string[]>, ...without: readonly string[]) =>
+  Object.fromEntries(Object.entries(found).filter(([table]) => ![...changing, ...without].includes(table)));
+
+for (const driver of drivers) {
+  describe(`backup and restore (${driver})`, () => {
+    let source: Storage;
+    let instance: Served;
+    let key = '';
+    let login = { email: '', password: '' };
+    let bearer = '';
+    let cursor = '';
+    const file = join(folder.path, `${driver}.backup`);
+    const backup = (path: string, ...more: string[]) =>
+      runCommand(instance as unknown as Instance, ['backup', path, ...more]);
+
+    before(async () => {
+      source = await storage(migratedStorage(driver));
+      instance = await served(source);
+      const { demo } = instance;
+      assert.ok(demo);
+      key = demo.key;
+      login = { email: demo.email, password: demo.password };
+      const answer = await instance.call('POST /auth/login', { body: login });
+      bearer = String(answer.json.access_token);
+      cursor = String((await instance.call('GET /events', { key })).json.next);
+    });
+    after(() => instance.close());
+
+    test('is of one moment while others write', async () => {
+      let isOver = false;
+      let written = 0;
+      const writing = (async () => {
+        while (!isOver) {
+          const body = { last_name: `during ${written}` };
+          const { status } = await instance.call('POST /api/v1/leads', { key, body });
+          assert.equal(status, 201);
+          written++;
+        }
+      })();
+      await until(() => written > 3, 'write before');
+      const moment = join(folder.path, `${driver}-moment.backup`);
+      await backup(moment);
+      const atEnd = written;
+      await until(() => written > atEnd + 3, 'write after');
+      isOver = true;
+      await writing;
+      const during = rowsIn(moment, 'leads').filter(({ last_name: name }) => name?.startsWith('during '));
+      assert.ok(during.length > 3 && during.length < written, `${during.length} of ${written}`);
+      const numbers = during.map(({ last_name: name }) => Number(name?.slice(7))).sort((a, b) => a - b);
+      assert.deepEqual(numbers, [...numbers.keys()], 'each and all before it');
+      const recorded = rowsIn(moment, 'crm_ledger')
+        .filter(
+          ({ object, action, actor_kind: kind }) =>
+            object === 'leads' && action === 'create' && kind === 'key',
+        )
+        .map(({ object_id: id }) => id);
+      assert.deepEqual(
+        recorded.sort(),
+        during.map(({ id }) => id).sort(),
+        'a record and its change together',
+      );
+    });
+
+    test('is a file for its owner alone, and never in the place of another', async () => {
+      const { json } = await backup(file);
+      assert.equal(json.verified, false);
+      assert.equal(json.bytes, statSync(file).size);
+      assert.equal(statSync(file).mode & 0o777, 0o600);
+      const bytes = readFileSync(file);
+      await assert.rejects(backup(file), /cannot be written: something else is there already/);
+      assert.deepEqual(readFileSync(file), bytes);
+      await assert.rejects(backup(join(folder.path, 'none/x.backup')), /cannot be written: it is not there/);
+      assert.deepEqual(
+        readdirSync(folder.path).filter((name) => name.includes('partial')),
+        [],
+      );
+    });
+
+    describe('restored', () => {
+      let target: Storage;
+      let again: Served;
+      before(async () => {
+        target = await storage(unmigratedStorage(driver));
+        const printed = await crmJson(['restore', file], target.environment);
+        assert.deepEqual(printed.keys, 'disable');
+        assert.deepEqual(printed.ended, { keys: 1, sessions: 1, invites: 0 });
+        again = await served(target);
+      });
+      after(() => again.close());
+
+      test('nobody is logged in, no key opens, and the feed begins again', async () => {
+        assert.equal(again.demo, undefined);
+        assert.equal((await again.call('GET /api/v1/leads', { key })).status, 401);
+        const old = await again.call('GET /auth/me', { headers: { authorization: `Bearer ${bearer}` } });
+        assert.equal(old.status, 401);
+        const { json, status } = await again.call('POST /auth/login', { body: login });
+        assert.equal(status, 200);
+        const headers = { authorization: `Bearer ${String(json.access_token)}` };
+        const feed = await again.call(`GET /events?after=${cursor}`, { headers });
+        assert.deepEqual([feed.status, feed.json.code], [410, 'cursor_expired']);
+        const made = await again.call('POST /api/v1/leads', { headers, body: { last_name: 'new' } });
+        const ids = rowsIn(file, 'leads').map(({ id }) => Number(id));
+        assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'numbers go on');
+      });
+    });
+
+    describe('on the other driver', () => {
+      let target: Storage;
+      before(async () => {
+        target = await storage(unmigratedStorage(other[driver]));
+      });
+
+      test('every row is the same, and with --keys keep the key opens', async () => {
+        const { rows, tables } = await crmJson(['restore', file, '--keys', 'keep'], target.environment);
+        assert.ok(Number(rows) > 600 && Number(tables) > 20);
+        const quiet = join(folder.path, `${driver}-quiet.backup`);
+        const again = await served(target);
+        try {
+          assert.equal((await again.call('GET /api/v1/leads', { key })).status, 200);
+        } finally {
+          await again.close();
+        }
+        // What it has, as a file of its own: the same rows as the first file, but for what a restore ends.
+        await crmJson(['backup', quiet], target.environment);
+        const [before, since] = [linesIn(file), linesIn(quiet)].map(
+          (lines) =>
+            JSON.parse(lines.at(-1) ?? '') as {
+              end: { tables: Record<string, unknown> };
+            },
+        );
+        const same = (end: typeof before) =>
+          Object.fromEntries(
+            Object.entries(end?.end.tables ?? {}).filter(
+              ([name]) =>
+                ![
+                  'crm_ledger',
+                  'crm_ledger_epochs',
+                  'crm_sessions',
+                  'crm_users',
+                  'crm_api_keys',
+                  'crm_name_uses',
+                ].includes(name),
+            ),
+          );
+        assert.deepEqual(same(since), same(before));
+        const hashes = (path: string) =>
+          rowsIn(path, 'crm_users').map(({ email, password_hash: hash }) => [email, hash]);
+        assert.deepEqual(hashes(quiet), hashes(file));
+      });
+
+      test('moved back, every row is the same', async () => {
+        const back = await storage(unmigratedStorage(driver));
+        const to = driver === 'embedded' ? back.folder : String(back.environment.DATABASE_URL);
+        const { rows } = await crmJson(['move', '--to', to], target.environment);
+        assert.ok(Number(rows) > 600);
+        const [from, there] = [await contents(target.environment), await contents(back.environment)];
+        const ledgerOf = (found: Record<string, string[]>) =>
+          found.crm_ledger?.map((row) => row.replace(/"transaction":"?\d+"?/, '')).sort();
+        assert.deepEqual(rest(there, 'crm_ledger'), rest(from, 'crm_ledger'));
+        assert.deepEqual(ledgerOf(there), ledgerOf(from));
+        assert.equal(there.crm_ledger_epochs?.length, Number(from.crm_ledger_epochs?.length) + 1);
+        assertRefused(
+          await crm(['move', '--to', to], target.environment),
+          /the database is not empty, accounts has rows/,
+        );
+      });
+    });
+
+    test('is refused where something is', async () => {
+      const target = storages.at(-1);
+      assert.ok(target);
+      assertRefused(await crm(['restore', file], target.environment), /is not empty, accounts has rows/);
+    });
+
+    // Migrations are the same on either driver.
+    if (driver !== drivers.at(-1)) return;
+
+    test('of before a migration gets it, of after one that is not here is refused', async () => {
+      const lines = linesIn(file);
+      const manifest = JSON.parse(lines[0] ?? '') as { migrations: string[] };
+      const last = manifest.migrations.at(-1) ?? '';
+      const path = (name: string) => join(folder.path, `${driver}-${name}.backup`);
+      const withMigrations = (name: string, migrations: readonly string[]) =>
+        writeLines(path(name), [JSON.stringify({ ...manifest, migrations }), ...lines.slice(1)]);
+      // The last one makes a table that no backup has.
+      withMigrations('older', manifest.migrations.slice(0, -1));
+      withMigrations('newer', [...manifest.migrations, 'Migration20991231000000_later']);
+      const target = await storage(unmigratedStorage(driver));
+      assertRefused(
+        await crm(['restore', path('newer')], target.environment),
+        /the backup has 1 migration\(s\) that are not here, such as Migration20991231000000_later/,
+      );
+      const { migrated } = await crmJson(['restore', path('older')], target.environment);
+      assert.deepEqual(migrated, [last]);
+      assertRefused(
+        await crm(['restore', path('older')], (await storage(migratedStorage(driver))).environment),
+        /has migrations that are later than the backup/,
+      );
+    });
+  });
+}
+
+describe('a file that is no whole backup', () => {
+  const source = join(folder.path, `${drivers[0]}.backup`);
+  const wrong: readonly (readonly [name: string, make: (path: string) => void, says: RegExp])[] = [
+    ['missing', () => {}, /cannot be read: it is not there/],
+    ['a folder', (path) => mkdirSync(path), /cannot be read: it is a folder/],
+    ['empty', (path) => writeFileSync(path, ''), /not a whole backup/],
+    ['something else', (path) => writeFileSync(path, 'id,name\n'), /cut off or damaged/],
+    ['another format', (path) => writeFileSync(path, gzipSync('{"crm_backup":2}\n')), /it has format 2/],
+    ['JSON of others', (path) => writeFileSync(path, gzipSync('{"a":1}\n')), /does not begin like one/],
+    ['cut off', (path) => writeFileSync(path, readFileSync(source).subarray(0, -100)), /cut off or damaged/],
+    [
+      'cut off at a line',
+      (path) => writeFileSync(path, gzipSync(`${linesIn(source).slice(0, -1).join('\n')}\n`)),
+      /its end is missing/,
+    ],
+    [
+      'altered',
+      (path) =>
+        writeFileSync(path, gzipSync(`${linesIn(source).join('\n').replace('admin@', 'mallory@')}\n`)),
+      /it was altered/,
+    ],
+    [
+      'without a row',
+      (path) => {
+        const lines = linesIn(source);
+        const first = lines.findIndex((line) => line.startsWith('['));
+        writeLines(
+          path,
+          lines.filter((_, index) => index !== first),
+        );
+      },
+      /the backup has \d+ rows of accounts, and should have \d+/,
+    ],
+    [
+      'with a damaged byte',
+      (path) => {
+        const bytes = readFileSync(source);
+        bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
+        writeFileSync(path, bytes);
+      },
+      /not a whole backup/,
+    ],
+  ];
+  for (const [name, make, says] of wrong) {
+    test(`is refused before anything is written: ${name}`, async () => {
+      const path = join(folder.path, `wrong ${name}`);
+      make(path);
+      const target = join(folder.path, `target ${name}`);
+      for (const args of [
+        ['restore', path],
+        ['restore', path, '--check'],
+      ]) {
+        assertRefused(await crm(args, { DATA_DIR: target }), says);
+      }
+      assert.ok(!existsSync(target));
+    });
+  }
+});
+
+test('beside a service that has the embedded database', { skip: !drivers.includes('embedded') }, async () => {
+  const { environment } = await storage(migratedStorage('embedded'));
+  const service = await serve(environment);
+  const path = join(folder.path, 'served.backup');
+  let isOver = false;
+  const statuses: number[] = [];
+  const writing = (async () => {
+    for (const key = String(service.printed.key); !isOver; ) {
+      const body = { last_name: 'during' };
+      statuses.push((await service.call('POST /api/v1/leads', { key, body })).status);
+    }
+  })();
+  await until(() => statuses.length > 3, 'write before');
+  const { rows } = await crmJson(['backup', path], environment);
+  isOver = true;
+  await writing;
+  assert.ok(Number(rows) > 600);
+  assert.ok(statuses.every((status) => status === 201));
+  const during = rowsIn(path, 'leads').filter(({ last_name: name }) => name === 'during');
+  assert.ok(during.length > 3 && during.length < statuses.length, `${during.length} of ${statuses.length}`);
+  assertRefused(
+    await crm(['move', '--to', join(folder.path, 'elsewhere')], environment),
+    /a running service has DATA_DIR: stop it first/,
+  );
+  assert.deepEqual(readdirSync(join(environment.DATA_DIR ?? '', 'snapshots')), []);
+  await service.kill();
+});
+
+describe('a backup that does not end', { skip: !drivers.includes('postgresql') }, () => {
+  let source: Storage;
+  before(async () => {
+    source = await storage(migratedStorage('postgresql'));
+  });
+
+  test('leaves nothing that looks whole when it is killed', async () => {
+    const path = join(folder.path, 'killed');
+    mkdirSync(path);
+    await connected(String(source.environment.DATABASE_URL), async (client) => {
+      await client.query('begin; lock table opportunities in access exclusive mode');
+      const command = start(['backup', join(path, 'x.backup')], source.environment);
+      await until(() => readdirSync(path).length > 0, 'begin to write', 60_000);
+      await command.kill();
+    });
+    const [left = '', ...more] = readdirSync(path);
+    assert.match(left, /^\.x\.backup\.\w+\.partial$/);
+    assert.deepEqual(more, []);
+    const copy = join(path, 'copy');
+    copyFileSync(join(path, left), copy);
+    assertRefused(await crm(['restore', copy, '--check'], source.environment), /not a whole backup/);
+  });
+
+  test('leaves nothing when no space is left', async (t) => {
+    const disk = mountDisk(1);
+    if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
+    try {
+      disk.fill();
+      const path = join(disk.path, 'x.backup');
+      assertRefused(
+        await crm(['backup', path], source.environment),
+        `${path} cannot be written: no space is left`,
+      );
+      assert.deepEqual(readdirSync(disk.path), ['filler']);
+      disk.free();
+      const { verified, tables } = await crmJson(['backup', path, '--verify'], source.environment);
+      assert.equal(verified, true);
+      assert.equal((tables as Record<string, unknown>).leads, 0);
+    } finally {
+      disk.remove();
+    }
+  });
+});

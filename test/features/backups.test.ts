@@ -1,0 +1,138 @@
+// Scheduled backups: made while the service serves, one at a time, kept by number and age; a failure is remembered and shown.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { backupCheck } from '../../plugins/backup/check.ts';
+import { lastBackups } from '../../plugins/backup/runs.ts';
+import { type BackupSettings, makeIfDue } from '../../plugins/backup/schedule.ts';
+import { rowsIn, type Served, served } from '../support/backups.ts';
+import { readable, signIn } from '../support/forms.ts';
+import { drivers, temporaryFolder } from '../support/instance.ts';
+import { migratedStorage, type Storage, until } from '../support/process.ts';
+
+for (const driver of drivers) {
+  describe(`scheduled backups (${driver})`, () => {
+    const folder = temporaryFolder();
+    const backups = join(folder.path, 'backups');
+    const settingsFile = join(folder.path, 'config.yaml');
+    let storage: Storage;
+    let instance: Served;
+    let key = '';
+    const signal = new AbortController().signal;
+    const made = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
+    const make = (more: Partial<BackupSettings> = {}, environment: Partial<Served> = instance) =>
+      makeIfDue(
+        {
+          config: instance.config,
+          database: instance.database,
+          ...environment,
+          settings: {
+            current: { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30, ...more } },
+          },
+        },
+        signal,
+      );
+    const forget = () => tablesOf(instance.database).deleteFrom('crm_backups').execute();
+
+    before(async () => {
+      writeFileSync(settingsFile, `backups: { folder: ${backups} }\n`);
+      storage = await migratedStorage(driver);
+      instance = await served(storage, { CRM_CONFIG: settingsFile });
+      key = String(instance.demo?.key);
+    });
+    after(async () => {
+      await instance.close();
+      await storage.remove();
+      folder.remove();
+    });
+
+    test('one line of config.yaml is enough', async () => {
+      const tables = tablesOf(instance.database);
+      await until(async () => (await lastBackups(tables)).ended !== undefined, 'make the first', 60_000);
+      const { made: first, ended } = await lastBackups(tables);
+      assert.deepEqual(first, ended);
+      assert.equal(ended?.error, null);
+      assert.deepEqual([join(backups, made()[0] ?? '')], [ended.file]);
+      assert.equal(readFileSync(ended.file).length, ended.bytes);
+      assert.equal(await make(), undefined, 'not again before it is time');
+    });
+
+    test('others write meanwhile, and of two nodes one makes it', async () => {
+      await forget();
+      let isOver = false;
+      const during: number[] = [];
+      const writing = (async () => {
+        while (!isOver) {
+          const body = { last_name: 'during' };
+          const { status } = await instance.call('POST /api/v1/leads', { key, body });
+          during.push(status);
+        }
+      })();
+      const both = driver === 'postgresql' ? [make(), make()] : [make()];
+      const files = (await Promise.all(both)).filter((file) => file !== undefined);
+      isOver = true;
+      await writing;
+      assert.equal(files.length, 1);
+      assert.ok(during.length > 3 && during.every((status) => status === 201), String(during.length));
+      const leads = rowsIn(files[0] ?? '', 'leads').filter(({ last_name: name }) => name === 'during');
+      assert.ok(leads.length < during.length);
+    });
+
+    // Files and failures are the same on either driver.
+    if (driver !== drivers.at(-1)) return;
+
+    test('are kept by number and by age, and nothing else is touched', async () => {
+      const [last = '', ...others] = made().sort().reverse();
+      for (const name of others) rmSync(join(backups, name));
+      const names = ['2026-01-01T000000Z', '2026-01-02T000000Z', '2026-01-03T000000Z'].map(
+        (time) => `crm-${time}.backup`,
+      );
+      for (const name of names) writeFileSync(join(backups, name), '');
+      for (const name of ['notes.txt', 'mine.backup']) writeFileSync(join(backups, name), '');
+      writeFileSync(join(backups, '.crm-2026-01-01T000000Z.backup.12ab.partial'), '');
+      await forget();
+      const newest = await make({ keep: 3 });
+      assert.deepEqual(
+        readdirSync(backups).sort(),
+        [names[2], last, newest?.slice(backups.length + 1), 'mine.backup', 'notes.txt'].sort(),
+      );
+      const long = new Date(Date.now() - 3 * 86_400_000);
+      for (const name of made()) utimesSync(join(backups, name), long, long);
+      await forget();
+      await make({ keep: 10, keep_days: 2 });
+      assert.equal(made().filter((name) => name.startsWith('crm-')).length, 1, 'but for the last one');
+    });
+
+    test('a failure is remembered and shown, and does not count as one', async () => {
+      await forget();
+      const wrong = join(settingsFile, 'folder');
+      await assert.rejects(make({ folder: wrong }), /cannot be used: a part of its path is not a folder/);
+      const { ended, made: whole } = await lastBackups(tablesOf(instance.database));
+      assert.match(ended?.error ?? '', /a part of its path is not a folder/);
+      assert.equal(whole, undefined);
+      const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
+      const findings = async () =>
+        (await backupCheck.run({ database: instance.database, settings })).map(({ problem }) => problem);
+      assert.match((await findings()).join(), /^the last backup failed: .* is not a folder; there is none$/);
+      const { email, password } = instance.demo ?? assert.fail();
+      const admin = await signIn(instance, { email, password });
+      const home = async () => readable((await admin.get('/setup/o/demo')).text);
+      assert.match(await home(), /The backup of 20.* failed\. There is no backup\./);
+      assert.equal(await make(), undefined, 'it waits before it tries again');
+      await tablesOf(instance.database)
+        .updateTable('crm_backups')
+        .set({ started_at: new Date(Date.now() - 16 * 60_000) })
+        .execute();
+      assert.notEqual(await make(), undefined);
+      assert.match(await home(), /Last backup: 20/);
+      assert.deepEqual(await findings(), []);
+      await tablesOf(instance.database)
+        .updateTable('crm_backups')
+        .set({ started_at: new Date(Date.now() - 50 * 3_600_000) })
+        .execute();
+      assert.match((await findings()).join(), /every 24 hours, and the last one is of 20/);
+    });
+  });
+}

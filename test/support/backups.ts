@@ -1,0 +1,73 @@
+// Backups: an instance as its migrations made it, served in this process, and backup files that are changed on purpose.
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import type { FastifyInstance } from 'fastify';
+import { build } from '../../app/build.ts';
+import { readConfig } from '../../app/config.ts';
+import { openInstance } from '../../app/instance.ts';
+import type { Instance as Opened } from '../../app/services.ts';
+import { createDemo, type Demo } from '../../plugins/demo/demo.ts';
+import { type Answer, type Call, send } from './instance.ts';
+import type { Storage } from './process.ts';
+
+/** An instance that is served in this process. */
+export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'> {
+  readonly app: FastifyInstance;
+  /** What an empty database got; undefined for one that was not empty. */
+  readonly demo: Demo | undefined;
+  readonly url: string;
+  readonly call: (request: string, call?: Call) => Promise<Answer>;
+  readonly close: () => Promise<void>;
+}
+
+/** Serves what a storage holds; an empty one gets the demo organization. */
+export async function served(
+  { environment }: Pick<Storage, 'environment'>,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Served> {
+  const opened = await openInstance(readConfig({ ...environment, LOG_LEVEL: 'fatal', ...more }));
+  const demo = await createDemo(opened.database, opened.config, opened.resources);
+  const app = await build(opened);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  return {
+    ...opened,
+    app,
+    demo,
+    url,
+    call: (request, call) => send(url, request, call),
+    close: async () => {
+      await app.close();
+      await opened.database.close();
+    },
+  };
+}
+
+/** The lines of a backup. */
+export const linesIn = (file: string): string[] =>
+  gunzipSync(readFileSync(file)).toString('utf8').trimEnd().split('\n');
+
+/** Writes lines as a backup that says of itself that it is whole. */
+export function writeLines(file: string, lines: readonly string[]): void {
+  const [before, last] = [lines.slice(0, -1), lines.at(-1) ?? ''];
+  const sha256 = createHash('sha256')
+    .update(`${before.join('\n')}\n`)
+    .digest('hex');
+  const { end } = JSON.parse(last) as { end: object };
+  writeFileSync(file, gzipSync(`${[...before, JSON.stringify({ end: { ...end, sha256 } })].join('\n')}\n`));
+}
+
+/** The rows of a table in a backup, by the names of their columns. */
+export function rowsIn(file: string, table: string): Record<string, string | null>[] {
+  const lines = linesIn(file);
+  const { tables } = JSON.parse(lines[0] ?? '') as {
+    tables: { name: string; columns: [string, string][] }[];
+  };
+  const columns = tables.find(({ name }) => name === table)?.columns ?? [];
+  const start = lines.indexOf(JSON.stringify({ table })) + 1;
+  const end = lines.findIndex((line, index) => index >= start && !line.startsWith('['));
+  return lines.slice(start, end).map((line) => {
+    const values = JSON.parse(line) as (string | null)[];
+    return Object.fromEntries(columns.map(([name], index) => [name, values[index] ?? null]));
+  });
+}

@@ -55,7 +55,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
       if (first === undefined) return again(reply);
       const { user, method, next } = first;
       const refuse = (status: number, code: string, problem: string) => {
-        request.log.warn({ address: request.ip, code }, 'a login was refused');
+        request.log.warn({ address: request.ip, users: [user.id], code }, 'a login was refused');
         reply.code(status);
         return showStep(request, reply, { problem });
       };

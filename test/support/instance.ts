@@ -129,7 +129,9 @@ export async function startInstance(
   const app = await build({ config, resources, database, secrets: instanceSecrets(config) });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;
-  describeResponses(url, { key: tables.key, shipped, config, resources });
+  // What a rate limit adds is described where there is one.
+  const key = `${tables.key} ${rateLimit !== undefined}`;
+  describeResponses(url, { key, shipped, config, resources });
   return {
     driver,
     config,

@@ -8,6 +8,7 @@ import { mailedResets, useReset } from '../../../plugins/identity/resets.ts';
 import { beginSession } from '../../../plugins/identity/sessions.ts';
 import { formsOf, problemOf, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
+import { logged } from '../../support/logged.ts';
 import { settingsFile } from '../../support/partners.ts';
 import {
   command,
@@ -102,11 +103,12 @@ for (const driver of drivers) {
       assert.equal(entered.headers.get('location'), '/setup/me?x=1', problemOf(entered));
       assert.match((await next.get('/setup/me')).text, /Password and code/);
       const replay = await firstStep(person);
-      assert.equal(
-        (await replay.submit(step, step, { code: later })).status,
-        401,
-        'not within its window either',
-      );
+      const refusals = await logged(async () => {
+        const { status } = await replay.submit(step, step, { code: later });
+        assert.equal(status, 401, 'not within its window either');
+      });
+      const [refused] = refusals.filter(({ msg }) => msg === 'a login was refused');
+      assert.deepEqual([refused?.users, refused?.code], [[person.id], 'second_factor_required']);
     });
 
     test('a program gets a 401 that says so, and sends the code as otp', async () => {

@@ -12,6 +12,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   plan: ['plan', 'plan --check # fail if something is undecided, for CI'],
   schema: ['schema'],
   config: ['config', 'config --json'],
+  doctor: ['doctor', 'doctor --json # exit code 1 if something is wrong'],
   client: ['client --output client'],
   export: [
     'export leads leads.csv --org demo',

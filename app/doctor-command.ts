@@ -8,10 +8,6 @@ export function doctorCommand({ program, run }: CommandLine<Instance>): void {
     .command('doctor')
     .description('tell what is wrong with this instance and how to mend it')
     .addOption(asJson())
-    .addHelpText(
-      'after',
-      '\nExit code 1 if something is wrong. A note is about something that works and is perhaps not meant.\n\nExamples:\n  crm doctor\n  crm doctor --json',
-    )
     .action(({ json }) => run(json, doctor()));
 }
 

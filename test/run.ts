@@ -39,7 +39,14 @@ const slow = [
     'screens',
     'client',
   ],
-  ...['features/people', 'features/bounded', 'features/memory', 'features/cut', 'features/keys'],
+  ...[
+    'features/people',
+    'features/backups',
+    'features/bounded',
+    'features/memory',
+    'features/cut',
+    'features/keys',
+  ],
   ...['definition/hostile', 'structure/engine-alone', 'database', 'compile/names'],
 ];
 /** What has a process to itself: it measures memory and time, changes what all files see, or leaves timers behind. */

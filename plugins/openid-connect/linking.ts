@@ -27,6 +27,8 @@ export interface Claimed {
   readonly email: string | undefined;
   /** Whether the provider has verified the address. */
   readonly isVerified: boolean;
+  /** Whether nothing may be changed at the moment: who is linked already can log in all the same. */
+  readonly isReadOnly: boolean;
 }
 
 /**
@@ -42,6 +44,11 @@ export async function userAt(
 ): Promise<KnownUser> {
   const linked = await linkedUser(tables, claimed);
   if (linked !== undefined) return enabled(linked);
+  if (claimed.isReadOnly) {
+    throw new UserError(
+      `Nothing can be changed at the moment, so that ${name} cannot be linked. Try again later.`,
+    );
+  }
   const email = claimed.isVerified ? parseEmail(claimed.email ?? '') : undefined;
   if (email === undefined) {
     throw new UserError(

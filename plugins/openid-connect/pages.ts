@@ -164,6 +164,7 @@ export function openIdPages(
         subject: claims.sub,
         email: typeof email === 'string' ? email : undefined,
         isVerified: email_verified === true,
+        isReadOnly: app.isReadOnly?.() === true,
       };
     } catch (cause) {
       if (cause instanceof openid.AuthorizationResponseError) {

@@ -18,12 +18,13 @@ describe('logins at a provider', () => {
   let acme: Organization;
   let idp: OpenIdProvider;
   const settings = settingsFile({});
-  const configure = async (more: object = {}, second_factor = 'off') => {
+  const configure = async (more: object = {}, second_factor = 'off', read_only = false) => {
     const { issuer, secret: client_secret } = idp;
     const name = fresh('Example');
     const idps = { idp: { name, issuer, client_id: 'crm', client_secret, ...more } };
     const down = { ...idps.idp, name: 'Down', issuer: 'http://127.0.0.1:1' };
     settings.write({
+      read_only,
       login: { second_factor, providers: { ...idps, down, off: { ...down, client_id: '' } } },
     });
     await until(
@@ -270,6 +271,21 @@ describe('logins at a provider', () => {
       const browser = visitor(instance);
       await assertRefused(browser, await depart(browser), 401, /did not log you in/);
     });
+  });
+
+  test('while nothing may be changed, who is linked gets in, and nobody is linked', async () => {
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    const account = { email: person.email, email_verified: true };
+    const subject = fresh('subject');
+    idp.comes(subject, account);
+    assert.equal((await arrive()).status, 303);
+    await configure({}, 'off', true);
+    assert.equal((await arrive()).status, 303);
+    idp.comes(fresh('subject'), { email: address(), email_verified: true });
+    const answer = await arrive();
+    assert.equal(answer.status, 403);
+    assert.match(problemOf(answer), /Nothing can be changed/);
+    await configure();
   });
 
   test('a provider that is down has a page that says so, one that is off has none', async () => {

@@ -5,6 +5,7 @@ import { objections } from '../support/axe.ts';
 import { inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import { fresh } from '../support/people.ts';
+import { takePictures } from '../support/pictures.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('accessibility', (world) => {
@@ -25,6 +26,7 @@ inBrowser('accessibility', (world) => {
         assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1, `${name}: one title`);
         assert.equal(await page.getByRole('main').count(), 1, name);
         assert.notEqual(await page.title(), '', name);
+        if (look === looks[0]) await takePictures(page, name, look);
       };
       for (const path of [
         '/setup/login',

@@ -135,6 +135,9 @@ for (const driver of drivers) {
       assert.match(readable(home.text), /Read-only for maintenance: nothing can be changed at the moment\./);
       assert.equal((await admin.submit('/setup/o/acme', '/setup/logout')).status, 303);
       assert.equal((await visitor(instance).get('/setup/login')).status, 200);
+      for (const path of served.filter((each) => each.startsWith('/setup'))) {
+        assert.notEqual((await visitor(instance).post(path, {})).status, 503, path);
+      }
     });
 
     test('what waits is processed afterwards', async () => {

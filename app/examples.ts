@@ -1,4 +1,4 @@
-/** Examples in the help of each command, by its words; `crm` is left out. A line may have what it does after " # ". */
+/** Examples in the help of commands that do not add any themselves, by their words; `crm` is left out. A line may have what it does after " # ". */
 export const examples: Readonly<Record<string, readonly string[]>> = {
   serve: ['serve', 'serve --json # print the address as JSON'],
   dev: ['dev'],
@@ -35,6 +35,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'user reset-password': ['user reset-password you@acme.example'],
   'user disable': ['user disable you@acme.example'],
   'user enable': ['user enable you@acme.example'],
+  'user reset-second-factor': ['user reset-second-factor you@acme.example'],
   'user verify': ['user verify you@acme.example'],
   'key create': ['key create --org acme --profile read-only --name Website --expires 2027-01-31'],
   'key list': ['key list --org acme'],

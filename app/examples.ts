@@ -1,4 +1,4 @@
-/** Examples in the help of each command, by its words; `crm` is left out. A line may have what it does after " # ". */
+/** Examples in the help of commands that do not add any themselves, by their words; `crm` is left out. A line may have what it does after " # ". */
 export const examples: Readonly<Record<string, readonly string[]>> = {
   serve: ['serve', 'serve --json # print the address as JSON'],
   dev: ['dev'],
@@ -7,6 +7,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'add resource': ['add resource invoices'],
   migrate: ['migrate', 'migrate --status', 'migrate --create add_nickname'],
   check: ['check', 'check --plans'],
+  backup: ['backup crm-2026-11-23.backup', 'backup crm-2026-11-23.backup --verify'],
+  restore: ['restore crm-2026-11-23.backup --check', 'restore crm-2026-11-23.backup --keys keep'],
+  move: ['move --to postgres://user:password@host:5432/crm', 'move --to ./data'],
+  prune: ['prune --dry-run', 'prune'],
   openapi: ['openapi > openapi.json'],
   citus: ['citus > distribute.sql'],
   plan: ['plan', 'plan --check # fail if something is undecided, for CI'],
@@ -14,10 +18,6 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   config: ['config', 'config --json'],
   doctor: ['doctor', 'doctor --json # exit code 1 if something is wrong'],
   client: ['client --output client'],
-  backup: ['backup crm.backup', 'backup crm.backup --verify'],
-  restore: ['restore crm.backup --check', 'restore crm.backup --keys keep'],
-  move: ['move --to postgres://crm:secret@db.example/crm'],
-  prune: ['prune --dry-run', 'prune'],
   export: [
     'export leads leads.csv --org demo',
     'export leads --org demo --format ndjson --filter status=New # to standard output',
@@ -38,11 +38,11 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'user list': ['user list', 'user list --org acme'],
   'user show': ['user show you@acme.example'],
   'user reset-password': ['user reset-password you@acme.example'],
+  'user unlink': ['user unlink you@acme.example'],
   'user disable': ['user disable you@acme.example'],
   'user enable': ['user enable you@acme.example'],
-  'user verify': ['user verify you@acme.example'],
-  'user unlink': ['user unlink you@acme.example'],
   'user reset-second-factor': ['user reset-second-factor you@acme.example'],
+  'user verify': ['user verify you@acme.example'],
   'key create': ['key create --org acme --profile read-only --name Website --expires 2027-01-31'],
   'key list': ['key list --org acme'],
   'key revoke': ['key revoke 3 --org acme'],

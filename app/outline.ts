@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { styleText } from 'node:util';
 import { Argument, Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings';
@@ -11,6 +12,8 @@ interface Outline {
   readonly arguments: readonly Choosable[];
   readonly options: readonly (Choosable & { readonly mandatory?: true; readonly default?: unknown })[];
   readonly commands: readonly Outline[];
+  /** What comes after all that. */
+  readonly after?: string;
 }
 
 interface Choosable {
@@ -31,7 +34,7 @@ export function outlined(version: string): Command {
   const { commands } = JSON.parse(readFileSync(file, 'utf8')) as Outline;
   for (const each of commands) addOutlined(program, each);
   completionCommand(program);
-  return withExamples(program);
+  return withExamples(program, { completion: examples.completion ?? [] });
 }
 
 /** Whether the outline is enough for these arguments: they ask what there is. */
@@ -64,9 +67,9 @@ export function newProgram(version: string): Command {
   return program;
 }
 
-/** Adds the examples to the help of each command. */
-export function withExamples(program: Command): Command {
-  for (const [path, lines] of Object.entries(examples)) {
+/** Adds examples to the help of commands. */
+export function withExamples(program: Command, added = examples): Command {
+  for (const [path, lines] of Object.entries(added)) {
     const command = path
       .split(' ')
       .reduce<CommandUnknownOpts | undefined>(
@@ -85,9 +88,11 @@ export function withExamples(program: Command): Command {
 export const outlineText = (program: Command): string => `${JSON.stringify(outlineOf(program), null, 1)}\n`;
 
 function outlineOf(command: CommandUnknownOpts): Outline {
+  const after = textAfterHelp(command);
   return {
     name: command.name(),
     description: command.description(),
+    ...(after !== '' && { after }),
     arguments: command.registeredArguments.map((each) => ({
       flags: `${each.required ? '<' : '['}${each.name()}${each.variadic ? '...' : ''}${each.required ? '>' : ']'}`,
       description: each.description,
@@ -106,6 +111,17 @@ function outlineOf(command: CommandUnknownOpts): Outline {
   };
 }
 
+/** The texts that were added to the help of a command. */
+export function textAfterHelp(command: CommandUnknownOpts): string {
+  let text = '';
+  const write = (more: string) => {
+    text += more;
+  };
+  // Commander keeps them as listeners only; its types have no `emit`.
+  (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
+  return text.replace(/\n$/, '');
+}
+
 function addOutlined(parent: Command, outline: Outline): void {
   const command = parent.command(outline.name).description(outline.description) as Command;
   for (const { flags, description, choices } of outline.arguments) {
@@ -118,5 +134,6 @@ function addOutlined(parent: Command, outline: Outline): void {
     if (value !== undefined) option.default(value);
     command.addOption(option);
   }
+  if (outline.after !== undefined) command.addHelpText('after', outline.after);
   for (const each of outline.commands) addOutlined(command, each);
 }

@@ -723,6 +723,7 @@ export type ErrorCode =
   | 'second_factor_required'
   | 'second_factor_missing'
   | 'forbidden'
+  | 'quota_exceeded'
   | 'not_a_member'
   | 'cross_site'
   | 'not_found'
@@ -744,4 +745,5 @@ export type ErrorCode =
   | 'send_failed'
   | 'overloaded'
   | 'too_slow'
-  | 'shutting_down';
+  | 'shutting_down'
+  | 'read_only';

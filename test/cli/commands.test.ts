@@ -4,9 +4,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { examples } from '../../app/examples.ts';
-import { outlined, outlineText } from '../../app/outline.ts';
+import { outlined, outlineText, textAfterHelp } from '../../app/outline.ts';
 import { makeProgram } from '../../app/program.ts';
 import { drivers } from '../support/instance.ts';
 import {
@@ -127,19 +128,24 @@ describe('what commands there are', () => {
   });
 
   test('help from the outline is the same as that of the commands', () => {
-    const helpOf = (program: CommandUnknownOpts) => whole(program).map(([, each]) => each.helpInformation());
+    const helpOf = (program: CommandUnknownOpts) =>
+      whole(program).map(([, each]) => `${each.helpInformation()}${textAfterHelp(each)}`);
     assert.deepEqual(helpOf(outlined('1')), helpOf(makeProgram()));
   });
 
   test('each has examples, with options that it has', () => {
-    assert.deepEqual(Object.keys(examples).sort(), [...all.keys()].sort());
-    for (const [path, lines] of Object.entries(examples)) {
-      const options = all.get(path)?.options.map(({ long }) => long);
-      assert.ok(lines.length > 0, path);
-      for (const line of lines) {
-        assert.ok(line.startsWith(path), line);
+    assert.deepEqual(
+      Object.keys(examples).filter((path) => !all.has(path)),
+      [],
+    );
+    for (const [path, command] of all) {
+      const [, shown = ''] = stripVTControlCharacters(textAfterHelp(command)).split('Examples:\n');
+      const options = command.options.map(({ long }) => long);
+      assert.notEqual(shown, '', `${path} has examples, in app/examples.ts or its own`);
+      for (const line of shown.trimEnd().split('\n')) {
+        assert.ok(line.startsWith(`  crm ${path}`), line);
         for (const [option] of line.replace(/ # .*/, '').matchAll(/--[a-z-]+/g)) {
-          assert.ok(options?.includes(option), `${option} in ${line}`);
+          assert.ok(options.includes(option), `${option} in ${line}`);
         }
       }
     }

@@ -120,6 +120,7 @@ export async function build(
     settings,
     publicUrl: () => settings.current.public_url,
     login: () => settings.current.login,
+    newOrganizations: () => settings.current.new_organizations,
     mailer: mailer(() => settings.current.mail, app.log),
     description: () => description(instance),
     versions: {

@@ -32,6 +32,7 @@ export interface Services extends Instance {
   readonly mailer: Mailer;
   /** The current settings of logins. */
   readonly login: () => Settings['login'];
+  readonly newOrganizations: () => Settings['new_organizations'];
   /** Makes the OpenAPI document. */
   readonly description: () => Promise<Schema>;
   /** The versions of what serves, for operators. */

@@ -13,7 +13,7 @@ import {
   written,
 } from '../../engine/modules/index.ts';
 import { organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { exportOrganization } from './export.ts';
+import { exportOrganization, recordExport } from './export.ts';
 import { createOrganization, listOrganizations, renameOrganization } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
@@ -123,6 +123,7 @@ const exportAll = async ({ withInstance }: Line, slug: string, output: Output): 
   assertWritable(output);
   return withInstance(async (instance) => {
     const id = await organizationId(tablesOf(instance.database), slug);
+    await recordExport(instance.database, commandLine(instance.config), id);
     const bytes = await written(exportOrganization(instance, id), output);
     const { file } = output;
     return {

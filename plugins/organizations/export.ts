@@ -2,8 +2,9 @@ import { Readable } from 'node:stream';
 import { sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
+import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { everything, exported, grantMasks } from '../../engine/records/index.ts';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { listUsers } from '../identity/index.ts';
 import { listProfiles } from '../profiles/index.ts';
 
@@ -19,6 +20,17 @@ export const exportOrganization = (
   instance: { readonly database: Database; readonly resources: readonly Resource[] },
   organization: string,
 ): Readable => Readable.from(lines(instance, organization), { objectMode: false });
+
+/** Has the activity say that somebody took all that an organization has. */
+export const recordExport = (database: Database, actor: Actor, organization: string): Promise<void> =>
+  transaction(database, (tables) =>
+    recordChanges(tables, actor, {
+      organization,
+      action: 'export',
+      object: 'organization',
+      objectId: organization,
+    }),
+  );
 
 async function* lines(
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },

@@ -3,5 +3,5 @@
 
 export { exportOrganization } from './export.ts';
 export { organizationsModule } from './module.ts';
-export { createOrganization, renameOrganization } from './organizations.ts';
+export { createOrganization, type NewOrganizations, renameOrganization } from './organizations.ts';
 export { deleteOrganization } from './remove.ts';

@@ -1,8 +1,13 @@
 import { violatedConstraint } from '../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
+import { administrator } from '../../engine/records/index.ts';
 import { displayName, type Tables } from '../../engine/tables/index.ts';
-import { builtInProfiles, createProfile } from '../profiles/index.ts';
+import { addExisting } from '../identity/index.ts';
+import { builtInProfiles, createProfile, profileId } from '../profiles/index.ts';
+
+/** Who may make organizations in the browser. */
+export type NewOrganizations = 'nobody' | 'administrators';
 
 const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
@@ -44,6 +49,22 @@ export async function createOrganization(
     await createProfile(tables, actor, id, profile, grants);
   }
   return id;
+}
+
+/**
+ * Creates an organization for a person, who is its administrator then.
+ * @param email of a verified user
+ * @throws UserError when the slug is not valid or taken, or the user is not verified
+ */
+export async function createOrganizationOf(
+  tables: Tables,
+  actor: Actor,
+  email: string,
+  { slug, name }: { readonly slug: string; readonly name: string },
+): Promise<void> {
+  const organization = await createOrganization(tables, actor, slug, name);
+  const profile = await profileId(tables, organization, administrator);
+  await addExisting(tables, actor, { email, organization, profile });
 }
 
 /** An organization as the operator of the instance sees it. */

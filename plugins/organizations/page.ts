@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
-import { UserError } from '../../engine/errors.ts';
+import { errors, UserError } from '../../engine/errors.ts';
 import { transaction } from '../../engine/tables/index.ts';
 import { cookieName } from '../identity/index.ts';
 import {
@@ -19,29 +19,37 @@ import {
   show,
   signedIn,
 } from '../screens/index.ts';
-import { exportOrganization } from './export.ts';
-import { renameOrganization } from './organizations.ts';
+import { exportOrganization, recordExport } from './export.ts';
+import { createOrganizationOf, type NewOrganizations, renameOrganization } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
 /** What the pages need of a running service. */
 export interface OrganizationServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
+  readonly newOrganizations: () => NewOrganizations;
 }
 
 const list = '/setup/organizations';
 
 /** The organizations of a person, to search and to go to; its administrators rename, export and delete one. */
-export function organizationPages(app: FastifyInstance, { database, resources }: OrganizationServices): void {
+export function organizationPages(
+  app: FastifyInstance,
+  { database, resources, newOrganizations }: OrganizationServices,
+): void {
   addDoneTexts(app, {
+    'organization-made': '{} is made, and you administer it.',
     'organization-renamed': '{} is changed.',
     'organization-deleted': '{} is deleted with all that it had.',
   });
   const preHandler = signedIn(app);
+  const mayMake = (request: FastifyRequest) =>
+    newOrganizations() === 'administrators' && membershipsOf(personOf(request)).some(administrates);
   app.get('/organizations', { preHandler }, async (request, reply) =>
     show(request, reply, {
       kind: 'list',
       title: 'Organizations',
+      ...(mayMake(request) && { primary: { label: 'New organization', href: `${list}/new` } }),
       ...listing(request, membershipsOf(personOf(request)), {
         searchLabel: 'Search organizations',
         text: ({ name, slug }) => `${name} ${slug}`,
@@ -69,8 +77,34 @@ export function organizationPages(app: FastifyInstance, { database, resources }:
     }),
   );
 
+  const assertMayMake = (request: FastifyRequest): void => {
+    if (!mayMake(request)) throw errors.forbidden('organizations', 'create');
+  };
+  app.get('/organizations/new', { preHandler }, async (request, reply) => {
+    assertMayMake(request);
+    return show(request, reply, newPage({}), above);
+  });
+  app.post('/organizations/new', { preHandler: [preHandler, app.csrfProtection] }, async (request, reply) => {
+    assertMayMake(request);
+    const sent = (request.body ?? {}) as Form;
+    const given = { slug: field(sent, 'slug').trim(), name: field(sent, 'name') };
+    const { user } = personOf(request).session;
+    try {
+      await transaction(database, (tables) =>
+        createOrganizationOf(tables, app.actor(request, user), user.email, given),
+      );
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show(request, reply, newPage(sent), { ...above, problem: error.message });
+    }
+    forget(request);
+    return redirectDone(request, reply, list, 'organization-made', { name: given.name.trim() });
+  });
+
   app.get('/organizations/:org/export', { preHandler }, async (request, reply) => {
-    const { membership } = adminOf(app, request);
+    const { membership, actor } = adminOf(app, request);
+    await recordExport(database, actor, membership.organization);
     reply.header('content-type', 'application/x-ndjson; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${membership.slug}.ndjson"`);
     return reply.send(exportOrganization({ database, resources }, membership.organization));
@@ -106,6 +140,8 @@ const forget = (request: FastifyRequest): void => {
   });
 };
 
+const above = { above: { label: 'Organizations', href: list } };
+
 type Shown = AnyPage & { title: string };
 
 /** A page about one organization, and what its form does. */
@@ -116,7 +152,6 @@ function form(
   act: (request: FastifyRequest, reply: FastifyReply, member: Member, sent: Form) => Promise<FastifyReply>,
 ): void {
   const path = `/organizations/:org/${name}`;
-  const above = { above: { label: 'Organizations', href: list } };
   app.get(path, { preHandler: signedIn(app) }, async (request, reply) =>
     show(request, reply, pageFor(adminOf(app, request), {}), above),
   );
@@ -132,6 +167,35 @@ function form(
     }
   });
 }
+
+const newPage = (given: Form): Shown => ({
+  kind: 'form',
+  title: 'New organization',
+  intro: 'It begins empty, with you as its administrator.',
+  action: `${list}/new`,
+  inputs: [
+    {
+      kind: 'line',
+      name: 'name',
+      label: 'Name',
+      value: field(given, 'name'),
+      required: true,
+      maxLength: 200,
+      focus: true,
+    },
+    {
+      kind: 'line',
+      name: 'slug',
+      label: 'Slug',
+      value: field(given, 'slug'),
+      required: true,
+      maxLength: 63,
+      help: 'In addresses: lower-case letters, digits and "-".',
+    },
+  ],
+  submit: 'Make organization',
+  cancel: list,
+});
 
 const renamePage = ({ membership: { name, slug } }: Member, given: Form): Shown => ({
   kind: 'form',

@@ -9,6 +9,9 @@ import { deleteOrganization } from '../../plugins/organizations/index.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 /** Resources whose tables refer to each other in a circle, and one to itself. */
@@ -30,6 +33,7 @@ sort: { by: created_at, direction: desc }
 `,
 ].map((text, index) => ({ file: `resources/${['squads', 'players'][index]}.yaml`, text }));
 
+const file = settingsFile({});
 const sources = await sourcesWith(...circle);
 
 onBothDrivers(
@@ -186,6 +190,40 @@ onBothDrivers(
       await assert.rejects(run('key', 'rotate', '1', '--org', 'acme', '--overlap', 'long'), /--overlap/);
     });
 
+    test('in the browser: administrators make one where config.yaml says so, and administer it', async () => {
+      const base = '/setup/organizations';
+      const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
+      const browser = await signIn(instance(), person);
+      const made = (slug: string) => browser.submit(`${base}/new`, `${base}/new`, { name: 'New & Co', slug });
+      assert.ok(!(await browser.get(base)).text.includes(`${base}/new`));
+      assert.equal((await browser.get(`${base}/new`)).status, 403);
+      const mayMake = async (who: 'nobody' | 'administrators') => {
+        file.replace({ new_organizations: who });
+        await until(async () => {
+          const { status } = await browser.get(`${base}/new`);
+          return (status === 200) === (who === 'administrators');
+        }, 'take the settings');
+      };
+      await mayMake('administrators');
+      assert.ok((await browser.get(base)).text.includes(`href="${base}/new"`));
+      const taken = await made('globex');
+      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" exists already']);
+      assert.equal((await made('made')).headers.get('location')?.split('?')[0], base);
+      assert.equal((await browser.get('/setup/o/made/keys')).status, 200);
+      const [{ id = '' } = {}] = await tables()
+        .selectFrom('crm_organizations')
+        .select('id')
+        .where('slug', '=', 'made')
+        .execute();
+      const grants = [{ object: 'leads', actions: ['read'] }] as const;
+      const reader = await makePerson(instance(), [{ organization: acme, grants }], { verified: true });
+      const other = await signIn(instance(), reader);
+      assert.equal((await other.get(`${base}/new`)).status, 403, 'who administers none makes none');
+      await mayMake('nobody');
+      assert.equal((await browser.post(`${base}/new`, { name: 'x', slug: 'x' })).status, 403);
+      await deleteOrganization(instance().database, id);
+    });
+
     test('in the browser: administrators rename, export and delete, others do not', async () => {
       const paged = await instance().organization('paged');
       const browser = await signIn(instance(), administratorOf(paged));
@@ -295,5 +333,5 @@ onBothDrivers(
       });
     });
   },
-  { sources },
+  { sources, environment: file.environment },
 );

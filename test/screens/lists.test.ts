@@ -91,6 +91,12 @@ test('activity is filtered by who, what, which and when', async () => {
   assert.equal(await count('until=2999-01-01'), all);
   for (const nothing of ['record=x', 'from=soon', 'actor=%00', 'actor=nobody'])
     assert.equal(await count(nothing), 0, nothing);
+  const csv = await admin.get(`${activity}/export?action=revoke`);
+  assert.match(csv.headers.get('content-disposition') ?? '', /filename="acme-activity\.csv"/);
+  const [head, ...lines] = csv.text.trimEnd().split('\n');
+  assert.equal(head, 'at,actor,actor_kind,action,object,id');
+  assert.equal(lines.length, 2);
+  for (const line of lines) assert.match(line, /^20[^,]*Z,admin@acme\.example,user,revoke,key,\d+$/);
   const added = await admin.get(`${activity}?action=revoke&by=object&value=key`);
   assert.equal(added.headers.get('location'), `${activity}?action=revoke&object=key`);
 });

@@ -83,6 +83,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     messaging: messaging as Settings['messaging'],
     graph: { ...defaults.graph, ...graph },
     read_only: raw.read_only ?? defaults.read_only,
+    new_organizations: raw.new_organizations ?? defaults.new_organizations,
     quotas: { ...defaults.quotas, ...raw.quotas },
     public_url: raw.public_url ?? defaults.public_url,
     mail: { ...defaults.mail, ...raw.mail },

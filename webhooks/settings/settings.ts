@@ -2,6 +2,7 @@ import type { BackupSettings } from '../../plugins/backup/index.ts';
 import type { SecondFactorPolicy } from '../../plugins/identity/index.ts';
 import type { MailSettings } from '../../plugins/mail/index.ts';
 import type { ProviderSettings } from '../../plugins/openid-connect/index.ts';
+import type { NewOrganizations } from '../../plugins/organizations/index.ts';
 import type { QuotaSettings } from '../../plugins/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
@@ -53,6 +54,8 @@ export interface Settings {
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
   /** Whether nothing may be changed, for maintenance. */
   readonly read_only: boolean;
+  /** Who may make organizations in the browser. */
+  readonly new_organizations: NewOrganizations;
   readonly quotas: QuotaSettings;
   /** Origin at which people and providers reach the instance; `''` if not set. */
   readonly public_url: string;
@@ -103,6 +106,7 @@ export const defaults = {
   messaging: { demo: { sender: 'log' } },
   graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
   read_only: false,
+  new_organizations: 'nobody',
   quotas: { records: 0, keys: 0, storage_mb: 0, organizations: {} },
   public_url: '${PUBLIC_URL}',
   mail: {

@@ -22,5 +22,6 @@ export { isInUse } from './lock.ts';
 export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
+export { isServed } from './served.ts';
 export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

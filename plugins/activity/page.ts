@@ -1,5 +1,4 @@
 import { pipeline, Readable } from 'node:stream';
-import { stringify } from 'csv-stringify';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
@@ -75,7 +74,8 @@ export function activityPage(
     reply.header('content-type', 'text/csv; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
     const lines = everyLine(tablesOf(database), organization, parametersOf(request));
-    // Spreadsheets take a name that begins with "=" for a formula.
+    // Loaded with the first export. Spreadsheets take a name that begins with "=" for a formula.
+    const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
     // What fails on the way ends the response, which Fastify logs.
     pipeline(Readable.from(lines), csv, () => {});

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../engine/compile/index.ts';
-import type { Database, DatabaseConfig } from '../../engine/database/index.ts';
+import { type Database, type DatabaseConfig, isServed } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import {
   asJson,
@@ -18,7 +18,7 @@ import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '
 import { type Outcome, simulate as run, type StepName, stepNames, type Target } from './run.ts';
 import { type Inside, type Play, prepare, simulated } from './simulate.ts';
 
-type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress'>;
+type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
 
 /** The parts of an open instance that a simulation needs. */
 export interface SimulateInstance {
@@ -81,7 +81,7 @@ async function play(
   if (options.url !== undefined) {
     const origin = originOf(options.url);
     // The server may be on another machine, and its embedded database with it.
-    if (config.databaseAddress === undefined) {
+    if (config.databaseAddress === undefined && !(await isServed(config))) {
       const settings = await readSettings(config);
       const prepared = await prepare(provider, given, settings, undefined);
       const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
@@ -90,6 +90,8 @@ async function play(
     return withInstance((instance) => against(instance, provider, given, origin, plan));
   }
   return withInstance(async (instance) => {
+    if (instance.database.isServed)
+      throw new UserError('a server has the embedded database: give its address (--url)');
     const app = await instance.service();
     try {
       await app.listen({ host: '127.0.0.1', port: 0 });
@@ -147,7 +149,7 @@ function report(
   ]);
   const summary =
     arrived === undefined
-      ? 'What arrived is shown under Setup, Deliveries: the embedded database belongs to the server.'
+      ? 'What arrived is shown under Setup, Deliveries: the database of that server is not here.'
       : `Of ${eventIds.length} different events arrived: ${counts(arrived)}.`;
   return {
     json: { provider, steps: results, events: eventIds.length, arrived: arrived ?? null },

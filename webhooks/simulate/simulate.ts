@@ -107,7 +107,7 @@ async function prepareChannel(
 ): Promise<Play> {
   if (inside === undefined) {
     if (endpoint === undefined || secret === undefined) {
-      throw new UserError('the embedded database belongs to the server: give --endpoint and --secret-stdin');
+      throw new UserError('the database of that server is not here: give --endpoint and --secret-stdin');
     }
     return { script, path: endpointPath(provider, endpoint), secret, arrived: async () => ({}) };
   }

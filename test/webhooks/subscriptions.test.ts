@@ -56,8 +56,8 @@ onBothDrivers(
       came.map(({ event: { type, data } }) => `${type} ${data.id} v${data.version}`);
     const deliveries = async (url: string) =>
       (await call(`GET ${url}/deliveries`)).json.data as Readonly<Record<string, unknown>>[];
-    /** Has what waits for a retry tried now; what is being sent is leased for a minute. */
-    const hurry = (seconds = 50) =>
+    /** Has what waits for one of its first retries tried now; what is being sent is leased for 20 s. */
+    const hurry = (seconds = 9) =>
       sql`update crm_event_deliveries set next_at = now()
         where status = 'waiting' and next_at < now() + ${seconds}::int * interval '1 second'`.execute(
         tablesOf(instance().database),

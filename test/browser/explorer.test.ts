@@ -15,8 +15,7 @@ const firstClicks = [
 ];
 const looks = [
   { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
-  { colorScheme: 'dark', viewport: { width: 1280, height: 900 } },
-  { colorScheme: 'light', viewport: { width: 390, height: 844 } },
+  { colorScheme: 'dark', viewport: { width: 390, height: 844 } },
 ] as const;
 
 /** Opens the explorer and pastes a key into the first field there is. */

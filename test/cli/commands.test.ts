@@ -1,7 +1,7 @@
 // What every command has in common: help, one JSON object with --json, and the launcher in bin/.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
@@ -9,7 +9,7 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { examples } from '../../app/examples.ts';
 import { outlined, outlineText, textAfterHelp } from '../../app/outline.ts';
 import { makeProgram } from '../../app/program.ts';
-import { drivers } from '../support/instance.ts';
+import { drivers, temporaryFolder } from '../support/instance.ts';
 import {
   apart,
   assertRefused,
@@ -211,7 +211,16 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.l
     const has = spawnSync(shell, ['--version']).status === 0;
     test(`the script for ${shell} can be read by it`, { skip: !has && `no ${shell} here` }, async () => {
       const { stdout } = await crm(['completion', shell], {});
-      execFileSync(shell, ['-n'], { input: stdout });
+      const folder = temporaryFolder();
+      const file = join(folder.path, 'completion');
+      writeFileSync(file, stdout);
+      execFileSync(shell, ['-n', file]);
+      const asked = `source ${file}; complete -C 'crm org de'; complete -C 'crm export x --format '`;
+      if (shell === 'fish') {
+        const told = execFileSync(shell, ['--no-config', '-c', asked], { encoding: 'utf8' });
+        assert.match(told, /^delete\t[^\n]+\ncsv\b[^\n]*\nndjson\b/);
+      }
+      folder.remove();
     });
   }
 });

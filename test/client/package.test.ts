@@ -57,7 +57,7 @@ describe('crm client', () => {
     const file = join(output('full'), 'precious.txt');
     assertRefused(
       await crm(['client', '--output', file], nowhere),
-      /cannot be read: a part of its path is not a folder/,
+      /cannot be read: it is a file, not a folder/,
     );
   });
 

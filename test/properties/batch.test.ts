@@ -144,7 +144,7 @@ onBothDrivers(
             const rows = await instance().database.run({ name: '', text, values: [`${mark}-`] });
             assert.equal(Number(rows[0]?.[0]), told.size);
           }),
-          { numRuns: driver === 'postgresql' ? 40 : 5 },
+          { numRuns: driver === 'postgresql' ? 25 : 5 },
         );
       });
     });

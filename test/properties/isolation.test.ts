@@ -212,7 +212,7 @@ onBothDrivers('tenants', (instance) => {
         }
         assert.deepEqual(await hashes(), before);
       }),
-      { numRuns: 25 },
+      { numRuns: 15 },
     );
     for (const slug of slugs) {
       const hashes = await rowHashes(instance(), organizations[slug]?.id ?? '');

@@ -62,7 +62,7 @@ onBothDrivers('Read, modify, write', (instance) => {
           assert.deepEqual(String(json.subject).trim().split(' ').sort(), marks.flat().sort());
         },
       ),
-      { numRuns: 12 },
+      { numRuns: 8 },
     );
   });
 });

@@ -78,7 +78,7 @@ onBothDrivers('Creates through a lossy network', (instance) => {
         );
         assert.deepEqual((await companies(instance().url, key, mark)).sort(), names.sort());
       }),
-      { numRuns: 8, endOnFailure: true },
+      { numRuns: 5, endOnFailure: true },
     );
   });
 });

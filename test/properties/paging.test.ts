@@ -183,7 +183,7 @@ onBothDrivers(
               }
             },
           ),
-          { numRuns: 6 },
+          { numRuns: 4 },
         );
       });
     }

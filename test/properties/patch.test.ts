@@ -88,7 +88,7 @@ onBothDrivers(
               assert.deepEqual(left[field.name], right[field.name], field.name);
             }
           }),
-          { numRuns: 25 },
+          { numRuns: 40 },
         );
         context.diagnostic(`${accepted} accepted, ${refused} refused`);
         assert.ok(accepted >= 5 && refused >= 5, 'both outcomes were seen');

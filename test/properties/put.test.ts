@@ -160,7 +160,7 @@ onBothDrivers(
             assertKept(resource, second, exactRecord(put.text));
             assertReplaced(resource, exactRecord(old.text), exactRecord(posted.text), exactRecord(put.text));
           }),
-          { numRuns: 30 },
+          { numRuns: 50 },
         );
         context.diagnostic(`${accepted} accepted, ${refused} refused`);
         assert.ok(accepted >= 10 && refused >= 5, 'both outcomes were seen');

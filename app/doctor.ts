@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../engine/config/index.ts';
-import { type Database, isInUse, openDatabase, sqlState } from '../engine/database/index.ts';
+import { type Database, isInUse, openDatabase, sqlState, TooLong, within } from '../engine/database/index.ts';
 import { UserError } from '../engine/errors.ts';
 import type { Check, CheckedPart, Finding } from '../engine/modules/index.ts';
 import { assertMigrationsComplete } from '../engine/schema/index.ts';
@@ -37,6 +37,8 @@ interface Visit {
 /** How long a check may take, and opening the database, in milliseconds. */
 const limitMs = 10_000;
 
+const late = (ms: number): string => `nothing within ${ms / 1000} s`;
+
 /** Examines an instance that may not be well. Changes no record and no setting, and ends within a limited time whatever hangs. */
 export async function examine(environment: Environment = process.env): Promise<Examination> {
   const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
@@ -69,7 +71,7 @@ async function have<Part extends CheckedPart>(
   visit.made++;
   const check = what.replace('the ', '');
   try {
-    Object.assign(visit.parts, { [part]: await within(limitMs, load()) });
+    Object.assign(visit.parts, { [part]: await within(limitMs, load(), late) });
   } catch (cause) {
     visit.missing.set(part, `${what} cannot be used`);
     for (const mistake of mistakes(cause, check)) visit.findings.push({ check, ...mistake, advice });
@@ -138,7 +140,7 @@ async function open(config: Config, { parts: { resources = [] } }: Visit): Promi
   };
   const opening = openDatabase({ ...config, ...limits }, entitiesFor(resources));
   try {
-    return await within(limitMs, opening);
+    return await within(limitMs, opening, late);
   } catch (cause) {
     // One that opens after all would keep this process.
     opening.then(
@@ -164,7 +166,7 @@ async function look(visit: Visit, { name, needs, run }: Check<Checked>): Promise
   // No more than it says that it needs.
   const subject = Object.fromEntries(needs.map((part) => [part, parts[part]])) as unknown as Checked;
   try {
-    const found = await within(limitMs, Promise.resolve(run(subject)));
+    const found = await within(limitMs, Promise.resolve(run(subject)), late);
     findings.push(...found.map((finding) => ({ check: name, ...finding })));
   } catch (cause) {
     if (notMigrated.includes(sqlState(cause) ?? '')) {
@@ -193,20 +195,3 @@ function mistakes(cause: unknown, what: string): readonly Pick<Finding, 'place' 
 }
 
 const firstLine = (cause: unknown): string => (cause as Error).message.split('\n')[0] ?? '';
-
-/** It took longer than it may. */
-class TooLong extends Error {}
-
-/** Waits for work for a limited time. @throws TooLong */
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TooLong(`nothing within ${ms / 1000} s`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => {});
-  }
-}

@@ -25,3 +25,4 @@ export { openProbe, type Probe } from './probe.ts';
 export { isServed } from './served.ts';
 export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';
+export { TooLong, within } from './within.ts';

@@ -1,6 +1,7 @@
 import type { PGlite } from '@electric-sql/pglite';
 import pg, { type Pool } from 'pg';
 import type { Database } from './database.ts';
+import { within } from './within.ts';
 
 /** Checks whether the database responds, without the connections that requests use. */
 export interface Probe {
@@ -64,18 +65,4 @@ function postgresProbe({ options }: Pool): Probe {
     },
     close: drop,
   };
-}
-
-/** Waits for a result for a limited time. */
-async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => {});
-  }
 }

@@ -6,7 +6,7 @@ import { isRowId } from '../../engine/fields/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { normalEmail } from './emails.ts';
 import { unlinkIdentities } from './identities.ts';
-import { removeSecondFactors } from './second-factors.ts';
+import { removeSecondFactors, selectSecondFactor } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
 import { changePassword } from './users.ts';
 
@@ -49,12 +49,7 @@ export async function listUsers(
         .where('s.expires_at', '>', new Date())
         .as('sessions'),
     )
-    .select(({ exists, or, selectFrom }) =>
-      or([
-        exists(selectFrom('crm_totps as t').select('t.user_id').whereRef('t.user_id', '=', 'u.id')),
-        exists(selectFrom('crm_passkeys as k').select('k.id').whereRef('k.user_id', '=', 'u.id')),
-      ]).as('second_factor'),
-    );
+    .select(selectSecondFactor);
   if (only.email !== undefined) query = query.where('u.email', '=', only.email);
   if (only.id !== undefined) query = query.where('u.id', '=', only.id);
   const { organization } = only;
@@ -91,7 +86,7 @@ export async function listUsers(
       profile,
     })),
     sessions: Number(row.sessions),
-    second_factor: Boolean(row.second_factor),
+    second_factor: row.second_factor,
   }));
 }
 

@@ -15,6 +15,11 @@ export interface Site {
   readonly origin: (request: FastifyRequest) => string;
   /** Whether cookies need TLS: always except on loopback, where browsers accept them without. */
   readonly isSecure: (request: FastifyRequest) => boolean;
+  /** Options of a cookie for pages under a path: no script reads it, no form of another site sends it. */
+  readonly cookie: (
+    request: FastifyRequest,
+    path: string,
+  ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
   /** Whether a page of this origin made the request (Fetch Metadata, else the Origin header). */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
@@ -25,14 +30,16 @@ export function siteOf(publicUrl: () => string): Site {
     const configured = publicUrl();
     return URL.canParse(configured) ? new URL(configured).origin : `${request.protocol}://${request.host}`;
   };
+  const isSecure: Site['isSecure'] = (request) => {
+    const url = origin(request);
+    if (!URL.canParse(url)) return true;
+    const { protocol, hostname } = new URL(url);
+    return protocol === 'https:' || !loopback.test(hostname);
+  };
   return {
     origin,
-    isSecure: (request) => {
-      const url = origin(request);
-      if (!URL.canParse(url)) return true;
-      const { protocol, hostname } = new URL(url);
-      return protocol === 'https:' || !loopback.test(hostname);
-    },
+    isSecure,
+    cookie: (request, path) => ({ path, httpOnly: true, sameSite: 'lax', secure: isSecure(request) }),
     isSameOrigin: (request) => {
       const { origin: sent, 'sec-fetch-site': site } = request.headers;
       if (site !== undefined) return site === 'same-origin';

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Tables } from '../../engine/tables/index.ts';
 
 /** What a user proves a second factor with. */
@@ -28,10 +29,18 @@ export async function secondFactorsOf(tables: Tables, user: string): Promise<Sec
   };
 }
 
+/** Selects whether a login of a user `u` takes a second factor. */
+export const selectSecondFactor = sql<boolean>`(exists (select from crm_totps t where t.user_id = u.id)
+  or exists (select from crm_passkeys k where k.user_id = u.id))`.as('second_factor');
+
 /** Whether a login of a user takes a second factor. */
 export async function hasSecondFactor(tables: Tables, user: string): Promise<boolean> {
-  const { totp, passkeys } = await secondFactorsOf(tables, user);
-  return totp || passkeys > 0;
+  const row = await tables
+    .selectFrom('crm_users as u')
+    .select(selectSecondFactor)
+    .where('u.id', '=', user)
+    .executeTakeFirst();
+  return row?.second_factor === true;
 }
 
 /** Removes every second factor of a user. Sessions are not touched. */

@@ -61,10 +61,7 @@ export function credentialCheck(
     remember: (request, reply, user) => {
       const name = cookie(request);
       reply.setCookie(name, known.remember(request.cookies[name], user), {
-        path: '/',
-        httpOnly: true,
-        sameSite: 'lax',
-        secure: site.isSecure(request),
+        ...site.cookie(request, '/'),
         maxAge: longestSeconds,
       });
     },

@@ -38,9 +38,8 @@ export const login = fastifyPlugin(
   async (app: FastifyInstance, { config, database, secrets }: LoginServices) => {
     const { site } = app;
     const { fitting, remember } = credentialCheck({ database, secrets }, site);
-    /** HttpOnly, same site, TLS except on loopback; a session cookie, because the server decides when it expires. */
-    const cookieOptions = (request: FastifyRequest) =>
-      ({ path: '/', httpOnly: true, sameSite: 'lax', secure: site.isSecure(request) }) as const;
+    /** A session cookie, because the server decides when it expires. */
+    const cookieOptions = (request: FastifyRequest) => site.cookie(request, '/');
     const { sign } = tokens(secrets);
 
     app.decorate('loginLinks', []);

@@ -5,9 +5,9 @@ import {
   changePassword,
   endAllSessions,
   endSession,
+  hasSecondFactor,
   listSessions,
   recordEverywhere,
-  secondFactorsOf,
 } from '../identity/index.ts';
 import {
   type Form,
@@ -32,7 +32,6 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
   const show = async (request: FastifyRequest, reply: FastifyReply, more: Shown = {}) => {
     const { session } = personOf(request);
     const all = await listSessions(tablesOf(database), session.user.id);
-    const { totp, passkeys } = await secondFactorsOf(tablesOf(database), session.user.id);
     return render(request, reply, view('me'), {
       title: 'You',
       sessions: all.map((each) => ({
@@ -42,7 +41,7 @@ export function myPages(app: FastifyInstance, { database }: LoginServices): void
         last_seen_at: app.sessionLastUsed(each.id) ?? each.last_seen_at,
       })),
       isMe: true,
-      hasSecondFactor: totp || passkeys > 0,
+      hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
       memberships: membershipsOf(personOf(request)),
       ...more,
     });

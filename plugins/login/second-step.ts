@@ -24,8 +24,7 @@ const lifetime = 10;
 export function secondStep(app: FastifyInstance, { database, secrets }: LoginServices): void {
   const firstSteps = tickets<FirstStep>(secrets, 'first step of a login', lifetime);
   const cookie = 'crm_first_step';
-  const cookieOptions = (request: FastifyRequest) =>
-    ({ path, httpOnly: true, sameSite: 'lax', secure: app.site.isSecure(request) }) as const;
+  const cookieOptions = (request: FastifyRequest) => app.site.cookie(request, path);
 
   app.decorate('continueLogin', async (request, reply, proven, { proof, next }) => {
     const { user } = proven;

@@ -40,6 +40,9 @@ class Refusal extends Error {
   }
 }
 
+const unreachable = ({ name }: ProviderSettings, cause: unknown): Refusal =>
+  new Refusal(502, `${name} cannot be reached. Try again, or log in with your password.`, cause);
+
 /** The pages through which people log in at providers. */
 export function openIdPages(
   app: FastifyInstance,
@@ -47,8 +50,7 @@ export function openIdPages(
 ): void {
   const departures = tickets<Departure>(secrets, 'login at a provider', lifetime);
   const { clientOf } = providers();
-  const cookieOptions = (request: FastifyRequest) =>
-    ({ path: base, httpOnly: true, sameSite: 'lax', secure: app.site.isSecure(request) }) as const;
+  const cookieOptions = (request: FastifyRequest) => app.site.cookie(request, base);
 
   const active = () => Object.entries(login().providers).filter(([, settings]) => isOn(settings));
   addLoginLinks(app, () =>
@@ -81,11 +83,7 @@ export function openIdPages(
     const next = safeNext((request.query as { next?: unknown }).next);
     try {
       const client = await clientOf(settings).catch((cause: unknown) => {
-        throw new Refusal(
-          502,
-          `${settings.name} cannot be reached. Try again, or log in with your password.`,
-          cause,
-        );
+        throw unreachable(settings, cause);
       });
       const openid = await import('openid-client');
       const verifier = openid.randomPKCECodeVerifier();
@@ -175,11 +173,7 @@ export function openIdPages(
         );
       }
       if (codeOf(cause) === 'OAUTH_TIMEOUT' || cause instanceof TypeError) {
-        throw new Refusal(
-          502,
-          `${settings.name} cannot be reached. Try again, or log in with your password.`,
-          cause,
-        );
+        throw unreachable(settings, cause);
       }
       throw new Refusal(
         401,

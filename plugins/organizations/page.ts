@@ -11,6 +11,7 @@ import {
   adminOf,
   type Form,
   field,
+  type Input,
   listing,
   type Member,
   membershipsOf,
@@ -77,27 +78,15 @@ export function organizationPages(
     }),
   );
 
-  const assertMayMake = (request: FastifyRequest): void => {
+  const maker = (request: FastifyRequest) => {
     if (!mayMake(request)) throw errors.forbidden('organizations', 'create');
+    return personOf(request).session.user;
   };
-  app.get('/organizations/new', { preHandler }, async (request, reply) => {
-    assertMayMake(request);
-    return show(request, reply, newPage({}), above);
-  });
-  app.post('/organizations/new', { preHandler: [preHandler, app.csrfProtection] }, async (request, reply) => {
-    assertMayMake(request);
-    const sent = (request.body ?? {}) as Form;
+  form(app, 'new', maker, newPage, async (request, reply, user, sent) => {
     const given = { slug: field(sent, 'slug').trim(), name: field(sent, 'name') };
-    const { user } = personOf(request).session;
-    try {
-      await transaction(database, (tables) =>
-        createOrganizationOf(tables, app.actor(request, user), user.email, given),
-      );
-    } catch (error) {
-      if (!(error instanceof UserError)) throw error;
-      reply.code(400);
-      return show(request, reply, newPage(sent), { ...above, problem: error.message });
-    }
+    await transaction(database, (tables) =>
+      createOrganizationOf(tables, app.actor(request, user), user.email, given),
+    );
     forget(request);
     return redirectDone(request, reply, list, 'organization-made', { name: given.name.trim() });
   });
@@ -110,7 +99,8 @@ export function organizationPages(
     return reply.send(exportOrganization({ database, resources }, membership.organization));
   });
 
-  form(app, 'rename', renamePage, async (request, reply, { membership, actor }, sent) => {
+  const admin = (request: FastifyRequest) => adminOf(app, request);
+  form(app, ':org/rename', admin, renamePage, async (request, reply, { membership, actor }, sent) => {
     const [name, slug] = [field(sent, 'name'), field(sent, 'slug').trim()];
     await transaction(database, (tables) =>
       renameOrganization(tables, actor, membership.organization, { name, slug }),
@@ -122,7 +112,7 @@ export function organizationPages(
     });
   });
 
-  form(app, 'delete', deletePage, async (request, reply, { membership }, sent) => {
+  form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, sent) => {
     const { organization, slug, name } = membership;
     if (field(sent, 'slug').trim() !== slug) throw new UserError(`type ${slug} to delete it`);
     await deleteOrganization(database, organization);
@@ -144,86 +134,82 @@ const above = { above: { label: 'Organizations', href: list } };
 
 type Shown = AnyPage & { title: string };
 
-/** A page about one organization, and what its form does. */
-function form(
+/**
+ * A page with a form, and what that does.
+ * @param subjectOf what it is about @throws HttpError 403 for who may not come here
+ */
+function form<Subject>(
   app: FastifyInstance,
   name: string,
-  pageFor: (member: Member, given: Form) => Shown,
-  act: (request: FastifyRequest, reply: FastifyReply, member: Member, sent: Form) => Promise<FastifyReply>,
+  subjectOf: (request: FastifyRequest) => Subject,
+  pageFor: (subject: Subject, given: Form) => Shown,
+  act: (request: FastifyRequest, reply: FastifyReply, subject: Subject, sent: Form) => Promise<FastifyReply>,
 ): void {
-  const path = `/organizations/:org/${name}`;
+  const path = `/organizations/${name}`;
   app.get(path, { preHandler: signedIn(app) }, async (request, reply) =>
-    show(request, reply, pageFor(adminOf(app, request), {}), above),
+    show(request, reply, pageFor(subjectOf(request), {}), above),
   );
   app.post(path, { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
-    const member = adminOf(app, request);
+    const subject = subjectOf(request);
     const sent = (request.body ?? {}) as Form;
     try {
-      return await act(request, reply, member, sent);
+      return await act(request, reply, subject, sent);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show(request, reply, pageFor(member, sent), { ...above, problem: error.message });
+      return show(request, reply, pageFor(subject, sent), { ...above, problem: error.message });
     }
   });
 }
 
-const newPage = (given: Form): Shown => ({
+/** The inputs for a name and a slug, with what was sent, else what is there. */
+const nameInputs = (
+  given: Form,
+  { name, slug }: { readonly name: string; readonly slug: string },
+  help: string,
+): readonly Input[] => [
+  {
+    kind: 'line',
+    name: 'name',
+    label: 'Name',
+    value: given.name === undefined ? name : field(given, 'name'),
+    required: true,
+    maxLength: 200,
+    focus: true,
+  },
+  {
+    kind: 'line',
+    name: 'slug',
+    label: 'Slug',
+    value: given.slug === undefined ? slug : field(given, 'slug'),
+    required: true,
+    maxLength: 63,
+    help,
+  },
+];
+
+const newPage = (_maker: unknown, given: Form): Shown => ({
   kind: 'form',
   title: 'New organization',
   intro: 'It begins empty, with you as its administrator.',
   action: `${list}/new`,
-  inputs: [
-    {
-      kind: 'line',
-      name: 'name',
-      label: 'Name',
-      value: field(given, 'name'),
-      required: true,
-      maxLength: 200,
-      focus: true,
-    },
-    {
-      kind: 'line',
-      name: 'slug',
-      label: 'Slug',
-      value: field(given, 'slug'),
-      required: true,
-      maxLength: 63,
-      help: 'In addresses: lower-case letters, digits and "-".',
-    },
-  ],
+  inputs: nameInputs(given, { name: '', slug: '' }, 'In addresses: lower-case letters, digits and "-".'),
   submit: 'Make organization',
   cancel: list,
 });
 
-const renamePage = ({ membership: { name, slug } }: Member, given: Form): Shown => ({
+const renamePage = ({ membership }: Member, given: Form): Shown => ({
   kind: 'form',
-  title: `Rename ${name}`,
-  action: `${list}/${slug}/rename`,
-  inputs: [
-    {
-      kind: 'line',
-      name: 'name',
-      label: 'Name',
-      value: given.name === undefined ? name : field(given, 'name'),
-      required: true,
-      maxLength: 200,
-      focus: true,
-    },
-    {
-      kind: 'line',
-      name: 'slug',
-      label: 'Slug',
-      value: given.slug === undefined ? slug : field(given, 'slug'),
-      required: true,
-      maxLength: 63,
-      help: 'In addresses and in ?org=. Old links stop working, and config.yaml has to follow.',
-    },
-  ],
+  title: `Rename ${membership.name}`,
+  action: `${list}/${membership.slug}/rename`,
+  inputs: nameInputs(
+    given,
+    membership,
+    'In addresses and in ?org=. Old links stop working, and config.yaml has to follow.',
+  ),
   submit: 'Save',
   cancel: list,
-  danger: { label: 'Delete organization', href: `${list}/${slug}/delete` },
+  danger: { label: 'Delete organization', href: `${list}/${membership.slug}/delete` },
 });
 
 const deletePage = ({ membership: { name, slug } }: Member): Shown => ({

@@ -41,10 +41,7 @@ export function redirectDone(
   const { site } = request.server;
   if (subject.name !== undefined || subject.id !== undefined) {
     reply.setCookie(subjectCookie, Buffer.from(JSON.stringify(subject)).toString('base64url'), {
-      path: '/setup',
-      httpOnly: true,
-      sameSite: 'lax',
-      secure: site.isSecure(request),
+      ...site.cookie(request, '/setup'),
       maxAge: 60,
     });
   }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { objections } from '../support/axe.ts';
+import { look } from '../support/axe.ts';
 import { inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -17,16 +17,6 @@ const settings = settingsFile({
     },
   },
 });
-
-/** Looks at a page: axe, and that it is no wider than the window. Where SCREENSHOTS names a folder, keeps a picture. */
-async function look(page: Page, name: string): Promise<void> {
-  assert.deepEqual(await objections(page), [], name);
-  const overflow = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
-  assert.ok(Number(overflow) <= 0, `${name} is ${overflow} pixels too wide`);
-  const folder = process.env.SCREENSHOTS;
-  const width = page.viewportSize()?.width;
-  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}-${width}.png`, fullPage: true });
-}
 
 const wide = { width: 1280, height: 900 };
 const narrow = { width: 390, height: 844 };

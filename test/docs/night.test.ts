@@ -1,7 +1,7 @@
 // A night as docs/operations.md tells of it: four faults on a running service, and what its screens, its log, its port for
 // operators, its metrics, the API and `crm doctor` say of each. Every line of the page's blocks must have been said.
 import assert from 'node:assert/strict';
-import { chownSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { projectFolder } from '../../engine/config/index.ts';
@@ -9,7 +9,7 @@ import { type Disk, mountDisk } from '../support/disk.ts';
 import { readable, signIn, type Visitor } from '../support/forms.ts';
 import { drivers, send } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
-import { connected, type Server, startPostgres } from '../support/postgres.ts';
+import { makeDatabaseIn, type Server, startPostgres } from '../support/postgres.ts';
 import { crm, migrated, type Service, serve, until } from '../support/process.ts';
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 
@@ -90,22 +90,10 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     disk = mountDisk(160);
     server = await startPostgres();
     receiver = await startReceiver();
-    const database = new URL(server.url);
-    if (disk !== undefined) {
-      const folder = join(disk.path, 'tables');
-      mkdirSync(folder);
-      await connected(server.url, async (client) => {
-        const { rows } = await client.query<{ data_directory: string }>('show data_directory');
-        const { uid, gid } = statSync(rows[0]?.data_directory ?? '');
-        chownSync(folder, uid, gid);
-        await client.query(`create tablespace small location '${folder}'`);
-        await client.query('create database small tablespace small');
-      });
-      database.pathname = '/small';
-    }
+    const database = disk && (await makeDatabaseIn(server, join(disk.path, 'tables')));
     file.write(eventsTo(receiver.port));
     environment = {
-      DATABASE_URL: database.href,
+      DATABASE_URL: database ?? server.url,
       ...file.environment,
       AUTH_SECRETS: 'the-secret-that-signs-everything-0123456789',
       ...(disk && { DATA_DIR: join(disk.path, 'data') }),

@@ -1,7 +1,6 @@
 // Faults under load, with a ledger of every acknowledged write: none is lost, none is doubled, and service comes back.
 // Short in a test run; `npm run faults` does each for as long as it may last, and prints the table.
 import assert from 'node:assert/strict';
-import { chownSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -9,7 +8,7 @@ import { table } from '../../engine/modules/command-line.ts';
 import { type Disk, mountDisk } from '../support/disk.ts';
 import { type Fault, type Outcome, runFault, type World } from '../support/faults.ts';
 import { type Driver, drivers } from '../support/instance.ts';
-import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { connected, makeDatabase, makeDatabaseIn, type Server, startPostgres } from '../support/postgres.ts';
 import { type Environment, migrated, migratedStorage, until } from '../support/process.ts';
 import { copyFolder } from '../support/templates.ts';
 
@@ -236,17 +235,8 @@ describe('a full disk', { concurrency: 1 }, () => {
   /** A database whose tables are on the disk; the log that makes PostgreSQL safe has its own, as is usual. */
   async function tablespaceOn(folder: string) {
     const server = await startPostgres();
-    mkdirSync(folder);
-    const url = new URL(server.url);
-    url.pathname = '/small';
-    await connected(server.url, async (client) => {
-      const { rows } = await client.query<{ data_directory: string }>('show data_directory');
-      const { uid, gid } = statSync(rows[0]?.data_directory ?? '');
-      chownSync(folder, uid, gid);
-      await client.query(`create tablespace small location '${folder}'`);
-      await client.query('create database small tablespace small');
-    });
-    await migrated.fill({ DATABASE_URL: url.href });
-    return { environment: { DATABASE_URL: url.href }, remove: server.stop };
+    const url = await makeDatabaseIn(server, folder);
+    await migrated.fill({ DATABASE_URL: url });
+    return { environment: { DATABASE_URL: url }, remove: server.stop };
   }
 });

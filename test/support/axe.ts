@@ -24,3 +24,13 @@ export async function objections(page: Page): Promise<string[]> {
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
 }
+
+/** Looks at a page: axe, and that it is no wider than the window. Where SCREENSHOTS names a folder, keeps a picture. */
+export async function look(page: Page, name: string): Promise<void> {
+  assert.deepEqual(await objections(page), [], name);
+  const overflow = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+  assert.ok(Number(overflow) <= 0, `${name} is ${overflow} pixels too wide`);
+  const folder = process.env.SCREENSHOTS;
+  const width = page.viewportSize()?.width;
+  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}-${width}.png`, fullPage: true });
+}

@@ -4,10 +4,12 @@ import { randomBytes } from 'node:crypto';
 import {
   appendFileSync,
   chmodSync,
+  chownSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -209,4 +211,19 @@ export function freePort(): Promise<number> {
       probe.close(() => resolve(port));
     });
   });
+}
+
+/** Makes an empty database whose tables are in a new folder, such as one on a small disk. @returns its address */
+export async function makeDatabaseIn(server: Server, folder: string): Promise<string> {
+  mkdirSync(folder);
+  await connected(server.url, async (client) => {
+    const { rows } = await client.query<{ data_directory: string }>('show data_directory');
+    const { uid, gid } = statSync(rows[0]?.data_directory ?? '');
+    chownSync(folder, uid, gid);
+    await client.query(`create tablespace small location '${folder}'`);
+    await client.query('create database small tablespace small');
+  });
+  const url = new URL(server.url);
+  url.pathname = '/small';
+  return url.href;
 }

@@ -8,7 +8,15 @@ import {
   parseQuery,
   queryShape,
 } from '../query/index.ts';
-import { type Placeholder, type Prepared, prepare, recordsAsJson } from '../sql/index.ts';
+import {
+  type ForMany,
+  inputNumber,
+  inputs,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  recordsAsJson,
+} from '../sql/index.ts';
 import { exporting } from './export.ts';
 import { formatNames } from './formats.ts';
 import { isValidCursor, type Linked, linkHeader } from './links.ts';
@@ -126,11 +134,22 @@ function listStatement(
     return { page, conditions };
   };
 
-  if (counting === undefined)
-    return prepare<ListPlan>(name, laneOf(context, asked), ($) => parts($).page, selected);
+  if (counting === undefined) {
+    const lane = laneOf(context, asked);
+    // Only what is short in every organization may wait for others in one statement.
+    const many = lane === 'list' ? listOfMany(($) => parts($).page) : undefined;
+    return prepare<ListPlan>(name, lane, ($) => parts($).page, selected, many);
+  }
   // The total is there also where the page is empty, so the database makes one row of both.
   return prepare<ListPlan>(name, 'scan', ($) => {
     const { page, conditions } = parts($);
     return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
   });
 }
+
+/** The lists of many requests that differ in their values alone, one after the other. @param page the statement of one */
+const listOfMany = (page: ($: Placeholder<ListPlan>) => string): ForMany<ListPlan> => ({
+  write: ($) => ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
+  differ: 0,
+  lists: true,
+});

@@ -23,7 +23,7 @@ import { isValidCursor, type Linked, linkHeader } from './links.ts';
 import type { CompiledOperation, Counting, Operation, OperationContext } from './operation.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
 import { around } from './responses.ts';
-import { laneOf, selectedOf, selectionOf } from './selection.ts';
+import { hasOnePlan, laneOf, selectedOf, selectionOf } from './selection.ts';
 import { permitExpansion, statementsByShape } from './shown.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
@@ -135,10 +135,9 @@ function listStatement(
   };
 
   if (counting === undefined) {
-    const lane = laneOf(context, asked);
-    // Only what is short in every organization may wait for others in one statement.
-    const many = lane === 'list' ? listOfMany(($) => parts($).page) : undefined;
-    return prepare<ListPlan>(name, lane, ($) => parts($).page, selected, many);
+    const page = ($: Placeholder<ListPlan>) => parts($).page;
+    const many = hasOnePlan(context, asked) ? listOfMany(page) : undefined;
+    return prepare<ListPlan>(name, laneOf(context, asked), page, selected, many);
   }
   // The total is there also where the page is empty, so the database makes one row of both.
   return prepare<ListPlan>(name, 'scan', ($) => {

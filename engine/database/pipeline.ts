@@ -24,8 +24,8 @@ interface Sent {
   reader: RecordsReader | undefined;
   /** Rows that are no records; of many statements, the row of each. */
   readonly rows: Rows[number][];
-  /** Of lists, the part whose rows arrive; those before have theirs. */
-  part: number;
+  /** Of lists, the part whose rows arrive. */
+  part: number | undefined;
   /** Bytes of its rows; of lists, of that part's. */
   size: number;
   /** SQLSTATE of its error. */
@@ -149,7 +149,15 @@ export class Pipeline {
       : first.statement;
     this.#messages.run(sent);
     const reader = records && !isGroup ? new RecordsReader(records, this.#connection.output) : undefined;
-    this.#sent.push({ name: sent.name, parts, reader, rows: [], part: 0, size: 0, failed: undefined });
+    this.#sent.push({
+      name: sent.name,
+      parts,
+      reader,
+      rows: [],
+      part: undefined,
+      size: 0,
+      failed: undefined,
+    });
   }
 
   #take(code: number, bytes: Buffer, start: number, end: number): void {
@@ -193,7 +201,7 @@ export class Pipeline {
     if (part === undefined) throw new Error(`no part ${index}`);
     const { records, many } = part.statement;
     if (many?.lists && records !== undefined) {
-      if (index !== sent.part) this.#finishParts(sent, index);
+      if (index !== sent.part) this.#endPart(sent, index);
       if (this.#grows(sent, end - at)) this.#onBlocked(part.organization);
       sent.reader ??= new RecordsReader(records, this.#connection.output);
       sent.reader.add(bytes, at - firstColumn, end);
@@ -205,14 +213,13 @@ export class Pipeline {
     rows[index] = records === undefined ? further : [output.take(), ...further];
   }
 
-  /** Gives lists their rows, up to the one whose rows begin. @throws Error if that one has been given its rows */
-  #finishParts(sent: Sent, next: number): void {
-    if (next < sent.part) throw new Error(`rows of part ${next} after those of ${sent.part}`);
-    while (sent.part < next) {
-      sent.parts[sent.part++]?.done(sent.reader?.take() ?? []);
-      sent.reader = undefined;
-    }
-    sent.size = 0;
+  /** Takes the records of a list, and goes on to the next one. @throws Error if that one has been taken */
+  #endPart(sent: Sent, next: number | undefined): void {
+    const { part, reader, rows } = sent;
+    const [row] = reader?.take() ?? [];
+    if (part !== undefined && row !== undefined) rows[part] = row;
+    if (next !== undefined && rows[next] !== undefined) throw new Error(`rows of part ${next} in two places`);
+    Object.assign(sent, { part: next, reader: undefined, size: 0 });
   }
 
   #finish(sent: Sent): void {
@@ -224,15 +231,15 @@ export class Pipeline {
     }
     if (failed === undefined) {
       if (parts.length === 1) parts[0]?.done(reader?.take() ?? rows);
-      else if (parts[0]?.statement.many?.lists) this.#finishParts(sent, parts.length);
-      else
+      else {
+        this.#endPart(sent, undefined);
         for (const [index, { done }] of parts.entries()) done(rows[index] === undefined ? [] : [rows[index]]);
+      }
       return;
     }
     this.#connection.output.clear();
     this.#messages.forget(name);
     const isLate = timedOut.includes(failed);
-    // Lists that were given their rows keep them.
     for (const { done } of parts) done(isLate ? 'late' : 'refused');
     // Those behind it may have to wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();

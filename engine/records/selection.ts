@@ -92,7 +92,8 @@ export function selectedOf(context: OperationContext, asked: Asked): Selected {
 export function hasOnePlan(context: OperationContext, asked: Asked): boolean {
   const { equal, find, sort } = queryCost(asked);
   const keys = sort.type.order?.(column(sort)) ?? [];
-  return laneOf(context, asked) === 'list' && find.length === 0 && (equal.length === 0 || keys.length === 1);
+  const inOrder = find.length === 0 && (equal.length === 0 || keys.length === 1);
+  return laneOf(context, asked) === 'list' && asked.sort.after === undefined && inOrder;
 }
 
 /** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */

@@ -35,7 +35,7 @@ export interface Many {
   readonly text: string;
   /** How many of the first values together must differ between the inputs: they identify a row to be changed. */
   readonly differ: number;
-  /** Whether each input has any number of rows, in the order of the inputs; otherwise each has at most one, in any order. */
+  /** Whether each input has any number of records, whose rows come together; otherwise each has at most one row. */
   readonly lists: boolean;
 }
 

@@ -4,6 +4,7 @@ import { HttpError } from '../../engine/errors.ts';
 import type { Field } from '../../engine/fields/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../screens/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
+import { createOnce } from './create-once.ts';
 import { bodyOf, changesOf, type Filled, inputsOf, sentTexts, textsOf, writable } from './inputs.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
 import { nounOf, textOf, words } from './values.ts';
@@ -28,19 +29,16 @@ export function editPages({ get, post }: DataRoutes): void {
     const { request, reply, resource, calls, titles, path } = asked;
     const form = (request.body ?? {}) as Form;
     const texts = sentTexts(resource, form);
-    // The same form sent twice makes one record: the API keeps its response.
+    // The same form sent twice makes one record.
     const key =
       field(form, 'key')
         .slice(0, 100)
         .replace(/[^\w-]/g, '') || randomUUID();
     try {
       const given = await resolved(asked, texts);
-      const { body } = await calls.call(resource, 'create', {
-        body: bodyOf(resource, given),
-        headers: { 'idempotency-key': key },
-      });
-      return redirectDone(request, reply, `${path}/${textOf(body.id)}`, 'record-created', {
-        name: titles.of(resource, body),
+      const record = await createOnce(calls, resource, key, bodyOf(resource, given));
+      return redirectDone(request, reply, `${path}/${textOf(record.id)}`, 'record-created', {
+        name: titles.of(resource, record),
       });
     } catch (error) {
       const { more, problem } = await refused(asked, error, texts);

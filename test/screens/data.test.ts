@@ -192,6 +192,41 @@ onBothDrivers(
       assert.equal((await admin.get(`${data}/leads/999999`)).status, 404);
     });
 
+    test('restored once, however often it is asked for, and again once that is deleted too', async () => {
+      const id = await make('leads', { last_name: fresh('Lazarus') });
+      await fill(admin, `${data}/leads/${id}/delete`, {});
+      const question = linkIn(await admin.get(`${data}/leads/${id}`), /Restore</);
+      const restore = async () => {
+        const answer = await fill(admin, question, {});
+        const page = await follow(admin, answer);
+        assert.match(said(page), / is restored, with a new number\.$/);
+        assert.doesNotMatch(page.text, /This record is deleted/);
+        return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
+      };
+      const numbers = [id];
+      for (let time = 0; time < 3; time++) {
+        const number = await restore();
+        assert.equal(await restore(), number, 'as long as it is there');
+        assert.ok(!numbers.includes(number));
+        numbers.push(number);
+        await fill(admin, `${data}/leads/${number}/delete`, {});
+      }
+    });
+
+    test('a form that was sent makes its record again once that is deleted', async () => {
+      const form = formOf(await admin.get(`${data}/leads/new`));
+      const send = async () => {
+        const answer = await admin.post(form.action, { ...form.values, last_name: 'Phoenix' });
+        assert.equal(said(await follow(admin, answer)), 'Phoenix is created.');
+        return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
+      };
+      const first = await send();
+      await fill(admin, `${data}/leads/${first}/delete`, {});
+      const second = await send();
+      assert.notEqual(second, first);
+      assert.equal(await send(), second);
+    });
+
     describe('a member sees and does what the profile grants', () => {
       const member = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
         signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));

@@ -12,6 +12,9 @@ import { nounOf, textOf, words } from './values.ts';
 /** Records that a reference is offered, of each resource. */
 const offered = 40;
 
+const otherValues =
+  'This form was sent before, and a record was created with what it held then. Send it again to create another one with these values, or cancel.';
+
 /** The forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (asked) => {
@@ -42,7 +45,11 @@ export function editPages({ get, post }: DataRoutes): void {
       });
     } catch (error) {
       const { more, problem } = await refused(asked, error, texts);
-      return asked.shown(await createForm(asked, { texts, ...more }, key), { problem });
+      // Who went back and typed something else wants another record, but is asked: their first one is made.
+      const isOther = error instanceof HttpError && error.code === 'idempotency_key_reused';
+      return asked.shown(await createForm(asked, { texts, ...more }, isOther ? randomUUID() : key), {
+        problem: isOther ? otherValues : problem,
+      });
     }
   });
 

@@ -227,6 +227,20 @@ onBothDrivers(
       assert.equal(await send(), second);
     });
 
+    test('a form that was sent, gone back to and changed asks first, keeps what was typed, and makes another record once', async () => {
+      const name = fresh('Back');
+      const form = formOf(await admin.get(`${data}/accounts/new`));
+      await follow(admin, await admin.post(form.action, { ...form.values, name }));
+      const changed = await admin.post(form.action, { ...form.values, name: `${name} 2`, city: 'Here' });
+      assert.equal(changed.status, 422);
+      assert.match(said(changed), /^This form was sent before, and a record was created/);
+      assert.deepEqual([valueAt(changed, 'name'), valueAt(changed, 'city')], [`${name} 2`, 'Here']);
+      const { action, values } = formOf(changed);
+      const [one, two] = [await admin.post(action, values), await admin.post(action, values)];
+      assert.equal(said(await follow(admin, one)), `${name} 2 is created.`);
+      assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
+    });
+
     describe('a member sees and does what the profile grants', () => {
       const member = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
         signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));

@@ -241,6 +241,46 @@ onBothDrivers(
       assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
     });
 
+    test('a reference is typed as a name, which may end like a number, or chosen as a name with its number', async () => {
+      const name = fresh('Branch');
+      const plain = await make('accounts', { name });
+      const other = await make('accounts', { name: `Other ${name}` });
+      const numbered = await make('accounts', { name: `${name} (${other})` });
+      const refer = async (account_id: string) => {
+        const answer = await fill(admin, `${data}/contacts/new`, { last_name: 'Ames', account_id });
+        if (answer.status !== 303) return errorAt(answer, 'account_id');
+        const id = /contacts\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
+        return { id, account: String((await read('contacts', id)).account_id) };
+      };
+      const account = async (text: string) => {
+        const made = await refer(text);
+        return typeof made === 'string' ? made : made.account;
+      };
+      assert.equal(await account(`${name} (${other})`), numbered, 'its name, and no number');
+      assert.equal(await account(`${name} (${other}) (${numbered})`), numbered);
+      assert.equal(await account(`${name} (${plain})`), plain);
+      assert.equal(await account(plain), plain);
+      assert.equal(await account(`no. ${plain}`), plain);
+      assert.equal(await account(`Nobody (${plain})`), 'There is no such account.');
+      assert.equal(await account(`${name} (999999)`), 'There is no such account.');
+      await make('accounts', { name: `${name} (${plain})` });
+      assert.equal(
+        await account(`${name} (${plain})`),
+        `Number ${plain} is meant, or one that is called ${name} (${plain}): type its number alone.`,
+      );
+
+      const made = await refer(other);
+      assert.ok(typeof made !== 'string');
+      const form = formOf(await admin.get(`${data}/contacts/${made.id}/edit`));
+      assert.equal(form.values.account_id, `Other ${name} (${other})`);
+      const rename = { key: acme.key, body: { name: 'Renamed meanwhile' } };
+      await instance().call(`PATCH /api/v1/accounts/${other}`, rename);
+      const saved = await admin.post(form.action, { ...form.values, title: 'Boss' });
+      await follow(admin, saved);
+      const { account_id, title } = await read('contacts', made.id);
+      assert.deepEqual([String(account_id), title], [other, 'Boss']);
+    });
+
     describe('a member sees and does what the profile grants', () => {
       const member = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
         signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Configuration } from 'openid-client';
+import { isLoopback } from '../../engine/loopback.ts';
 
 /** An OpenID Connect provider (`login.providers` in config.yaml). It is off while one of the texts is blank. */
 export interface ProviderSettings {
@@ -27,8 +28,6 @@ export const isOn = ({ name, issuer, client_id, client_secret }: ProviderSetting
 const timeout = 5;
 /** How long what a provider says of itself is kept. */
 const keptMs = 3_600_000;
-
-const loopback = /^(localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** Finds out how to talk to providers. */
 export interface Providers {
@@ -65,6 +64,6 @@ async function discover(issuer: string, id: string, secret: string): Promise<Con
       (methods.includes('client_secret_basic') ? basic : post)(as, client, body, headers);
     },
     // Without TLS only on this machine, for trying it out.
-    { timeout, execute: loopback.test(server.hostname) ? [allowInsecureRequests] : [] },
+    { timeout, execute: isLoopback(server.hostname) ? [allowInsecureRequests] : [] },
   );
 }

@@ -3,6 +3,7 @@ import type { Module } from '../../engine/modules/index.ts';
 import { backupCheck } from './check.ts';
 import { backupCommands } from './commands.ts';
 import { backupHome } from './home.ts';
+import { backupMetrics } from './metrics.ts';
 import type { RestoreConfig } from './restore.ts';
 import { type BackupSettings, type ScheduleServices, scheduleBackups } from './schedule.ts';
 import { backupTables } from './tables.ts';
@@ -23,6 +24,7 @@ export const backupModule: Module<ScheduleServices, Instance, Checked> = {
   tables: backupTables,
   register: scheduleBackups,
   pages: backupHome,
+  metrics: (services) => [backupMetrics(services)],
   commands: backupCommands,
   checks: [backupCheck],
 };

@@ -1,7 +1,6 @@
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { backupCheck } from './check.ts';
-import { backupCommands } from './commands.ts';
 import { backupHome } from './home.ts';
 import type { RestoreConfig } from './restore.ts';
 import { type BackupSettings, type ScheduleServices, scheduleBackups } from './schedule.ts';
@@ -23,6 +22,6 @@ export const backupModule: Module<ScheduleServices, Instance, Checked> = {
   tables: backupTables,
   register: scheduleBackups,
   pages: backupHome,
-  commands: backupCommands,
+  commands: async (line) => (await import('./commands.ts')).backupCommands(line),
   checks: [backupCheck],
 };

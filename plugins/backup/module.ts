@@ -1,7 +1,6 @@
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { backupCheck } from './check.ts';
-import { backupCommands } from './commands.ts';
 import { backupHome } from './home.ts';
 import { backupMetrics } from './metrics.ts';
 import type { RestoreConfig } from './restore.ts';
@@ -25,6 +24,6 @@ export const backupModule: Module<ScheduleServices, Instance, Checked> = {
   register: scheduleBackups,
   pages: backupHome,
   metrics: (services) => [backupMetrics(services)],
-  commands: backupCommands,
+  commands: async (line) => (await import('./commands.ts')).backupCommands(line),
   checks: [backupCheck],
 };

@@ -125,6 +125,7 @@ function entryOf(group: readonly string[], index: number): string {
 
 const tests = run({
   files: groups().map(entryOf),
+  execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
   // Two more than there are cores, for many tests wait for other processes.
   concurrency: availableParallelism() + 2,
   // For what hangs: a busy machine may need minutes for what takes seconds.

@@ -2,6 +2,7 @@
 // its own limit, never stands still for longer than a tenth of a second and never fails.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { publicUrl } from '../support/channels.ts';
 import { type HostileBody, hostileBodies } from '../support/hostile/bodies.ts';
@@ -18,8 +19,11 @@ import { openScreens } from '../support/screens.ts';
 
 /** How long the event loop may stand still, in milliseconds. */
 const mostMs = 100;
-/** A stall is tried again so often; the shortest counts: the collector of garbage runs when it likes. */
-const tries = 4;
+/**
+ * A stall is tried again so often, later each time; the shortest counts: the collector of garbage runs when it likes,
+ * and the same work takes a core twice the time while another process uses its caches. A slow parser is slow each time.
+ */
+const tries = 10;
 const bodiless = ['GET', 'HEAD'];
 /** Answers that only come when credentials and signatures are right, so that the bodies are read. */
 const mustReach = [
@@ -85,15 +89,17 @@ for (const driver of drivers) {
     async function exchange(name: string, send: () => Promise<Got>): Promise<Got> {
       let got: Got | undefined;
       let shortest = Number.POSITIVE_INFINITY;
-      for (let attempt = 0; attempt < tries && shortest > mostMs; attempt++) {
+      // The embedded database works on this thread too: there the time is its own.
+      const measured = driver === 'postgresql';
+      for (let attempt = 0; attempt < (measured ? tries : 1) && shortest > mostMs; attempt++) {
+        if (attempt > 0) await pause(attempt * 20);
         const stall = await longestStall(async () => {
           got = await send();
         });
         shortest = Math.min(shortest, stall);
       }
       assert.ok(got);
-      // The embedded database works on this thread too: there the time is its own.
-      if (driver === 'postgresql' && shortest > mostMs) {
+      if (measured && shortest > mostMs) {
         problems.push(`${name}: the loop stood still for ${Math.round(shortest)} ms`);
       }
       const { status, headers, text, failed = '' } = got;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { administratorOf } from '../../support/forms.ts';
 import { type Organization, onBothDrivers, startInstance } from '../../support/instance.ts';
+import { realCost } from '../../support/low-cost.ts';
 import { cookieOf, exchange, logIn, makePerson, type Person, told } from '../../support/people.ts';
 import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
@@ -190,7 +191,8 @@ onBothDrivers('login', (instance) => {
       });
     }
 
-    test('an unknown address takes as long as a wrong password', async () => {
+    test('an unknown address takes as long as a wrong password', async (t) => {
+      t.after(realCost());
       const bea = await makePerson(instance(), [{ organization: acme }]);
       const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] };
       for (let round = 0; round < 9; round++) {
@@ -238,7 +240,8 @@ onBothDrivers('login', (instance) => {
     }
   });
 
-  test('forty logins at once do not hold up other requests', async () => {
+  test('forty logins at once do not hold up other requests', async (t) => {
+    t.after(realCost());
     let open = 40;
     const logins = Array.from({ length: open }, (_, index) =>
       post({ email: `crowd-${index}@people.example`, password: 'wrong' }).finally(() => open--),

@@ -6,7 +6,10 @@ import { tablesOf } from '../../../engine/tables/handle.ts';
 import { checkChosen, checkPassword } from '../../../plugins/identity/passwords.ts';
 import { administratorOf, optionOf, problemOf, shownIn, signIn, visitor } from '../../support/forms.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
+import { realCost } from '../../support/low-cost.ts';
 import { makePerson, type Person } from '../../support/people.ts';
+
+realCost();
 
 /** OWASP's minimum for argon2id: 19 MiB, two passes, one lane; a salt of 16 bytes and a hash of 32. */
 const stated = /^\$argon2id\$v=19\$m=19456,p=1,t=2\$[\w+/]{22}\$[\w+/]{43}$/;

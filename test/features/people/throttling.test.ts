@@ -1,10 +1,11 @@
 // Guessing passwords is slow: twenty wrong ones for a user or a hundred from an address, then strangers wait. A
 // device that has logged in before is slowed down by its own mistakes alone.
-// Attempts are counted in memory, so one driver stands for both.
+// Attempts are counted in memory, so one driver stands for both. What comes at once is at its real cost, so that it overlaps.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { attempts } from '../../../plugins/throttling/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
+import { realCost } from '../../support/low-cost.ts';
 import {
   deviceOf,
   fresh,
@@ -92,8 +93,9 @@ describe('throttling', () => {
       assert.deepEqual(answers[ann.email], answers['nobody@people.example']);
     }));
 
-  test('at once, no more than twenty passwords are really compared', () =>
+  test('at once, no more than twenty passwords are really compared', (t) =>
     onNode(async (node) => {
+      t.after(realCost());
       const ann = await person();
       const answers = await Promise.all(
         Array.from({ length: 40 }, (_, index) => attempt(node, ann.email, `wrong ${index}`)),
@@ -102,8 +104,9 @@ describe('throttling', () => {
       assert.deepEqual(statuses, [...all(perAccount, 401), ...all(20, 429)]);
     }));
 
-  test('at once, more right passwords than wrong ones may be are all let in, and lock nobody out', () =>
+  test('at once, more right passwords than wrong ones may be are all let in, and lock nobody out', (t) =>
     onNode(async (node) => {
+      t.after(realCost());
       const ann = await person();
       const answers = await Promise.all(
         Array.from({ length: perAddress + 20 }, () => attempt(node, ann.email, ann.password)),
@@ -160,8 +163,9 @@ describe('throttling', () => {
         assert.deepEqual(again, all(perDevice, 401), 'a login takes back what a device had used up');
       }));
 
-    test('may make many right attempts at once', () =>
+    test('may make many right attempts at once', (t) =>
       onNode(async (node) => {
+        t.after(realCost());
         const ann = await person();
         const cookie = await login(node, ann);
         const answers = await Promise.all(

@@ -23,6 +23,7 @@ import {
   visitor,
 } from '../../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
+import { realCost } from '../../support/low-cost.ts';
 import { fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
 
 const attackers = 'the password of an attacker';
@@ -332,6 +333,7 @@ onBothDrivers('users of one address', (instance) => {
       const organization = await instance().organization(fresh('org'));
       await makePerson(instance(), [{ organization }], { email, password: `${victims} ${index}` });
     }
+    const low = realCost();
     const times: Record<string, number[]> = { [email]: [], 'missing@people.example': [] };
     for (let round = 0; round < 7; round++) {
       for (const [each, list] of Object.entries(times)) {
@@ -340,6 +342,7 @@ onBothDrivers('users of one address', (instance) => {
         list.push(performance.now() - start);
       }
     }
+    low();
     const [several = 0, none = 0] = Object.values(times).map((list) => list.sort((a, b) => a - b)[3]);
     assert.ok(several / none < 2, `${several} ms, ${none} ms`);
     assert.equal((await login(email, `${victims} 4`)).status, 200, 'each password is still its own');

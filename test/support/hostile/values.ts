@@ -29,28 +29,29 @@ export const texts: Readonly<Record<string, LongText>> = {
   'line breaks': { unit: '\r\n' },
 };
 
-/** A long text that takes at most so many bytes, by what its parts cost. */
+/**
+ * A long text as it is written, in at most so many bytes. Its parts are written once each, for what is sent has
+ * megabytes: no two of them make one character.
+ */
 function sized(
   { start = '', unit, end = '' }: LongText,
   bytes: number,
-  cost: (part: string) => number,
+  written: (part: string) => string,
 ): string {
-  const left = bytes - cost(start) - cost(end);
-  return start + unit.repeat(Math.max(1, Math.floor(left / cost(unit)))) + end;
+  const [first, each, last] = [written(start), written(unit), written(end)];
+  const left = bytes - Buffer.byteLength(first) - Buffer.byteLength(last);
+  return first + each.repeat(Math.max(1, Math.floor(left / Buffer.byteLength(each)))) + last;
 }
 
-const jsonCost = (part: string): number => Buffer.byteLength(JSON.stringify(part)) - 2;
-const jsonText = (text: LongText) => (bytes: number) => JSON.stringify(sized(text, bytes - 2, jsonCost));
+const inQuotes = (part: string): string => JSON.stringify(part).slice(1, -1);
+const jsonText = (text: LongText) => (bytes: number) => `"${sized(text, bytes - 2, inQuotes)}"`;
 
 const escaped = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
 /** A text as a form sends it, in at most so many bytes. */
-export const formText = (text: LongText, bytes: number): string =>
-  escaped(sized(text, bytes, (part) => escaped(part).length));
+export const formText = (text: LongText, bytes: number): string => sized(text, bytes, escaped);
 
 const list = (item: string) => (bytes: number) =>
-  `[${Array(Math.max(1, Math.floor((bytes - 2) / (item.length + 1))))
-    .fill(item)
-    .join(',')}]`;
+  `[${`${item},`.repeat(Math.max(1, Math.floor((bytes - 2) / (item.length + 1))) - 1)}${item}]`;
 const nested = (open: string, close: string, depth: number) => (bytes: number) => {
   const levels = Math.min(depth, Math.floor((bytes - 1) / (open.length + close.length)));
   return `${open.repeat(levels)}1${close.repeat(levels)}`;

@@ -27,20 +27,15 @@ function reasonOf(error: unknown, limitSeconds: number): string {
     readonly code?: string;
     readonly message?: string;
   };
-  switch (code) {
-    case 'OAUTH_TIMEOUT':
-      return `does not respond within ${limitSeconds} s`;
-    case 'OAUTH_HTTP_REQUEST_FORBIDDEN':
-      return 'has no TLS, which only a provider on this machine may lack';
-    case 'OAUTH_RESPONSE_IS_NOT_CONFORM':
-      return `responds ${within.status} where its discovery document should be`;
-    case 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED':
-      return `has a discovery document of another issuer: ${JSON.stringify(within.body?.issuer).slice(0, 200)}`;
-    case undefined:
-      return `cannot be reached (${within.code ?? within.message ?? message})`;
-    default:
-      return `has no discovery document that can be used (${code})`;
-  }
+  if (code === undefined) return `cannot be reached (${within.code ?? within.message ?? message})`;
+  const issuer = JSON.stringify(within.body?.issuer)?.slice(0, 200);
+  const reasons: Readonly<Record<string, string>> = {
+    OAUTH_TIMEOUT: `does not respond within ${limitSeconds} s`,
+    OAUTH_HTTP_REQUEST_FORBIDDEN: 'has no TLS, which only a provider on this machine may lack',
+    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${within.status} where its discovery document should be`,
+    OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED: `has a discovery document of another issuer: ${issuer}`,
+  };
+  return reasons[code] ?? `has no discovery document that can be used (${code})`;
 }
 
 /** What `crm doctor` needs for providers. */

@@ -54,8 +54,8 @@ export async function openInstance(
 
 const tell = (line: string) => process.stderr.write(`crm: ${line}\n`);
 
-/** Ends the process without closing the database: further writes would be lost, or damage the folder's new content. */
-function endImmediately({ message }: Error): void {
+/** Ends the process without closing the database: further writes would be lost, or damage what others have made of it. */
+export function endImmediately({ message }: Error): void {
   process.stderr.write(`crm: ${message}\n`);
   process.exit(1);
 }

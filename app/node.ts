@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { DatabaseConfig } from '../engine/database/index.ts';
 import {
+  assertSuited,
+  assertSuits,
   assertUpToDate,
   contract,
   heartbeatMs,
@@ -9,6 +11,7 @@ import {
   viewsOf,
 } from '../engine/schema/index.ts';
 import type { Config } from './config.ts';
+import { endImmediately, modelOf } from './instance.ts';
 import type { Instance } from './services.ts';
 
 /** The configuration of a service that runs while migrations do: its connections look for views of what it knows first. */
@@ -21,15 +24,20 @@ export const asNode = (config: Config): Config & Pick<DatabaseConfig, 'views' | 
 /**
  * Makes a service known to migrations for as long as it runs, and does what migrations have left until the nodes that did
  * not know them are gone.
- * @throws UserError when the database got behind since it was opened
+ * It ends when it was taken for gone and comes back to tables that its statements do not suit any more.
+ * @throws UserError when the database got behind since it was opened, or is too far ahead
  */
 export async function joinNodes(
   app: FastifyInstance,
   config: Config,
-  { database }: Pick<Instance, 'database'>,
+  { database, resources }: Pick<Instance, 'database' | 'resources'>,
 ): Promise<void> {
   if (database.kind === 'embedded') return;
-  const node = await registerNode(database, migrationNames(config));
+  const known = { model: modelOf(resources), migrations: migrationNames(config) };
+  const node = await registerNode(database, known.migrations, {
+    check: (execute) => assertSuited(execute, config, known),
+    lost: endImmediately,
+  });
   if (node === undefined) {
     app.log.warn('the database has no place for nodes yet: run "npm run crm -- migrate" once');
     return;
@@ -41,6 +49,7 @@ export async function joinNodes(
   });
   // A migration that ended a moment before did not know of this node.
   await assertUpToDate(database, config, () => {});
+  await assertSuits(database, config, known);
   let told: string | undefined;
   app.background.every(app, 'the end of migrations', heartbeatMs, async () => {
     try {

@@ -15,7 +15,8 @@ const namesSql = `select c.relname::text, i.indexrelid::regclass::text, (i.indis
   where c.relnamespace = current_schema()::regnamespace and k.contype = 'f'`;
 
 const types: Readonly<Record<string, string>> = { int: 'integer', timestamptz: 'timestamp with time zone' };
-const typeName = (type: unknown): string => {
+/** A type as PostgreSQL names it, without its length. */
+export const typeName = (type: unknown): string => {
   const [name = ''] = String(type).split('(');
   return types[name] ?? name;
 };

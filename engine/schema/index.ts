@@ -21,3 +21,4 @@ export {
   stateOf,
 } from './plan.ts';
 export { withDatabase } from './session.ts';
+export { assertSuited, assertSuits } from './suited.ts';

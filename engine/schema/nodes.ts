@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Database, exclusively } from '../database/index.ts';
+import { type Database, exclusively, ifFree } from '../database/index.ts';
+import { UserError } from '../errors.ts';
 import { literal } from '../sql/index.ts';
 import { type Execute, executeIn } from './session.ts';
 
@@ -31,12 +32,17 @@ export const viewsPrefix = 'crm_views_';
 export const viewsOf = (migrations: readonly string[]): string =>
   `${viewsPrefix}${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;
 
+const isSeen = `"seen_at" > now() - interval '${goneAfterMs} milliseconds'`;
 const createNodesTable = `create table if not exists "${nodesTable}" ("name" text primary key, "migrations" text not null, "views" text not null, "sees_views" boolean not null, "since" timestamptz not null default now(), "seen_at" timestamptz not null default now())`;
 
-/** The nodes that run, as long as no other one can begin to: until the transaction ends. */
+/**
+ * The nodes that run, as long as no other one can begin to: until the transaction ends. Those that are gone are forgotten,
+ * so that one that comes back notices it.
+ */
 export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
   await execute(createNodesTable);
   await execute(`select pg_advisory_xact_lock(${nodesLock})`);
+  await execute(`delete from "${nodesTable}" where not ${isSeen}`);
   return listNodes(execute);
 }
 
@@ -44,7 +50,7 @@ export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
 export async function listNodes(execute: Execute): Promise<LiveNode[]> {
   const rows = await execute(
     `select "name", "migrations", "views", "sees_views", to_char("since", 'YYYY-MM-DD HH24:MI') as since, round(extract(epoch from now() - "seen_at"))::text as ago
-     from "${nodesTable}" where "seen_at" > now() - interval '${goneAfterMs} milliseconds' order by "name"`,
+     from "${nodesTable}" where ${isSeen} order by "name"`,
   );
   return rows.map(({ name, migrations, views, sees_views: sees, since, ago }) => {
     const known = JSON.parse(String(migrations)) as string[];
@@ -70,6 +76,14 @@ export async function runningNodes({ kind, orm }: Database): Promise<string[]> {
 export const withoutMigration = (nodes: readonly LiveNode[], migration: string): LiveNode[] =>
   nodes.filter(({ migrations }) => !migrations.includes(migration));
 
+/** What becomes of a node that was taken for gone, and comes back. */
+export interface Return {
+  /** @throws UserError if what it uses was taken away meanwhile */
+  readonly check: (execute: Execute) => Promise<void>;
+  /** Called with that. */
+  readonly lost: (cause: UserError) => void;
+}
+
 /** A node that has said that it runs. */
 export interface Registered {
   /** Says again that it runs; never rejects. */
@@ -85,6 +99,7 @@ export interface Registered {
 export async function registerNode(
   database: Database,
   migrations: readonly string[],
+  { check, lost }: Return,
 ): Promise<Registered | undefined> {
   if (database.kind === 'embedded') return undefined;
   // Containers may have the same name and process id.
@@ -105,8 +120,14 @@ export async function registerNode(
     beat: async () => {
       const seen = `update "${nodesTable}" set "seen_at" = now() where "name" = $1 returning "name"`;
       const rows = await run(seen, name).catch(() => undefined);
-      // It was away for so long that it was taken for gone.
-      if (rows?.length === 0) await run(insert).catch(() => {});
+      if (rows?.length !== 0) return;
+      // It was away for so long that it was taken for gone. While a migration runs, the next time is early enough.
+      await ifFree(database.orm, nodesLock, async (em) => {
+        await check(executeIn(em));
+        await executeIn(em)(insert);
+      }).catch((cause: unknown) => {
+        if (cause instanceof UserError) lost(cause);
+      });
     },
     leave: async () => {
       await run(`delete from "${nodesTable}" where "name" = $1`, name).catch(() => {});

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import {
+  apart,
   assertRefused,
   crm,
   crmJson,
@@ -244,6 +245,58 @@ suite('a running node', { concurrency: 1 }, () => {
     assert.equal(await grants(), 'tickets,update');
     next.signal('SIGTERM');
     await next.ended;
+  });
+});
+
+suite('a node that hung for longer than others wait for it', () => {
+  let storage: Storage;
+  let own: OwnFiles;
+  let environment: Readonly<Record<string, string>>;
+  before(async () => {
+    own = ownFiles();
+    storage = await migratedStorage('postgresql');
+    environment = { ...storage.environment, ...own.environment };
+  });
+  after(async () => {
+    await storage.remove();
+    own.remove();
+  });
+  const nodes = async () => (await rows(environment, 'select name from crm_nodes')).flat();
+  /** Migrates while a node is silent and taken for gone, as after 15 s. */
+  const migrateWithout = async (node: Service, name: string) => {
+    await crmJson(['migrate', '--create', name], environment);
+    node.signal('SIGSTOP');
+    await rows(environment, `update crm_nodes set seen_at = now() - interval '16 seconds'`);
+    const migrated = await crm(['migrate'], environment);
+    assert.equal(migrated.code, 0, migrated.stderr);
+    assert.deepEqual(await nodes(), []);
+    node.signal('SIGCONT');
+  };
+
+  test('goes on where it can, ends where what it uses is gone, and is not started again as it was', async () => {
+    const node = await serve(environment);
+    const key = String(node.printed.key);
+    const [name] = await nodes();
+    own.edit('leads', '  timezone:', '  fax: { type: string, default: none }\n  timezone:');
+    await migrateWithout(node, 'more');
+    await until(async () => (await nodes())[0] === name, 'say again that it runs');
+    assert.equal((await node.call('POST /api/v1/leads', { key, body: { company: 'Back' } })).status, 201);
+
+    const before = own.text('leads');
+    own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
+    await migrateWithout(node, 'other');
+    const { code, stderr } = await node.ended;
+    const says =
+      /^crm: the database is ahead of this code, which cannot go on with it: the column leads\.timezone is gone\. Start the version that has Migration\d+_other$/m;
+    assert.match(stderr, says);
+    assert.equal(code, 1);
+
+    own.add('leads', before);
+    for (const each of own.migrations().filter((file) => file.includes('_other'))) own.removeMigration(each);
+    const started = await crm(['serve'], { ...environment, PORT: '0' }, apart);
+    assert.match(started.stderr, says);
+    assert.equal(started.code, 1);
+    assert.deepEqual(await nodes(), []);
   });
 });
 

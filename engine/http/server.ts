@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
+import type { FastifyHttpOptions, FastifyInstance, LogController } from 'fastify';
 import { type Admission, type DatabaseConfig, shareOf } from '../database/index.ts';
 import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
@@ -23,7 +23,10 @@ export async function httpServer(
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
   const refused = missing(resources);
-  const app = fastify(serverOptions(config, refused));
+  // Commands that serve nothing do without.
+  const { default: fastify, LogController } = await import('fastify');
+  const logController = new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' });
+  const app = fastify(serverOptions(config, refused, logController));
   app.decorateRequest('trace');
   app.decorate('tracesStatements', false);
   app.decorate('slowMs', config.logSlowMs === 0 ? Infinity : config.logSlowMs);
@@ -59,10 +62,11 @@ export const connectionOptions = {
 function serverOptions(
   { logLevel, logFormat = process.stderr.isTTY ? 'text' : 'json', trustedProxies }: HttpConfig,
   refused: Missing,
+  logController: LogController,
 ): FastifyHttpOptions<Server> {
   return {
     logger: { level: logLevel, stream: logStream(logFormat) },
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    logController,
     // The first that Fastify calls before it looks for the route, and the first after.
     rewriteUrl: (request) => {
       standInForMethod(request);

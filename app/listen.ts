@@ -47,7 +47,7 @@ export async function openAdmin(
   told: Parameters<typeof operations>[0],
 ): Promise<Admin | undefined> {
   if (adminPort === undefined) return undefined;
-  const app = operations(told);
+  const app = await operations(told);
   await listen(app, { host: adminHost, port: adminPort }, 'ADMIN_');
   return { url: urlOf(app, adminHost), close: () => app.close() };
 }

@@ -1,5 +1,5 @@
-import { METHODS, type Server } from 'node:http';
-import fastify, { type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify';
+import type { Server } from 'node:http';
+import type { FastifyHttpOptions, FastifyInstance, LogController } from 'fastify';
 import { type Admission, type DatabaseConfig, shareOf } from '../database/index.ts';
 import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
@@ -7,6 +7,7 @@ import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
 import { logRequests, logStream } from './log.ts';
 import { memory } from './memory.ts';
+import { restoreMethod, standInForMethod } from './methods.ts';
 import { type Missing, missing, type NamedResource } from './missing.ts';
 import { rawBodies } from './raw-bodies.ts';
 import { requestIdOf } from './request-id.ts';
@@ -22,12 +23,10 @@ export async function httpServer(
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
   const refused = missing(resources);
-  const app = fastify(serverOptions(config, refused));
-  // So that a known path responds 405 to every other method.
-  for (const method of METHODS) {
-    if (!app.supportedMethods.includes(method) && method !== 'CONNECT')
-      app.addHttpMethod(method, { hasBody: true });
-  }
+  // Commands that serve nothing do without.
+  const { default: fastify, LogController } = await import('fastify');
+  const logController = new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' });
+  const app = fastify(serverOptions(config, refused, logController));
   app.decorateRequest('trace');
   app.decorate('tracesStatements', false);
   app.decorate('slowMs', config.logSlowMs === 0 ? Infinity : config.logSlowMs);
@@ -63,11 +62,20 @@ export const connectionOptions = {
 function serverOptions(
   { logLevel, logFormat = process.stderr.isTTY ? 'text' : 'json', trustedProxies }: HttpConfig,
   refused: Missing,
+  logController: LogController,
 ): FastifyHttpOptions<Server> {
   return {
     logger: { level: logLevel, stream: logStream(logFormat) },
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
-    genReqId: requestIdOf,
+    logController,
+    // The first that Fastify calls before it looks for the route, and the first after.
+    rewriteUrl: (request) => {
+      standInForMethod(request);
+      return request.url ?? '';
+    },
+    genReqId: (request) => {
+      restoreMethod(request);
+      return requestIdOf(request);
+    },
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
     ...connectionOptions,

@@ -18,11 +18,20 @@ export type Advice = (
 /** The schema is ours, and strict mode refuses unknown keywords: compiling the meta-schema would only cost each start time. */
 const ownSchema = { validateSchema: false } as const;
 
+/** Few files are checked, once each: optimizing the code of the check costs more than it gives. */
+const rarelyRun = { code: { optimize: false } } as const;
+
 /**
  * Compiles a JSON Schema into a check of YAML files. A subschema's `x-expected` completes "<key> must be …".
  */
 export function shape<T>(schema: AnySchema, advice: Advice = () => undefined): Shape<T> {
-  const validate = new Validator({ allErrors: true, verbose: true, strictTypes: false, ...ownSchema })
+  const validate = new Validator({
+    allErrors: true,
+    verbose: true,
+    strictTypes: false,
+    ...ownSchema,
+    ...rarelyRun,
+  })
     .addVocabulary(['x-expected'])
     .compile(schema);
   return (parsed, problems): parsed is Parsed & { data: T } => {

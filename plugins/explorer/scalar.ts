@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
-import fastify from 'fastify';
 
 /** Scalar's page and its script. */
 export interface Rendered {
@@ -57,7 +56,10 @@ const styles = `
 `;
 
 async function render(): Promise<Rendered> {
-  const { default: scalar } = await import('@scalar/fastify-api-reference');
+  const [{ default: fastify }, { default: scalar }] = await Promise.all([
+    import('fastify'),
+    import('@scalar/fastify-api-reference'),
+  ]);
   const renderer = fastify();
   await renderer.register(scalar, {
     routePrefix: '/docs',

@@ -1,4 +1,4 @@
-import fastify, { type FastifyInstance } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
@@ -13,7 +13,8 @@ export interface Told {
  * For operators, balancers and monitoring on a separate port, without credentials: `/livez`, whether the process runs,
  * and `/readyz`, whether it should get requests, both in JSON with 200 or 503; `/metrics`, in the format of Prometheus.
  */
-export function operations({ readiness, metrics }: Told): FastifyInstance {
+export async function operations({ readiness, metrics }: Told): Promise<FastifyInstance> {
+  const { default: fastify } = await import('fastify');
   const app = fastify({ requestTimeout: 5_000, bodyLimit: 1024, forceCloseConnections: true });
   app.addHook('onRequest', (_request, reply, done) => {
     reply.header('cache-control', 'no-store');

@@ -2,8 +2,9 @@
 import { asksOnlyWhat, outlined } from './outline.ts';
 import { version } from './version.ts';
 
-if (asksOnlyWhat(process.argv.slice(2))) outlined(version).parse();
+const given = process.argv.slice(2);
+if (asksOnlyWhat(given)) outlined(version).parse();
 else {
   const { makeProgram } = await import('./program.ts');
-  await makeProgram().parseAsync();
+  await (await makeProgram(given[0])).parseAsync();
 }

@@ -2,25 +2,41 @@ import { debuglog, styleText } from 'node:util';
 import type { Command } from '@commander-js/extra-typings';
 import { UserError } from '../engine/errors.ts';
 import type { CommandLine } from '../engine/modules/index.ts';
-import { addCommands } from './add-commands.ts';
-import { clientCommand } from './client-command.ts';
 import { completionCommand } from './completion.ts';
 import { readConfig } from './config.ts';
-import { configCommand } from './config-command.ts';
-import { devCommand } from './dev-command.ts';
-import { doctorCommand } from './doctor-command.ts';
-import { schemaCommand } from './editors.ts';
 import { withInstance } from './instance.ts';
-import { modelCommands } from './model-commands.ts';
 import { modules } from './modules.ts';
-import { newCommand } from './new-command.ts';
 import { newProgram, withExamples } from './outline.ts';
-import { planCommands } from './plan-commands.ts';
-import { pruneCommand } from './prune-command.ts';
-import { recordCommands } from './record-commands.ts';
-import { serveCommand } from './serve.ts';
 import type { Instance } from './services.ts';
 import { version } from './version.ts';
+
+type Add = (line: CommandLine<Instance>) => void | Promise<void>;
+
+/** The commands of the service and the model, by their first words, in the order of help. */
+const own: readonly (readonly [words: readonly string[], add: Add])[] = [
+  [['serve'], async (line) => (await import('./serve.ts')).serveCommand(line)],
+  [['dev'], async (line) => (await import('./dev-command.ts')).devCommand(line)],
+  [['new'], async (line) => (await import('./new-command.ts')).newCommand(line)],
+  [['add'], async (line) => (await import('./add-commands.ts')).addCommands(line)],
+  [
+    ['migrate', 'check', 'openapi', 'citus'],
+    async (line) => (await import('./model-commands.ts')).modelCommands(line),
+  ],
+  [['plan'], async (line) => (await import('./plan-commands.ts')).planCommands(line)],
+  [['schema'], async (line) => (await import('./editors.ts')).schemaCommand(line)],
+  [['config'], async (line) => (await import('./config-command.ts')).configCommand(line)],
+  [['doctor'], async (line) => (await import('./doctor-command.ts')).doctorCommand(line)],
+  [['client'], async (line) => (await import('./client-command.ts')).clientCommand(line)],
+  [['export', 'import'], async (line) => (await import('./record-commands.ts')).recordCommands(line)],
+  [['prune'], async (line) => (await import('./prune-command.ts')).pruneCommand(line)],
+];
+
+/** Those that a word begins; with another word, or none, all of them and those of every module. */
+function wanted(word: string | undefined): readonly Add[] {
+  const found = own.find(([words]) => words.some((each) => each === word));
+  if (found !== undefined) return [found[1]];
+  return [...own.map(([, add]) => add), ...modules.flatMap(({ commands }) => commands ?? [])];
+}
 
 /** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
 const debug = debuglog('crm');
@@ -41,26 +57,14 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
   }
 };
 
-/** The command line: commands of the service and the model, and those of every module. */
-export function makeProgram(): Command {
+/**
+ * The command line: commands of the service and the model, and those of every module.
+ * @param word the first that was given: if it names a command of the service or the model, nothing else is loaded
+ */
+export async function makeProgram(word?: string): Promise<Command> {
   const program = newProgram(version);
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of [
-    serveCommand,
-    devCommand,
-    newCommand,
-    addCommands,
-    modelCommands,
-    planCommands,
-    schemaCommand,
-    configCommand,
-    doctorCommand,
-    clientCommand,
-    recordCommands,
-    pruneCommand,
-  ])
-    add(line);
-  for (const { commands } of modules) commands?.(line);
+  for (const add of wanted(word)) await add(line);
   completionCommand(program);
   return withExamples(program);
 }

@@ -6,6 +6,7 @@ import { build } from './build.ts';
 import type { Config } from './config.ts';
 import { openInstance } from './instance.ts';
 import { listen, urlOf } from './listen.ts';
+import { collectAfterStart } from './memory.ts';
 import { asNode, joinNodes } from './node.ts';
 import type { Instance } from './services.ts';
 
@@ -34,6 +35,7 @@ export async function startService(
     app = await build(instance, background);
     await joinNodes(app, config, instance);
     await listen(app, config, '');
+    collectAfterStart();
     const { settingsProblem, isLeaving } = app;
     let probe: Probe | undefined;
     const openReadiness = async () => {

@@ -11,6 +11,7 @@ import { type Figure, goalsReport } from './goals.ts';
 import { growthReport, measureGrowth } from './growth.ts';
 import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, round } from './load.ts';
 import { organizationOf, organizations, rows, seed } from './seed.ts';
+import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
 import { profiling, type Started, startTarget } from './target.ts';
 
@@ -35,6 +36,8 @@ const chosen = Object.keys(operations).filter((name) => options.only.split(',').
 interface Target {
   readonly name: string;
   readonly script: string;
+  /** Flags of Node. */
+  readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly dialect: (keys: readonly string[]) => Dialect;
   readonly operations: readonly string[];
@@ -48,10 +51,11 @@ const byQuery: Dialect = {
 const common = Object.entries(operations).flatMap(([name, { isOurs }]) => (isOurs ? [] : [name]));
 
 const targets: readonly Target[] = [
-  { name: 'engine', script: 'engine', dialect: byKey, operations: Object.keys(operations) },
+  { name: 'engine', script: 'engine', flags, dialect: byKey, operations: Object.keys(operations) },
   {
     name: 'engine, no activity',
     script: 'engine',
+    flags,
     environment: { AUDIT: 'false' },
     dialect: byKey,
     operations: ['POST', 'PUT', 'DELETE'],
@@ -72,7 +76,7 @@ async function start(
 ): Promise<Running> {
   const profile = options.profile === undefined ? [] : profiling(options.profile, target.name);
   const environment = { DATABASE_URL: databaseUrl, DATA_DIR: folder, ...target.environment };
-  const started = await startTarget(target.script, environment, profile);
+  const started = await startTarget(target.script, environment, [...(target.flags ?? []), ...profile]);
   return { ...target, ...started, spoken: target.dialect(keys) };
 }
 

@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const project = join(import.meta.dirname, '..');
-/** What `npm start` gives Node. */
 const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as {
   scripts: { start: string };
 };
-const flags = scripts.start.match(/--[\w-]+=\S+/g) ?? [];
+/** What `npm start` gives Node. */
+export const flags = scripts.start.match(/--[\w-]+=\S+/g) ?? [];
 
 /** A service in a process of its own, as `npm start` starts it. */
 export interface Service {

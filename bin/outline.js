@@ -3,4 +3,4 @@ import { writeFileSync } from 'node:fs';
 import { outlineText } from '../app/outline.ts';
 import { makeProgram } from '../app/program.ts';
 
-writeFileSync(new URL('../app/outline.json', import.meta.url), outlineText(makeProgram()));
+writeFileSync(new URL('../app/outline.json', import.meta.url), outlineText(await makeProgram()));

@@ -3,7 +3,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { columnsOf, type Field } from '../fields/index.ts';
 import { listParameters, pageSize, recordQuery } from '../query/index.ts';
 import { type Action, everything, grantMasks, type OperationRequest, routed } from '../records/index.ts';
-import { type Lane, literal, quote, type Statement } from '../sql/index.ts';
+import { type Lane, literal, quote, type Statement, valuesOfMany } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
 /** A statement, and how the database runs it. */
@@ -32,6 +32,11 @@ export async function explainStatements(
   database: Database,
 ): Promise<StatementPlan[]> {
   const run = (text: string, values: Statement['values'] = []) => database.run({ name: '', text, values });
+  const explained = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
+    const [row] = await run(`explain (format json) ${text}`, values);
+    const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
+    return flat(plan);
+  };
   for (let id = 1; id <= organizations; id++) {
     await run(`insert into "crm_organizations" ("slug", "name") values (${literal(`o${id}`)}, '')`);
   }
@@ -40,16 +45,19 @@ export async function explainStatements(
   const found: StatementPlan[] = [];
   for (const resource of resources) {
     for await (const [request, statement] of statementsOf(resource)) {
-      const { text, values, lane } = statement;
-      const [row] = await run(`explain (format json) ${text}`, values);
-      const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
-      const nodes = flat(plan);
+      const { lane, many } = statement;
+      const nodes = await explained(statement);
+      // What comes at the same time may be one statement.
+      const ofMany =
+        many === undefined
+          ? []
+          : await explained({ text: many.text, values: valuesOfMany([statement, statement]) });
       found.push({
         resource: resource.name,
         request,
         lane,
         indexes: [...new Set(nodes.flatMap((node) => node['Index Name'] ?? []))],
-        problems: sharing.includes(lane) ? [...new Set(nodes.flatMap(problemsOf))] : [],
+        problems: sharing.includes(lane) ? [...new Set([...nodes, ...ofMany].flatMap(problemsOf))] : [],
       });
     }
   }

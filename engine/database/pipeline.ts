@@ -20,10 +20,13 @@ interface Waiting {
 interface Sent {
   readonly name: string;
   readonly parts: readonly Waiting[];
-  readonly reader: RecordsReader | undefined;
+  /** Of lists, that of the part whose rows arrive. */
+  reader: RecordsReader | undefined;
   /** Rows that are no records; of many statements, the row of each. */
   readonly rows: Rows[number][];
-  /** Bytes of its rows. */
+  /** Of lists, the part whose rows arrive. */
+  part: number | undefined;
+  /** Bytes of its rows; of lists, of that part's. */
   size: number;
   /** SQLSTATE of its error. */
   failed: string | undefined;
@@ -146,7 +149,15 @@ export class Pipeline {
       : first.statement;
     this.#messages.run(sent);
     const reader = records && !isGroup ? new RecordsReader(records, this.#connection.output) : undefined;
-    this.#sent.push({ name: sent.name, parts, reader, rows: [], size: 0, failed: undefined });
+    this.#sent.push({
+      name: sent.name,
+      parts,
+      reader,
+      rows: [],
+      part: undefined,
+      size: 0,
+      failed: undefined,
+    });
   }
 
   #take(code: number, bytes: Buffer, start: number, end: number): void {
@@ -164,9 +175,7 @@ export class Pipeline {
         this.#addPart(first, bytes, start, end);
         return;
       }
-      const wasSmall = first.size <= large;
-      first.size += end - start;
-      if (wasSmall && first.size > large) this.#blame(first);
+      if (this.#grows(first, end - start)) this.#blame(first);
       if (first.reader !== undefined) first.reader.add(bytes, start, end);
       else first.rows.push(columns(bytes, start + firstColumn, end));
     } catch {
@@ -175,20 +184,46 @@ export class Pipeline {
     }
   }
 
-  /** The record of one of many statements: its number comes last. */
-  #addPart({ parts, rows }: Sent, bytes: Buffer, start: number, end: number): void {
-    const { output } = this.#connection;
-    const { records } = parts[0]?.statement ?? {};
-    const at =
-      records === undefined ? start + firstColumn : records.write(bytes, start + firstColumn, output);
-    const further = columns(bytes, at, end);
-    const index = Number(further.at(-1)) - 1;
-    rows[index] = records === undefined ? further : [output.take(), ...further];
-    const part = parts[index];
-    if (part !== undefined && end - start > large) this.#onBlocked(part.organization);
+  /** @returns whether its rows have just become large */
+  #grows(sent: Sent, size: number): boolean {
+    const wasSmall = sent.size <= large;
+    sent.size += size;
+    return wasSmall && sent.size > large;
   }
 
-  #finish({ name, parts, reader, rows, failed }: Sent): void {
+  /** A row of one of many statements: its number comes first. */
+  #addPart(sent: Sent, bytes: Buffer, start: number, end: number): void {
+    const { parts, rows } = sent;
+    const number = start + firstColumn + 4;
+    const at = number + bytes.readInt32BE(start + firstColumn);
+    const index = Number(bytes.toString('latin1', number, at)) - 1;
+    const part = parts[index];
+    if (part === undefined) throw new Error(`no part ${index}`);
+    const { records, many } = part.statement;
+    if (many?.lists && records !== undefined) {
+      if (index !== sent.part) this.#endPart(sent, index);
+      if (this.#grows(sent, end - at)) this.#onBlocked(part.organization);
+      sent.reader ??= new RecordsReader(records, this.#connection.output);
+      sent.reader.add(bytes, at - firstColumn, end);
+      return;
+    }
+    if (end - at > large) this.#onBlocked(part.organization);
+    const { output } = this.#connection;
+    const further = columns(bytes, records === undefined ? at : records.write(bytes, at, output), end);
+    rows[index] = records === undefined ? further : [output.take(), ...further];
+  }
+
+  /** Takes the records of a list, and goes on to the next one. @throws Error if that one has been taken */
+  #endPart(sent: Sent, next: number | undefined): void {
+    const { part, reader, rows } = sent;
+    const [row] = reader?.take() ?? [];
+    if (part !== undefined && row !== undefined) rows[part] = row;
+    if (next !== undefined && rows[next] !== undefined) throw new Error(`rows of part ${next} in two places`);
+    Object.assign(sent, { part: next, reader: undefined, size: 0 });
+  }
+
+  #finish(sent: Sent): void {
+    const { name, parts, reader, rows, failed } = sent;
     this.#sent[this.#first++] = undefined as unknown as Sent;
     if (this.#first === this.#sent.length || this.#first === compactAt) {
       this.#sent = this.#sent.slice(this.#first);
@@ -196,8 +231,10 @@ export class Pipeline {
     }
     if (failed === undefined) {
       if (parts.length === 1) parts[0]?.done(reader?.take() ?? rows);
-      else
+      else {
+        this.#endPart(sent, undefined);
         for (const [index, { done }] of parts.entries()) done(rows[index] === undefined ? [] : [rows[index]]);
+      }
       return;
     }
     this.#connection.output.clear();
@@ -251,7 +288,7 @@ function grouped(waiting: readonly Waiting[]): Iterable<readonly Waiting[]> {
   for (const each of waiting) {
     const { many } = each.statement;
     const group = many && open.get(many.name);
-    if (group !== undefined && group.length < most) {
+    if (group !== undefined && group.length < (many?.lists ? mostLists : most)) {
       group.push(each);
       continue;
     }
@@ -262,8 +299,8 @@ function grouped(waiting: readonly Waiting[]): Iterable<readonly Waiting[]> {
   return groups;
 }
 
-/** Statements that are sent as one. */
-const most = 64;
+/** Statements that are sent as one; of lists fewer, for others wait behind them. */
+const [most, mostLists] = [64, 16];
 
 /** Results after which the list of statements is made shorter, where there is always one without a result. */
 const compactAt = 1024;

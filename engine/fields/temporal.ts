@@ -78,6 +78,7 @@ export const timestamp: FieldType = {
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
   place: (shown) => {
+    if (shown.endsWith('Z')) return shown;
     const parsed = parseTimestamp(shown);
     return parsed === undefined ? shown : utcText(parsed);
   },

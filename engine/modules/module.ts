@@ -30,8 +30,8 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
   /** What operators watch of it. */
   readonly metrics?: (services: Services) => readonly Metrics[];
-  /** Adds its commands to the command line. */
-  readonly commands?: (line: CommandLine<Instance>) => void;
+  /** Adds its commands to the command line; loads what they are made of then, because a service needs none of it. */
+  readonly commands?: (line: CommandLine<Instance>) => void | Promise<void>;
   /** What `crm doctor` looks at. */
   readonly checks?: readonly Check<Checked>[];
 }

@@ -106,12 +106,17 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   parameters: (declared) => parametersOf(declared).map(({ name }) => name),
   parse: (declared, query, problems) => {
     refuseUnknownOperators(declared, query, problems);
-    return declared.flatMap(({ field, parameters }) =>
-      parameters.flatMap(({ name, operator }) => {
-        const values = parseValues(name, field, operator, query[name], problems);
-        return values.length === 0 ? [] : [{ field, operator, values }];
-      }),
-    );
+    const asked: Condition[] = [];
+    for (const { field, parameters } of declared) {
+      for (const { name, operator } of parameters) {
+        const given = query[name];
+        // As nearly all of them: this runs for every list.
+        if (given === undefined) continue;
+        const values = parseValues(name, field, operator, given, problems);
+        if (values.length > 0) asked.push({ field, operator, values });
+      }
+    }
+    return asked;
   },
   shape: (asked) =>
     asked
@@ -220,10 +225,10 @@ function parseValues(
   name: string,
   field: Field,
   operator: OperatorName,
-  given: Query[string],
+  given: string | readonly string[],
   problems: FieldProblem[],
 ): readonly string[] {
-  const texts = [given ?? []].flat().filter((text) => text !== '');
+  const texts = [given].flat().filter((text) => text !== '');
   const { repeatable, words } = operatorOf(operator);
   const values = texts.map((text) =>
     words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),

@@ -35,21 +35,23 @@ const maxParameters = 4000;
 export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | undefined): string | undefined {
   const { links, asked, query } = linked;
   if (links === undefined) return undefined;
-  const parameters = new URLSearchParams();
-  for (const [name, values] of Object.entries(query)) {
-    if (name === 'page' || name === 'cursor') continue;
-    for (const value of [values ?? []].flat()) parameters.append(name, value);
-  }
-  if (String(parameters).length > maxParameters) return undefined;
+  const parameters = repeated(query);
+  if (parameters.length > maxParameters) return undefined;
   const url = links.url();
-  const link = (relation: string) => {
-    const search = String(parameters);
-    return `<${url}${search === '' ? '' : `?${search}`}>; rel="${relation}"`;
-  };
-  const first = link('first');
+  const first = `<${url}${parameters === '' ? '' : `?${parameters}`}>; rel="first"`;
   if (last === undefined) return first;
   const page = String(BigInt(asked.sort.after?.page ?? asked.page.page) + 1n);
   const text = placeText({ ...last, page });
-  parameters.append('cursor', cursorOf(text, links.signing.sign(signedText(linked, text))));
-  return `${link('next')}, ${first}`;
+  // Of letters, digits, "-", "_" and "." only.
+  const cursor = cursorOf(text, links.signing.sign(signedText(linked, text)));
+  return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${cursor}>; rel="next", ${first}`;
+}
+
+/** The parameters of a request for its other pages. */
+function repeated(query: Query): string {
+  const names = Object.keys(query).filter((name) => name !== 'page' && name !== 'cursor');
+  if (names.length === 0) return '';
+  const parameters = new URLSearchParams();
+  for (const name of names) for (const value of [query[name] ?? []].flat()) parameters.append(name, value);
+  return String(parameters);
 }

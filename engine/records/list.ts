@@ -8,14 +8,22 @@ import {
   parseQuery,
   queryShape,
 } from '../query/index.ts';
-import { type Placeholder, type Prepared, prepare, recordsAsJson } from '../sql/index.ts';
+import {
+  type ForMany,
+  inputNumber,
+  inputs,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  recordsAsJson,
+} from '../sql/index.ts';
 import { exporting } from './export.ts';
 import { formatNames } from './formats.ts';
 import { isValidCursor, type Linked, linkHeader } from './links.ts';
 import type { CompiledOperation, Counting, Operation, OperationContext } from './operation.ts';
 import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
 import { around } from './responses.ts';
-import { laneOf, selectedOf, selectionOf } from './selection.ts';
+import { hasOnePlan, laneOf, selectedOf, selectionOf } from './selection.ts';
 import { permitExpansion, statementsByShape } from './shown.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
@@ -126,11 +134,21 @@ function listStatement(
     return { page, conditions };
   };
 
-  if (counting === undefined)
-    return prepare<ListPlan>(name, laneOf(context, asked), ($) => parts($).page, selected);
+  if (counting === undefined) {
+    const page = ($: Placeholder<ListPlan>) => parts($).page;
+    const many = hasOnePlan(context, asked) ? listOfMany(page) : undefined;
+    return prepare<ListPlan>(name, laneOf(context, asked), page, selected, many);
+  }
   // The total is there also where the page is empty, so the database makes one row of both.
   return prepare<ListPlan>(name, 'scan', ($) => {
     const { page, conditions } = parts($);
     return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
   });
 }
+
+/** The lists of many requests that differ in their values alone, one after the other. @param page the statement of one */
+const listOfMany = (page: ($: Placeholder<ListPlan>) => string): ForMany<ListPlan> => ({
+  write: ($) => ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
+  differ: 0,
+  lists: true,
+});

@@ -31,7 +31,7 @@ export const read: Operation<ReadPlan> = {
         write: ($) => {
           const found = `${inputs} join ${tableOf(context)} ${record} on ${identified($)}`;
           const { columns, joins, versions } = context.projection;
-          return ` select ${columns}, ${versions} as "_versions", ${inputNumber}::text from ${found}${joins}`;
+          return ` select ${inputNumber}, ${columns}, ${versions} as "_versions" from ${found}${joins}`;
         },
         differ: 0,
       },

@@ -26,7 +26,7 @@ export const remove: Operation<WriteById> = {
       change: (_, source, condition) =>
         `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
       further: ($, join) => unlinked(context, $, { join }),
-      result: (further = '', join = '') => `select 1${further} from _written ${record}${join}`,
+      result: (number = '', join = '') => `select ${number}1 from _written ${record}${join}`,
     });
     return {
       plan: (request) => {

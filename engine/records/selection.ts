@@ -1,5 +1,5 @@
 import { type Asked, queryClauses, queryCost } from '../query/index.ts';
-import { type Placeholder, quote, record, type Selected } from '../sql/index.ts';
+import { column, type Placeholder, quote, record, type Selected } from '../sql/index.ts';
 import { isIndexed } from './indexes.ts';
 import type { OperationContext, Plan } from './operation.ts';
 import { shownValue } from './projection.ts';
@@ -83,6 +83,17 @@ export function selectedOf(context: OperationContext, asked: Asked): Selected {
   return hasSortKey(context, asked)
     ? { fields, last: ['id', asked.sort.field.name] }
     : { fields, last: ['id'], further: [sortKey] };
+}
+
+/**
+ * Whether the plan of a short list is the same for all values: an index has its records in their order. Otherwise the
+ * planner has to know the values, and many lists cannot be one statement.
+ */
+export function hasOnePlan(context: OperationContext, asked: Asked): boolean {
+  const { equal, find, sort } = queryCost(asked);
+  const keys = sort.type.order?.(column(sort)) ?? [];
+  const inOrder = find.length === 0 && (equal.length === 0 || keys.length === 1);
+  return laneOf(context, asked) === 'list' && asked.sort.after === undefined && inOrder;
 }
 
 /** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */

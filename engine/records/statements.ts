@@ -46,16 +46,17 @@ export const selectRead = (context: OperationContext): string =>
 /**
  * The part of a statement that returns records as JSON, with their versions and ids, each as text.
  * @param names of the three columns
+ * @param number a first column, with a comma after it
  * @param join what else the records are joined to; begins with a space
  */
 export const selectResult = (
   { projection }: OperationContext,
   source: string,
   [json, versions, id]: readonly [string, string, string] = ['record', 'versions', 'id'],
-  further = '',
+  number = '',
   join = '',
 ): string =>
-  `select row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)}${further} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+  `select ${number}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
 
 /** A write of records, in its form for one and in that for many. */
 export interface Write<P> {
@@ -76,10 +77,10 @@ export interface Write<P> {
   readonly further?: (placeholder: Placeholder<P>, join: JoinInputs | undefined) => string;
   /**
    * The SELECT of what the statement returns, from `_written`; absent: as {@link selectResult}.
-   * @param further column, beginning with a comma
+   * @param number a first column, with a comma after it
    * @param join beginning with a space
    */
-  readonly result?: (further?: string, join?: string) => string;
+  readonly result?: (number?: string, join?: string) => string;
 }
 
 /** Joins written rows to their inputs, beginning with a space. @param column of the row with the id of its input's record */
@@ -105,8 +106,8 @@ function ending<P extends Plan>(
   placeholder: Placeholder<P>,
   join?: JoinInputs,
 ): string {
-  const returned: [further?: string, join?: string] =
-    join === undefined ? [] : [`, ${inputNumber}::text`, join(record)];
+  const returned: [number?: string, join?: string] =
+    join === undefined ? [] : [`${inputNumber}, `, join(record)];
   const effects = (from: Written) => effectsOf(context, action, placeholder, from, join);
   if (result !== undefined) return `${effects({ name: '_written' })} ${result(...returned)}`;
   const { projection } = context;
@@ -115,10 +116,10 @@ function ending<P extends Plan>(
     return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, ...returned)}`;
   }
   // Its JSON is made once, for the response and for what is kept.
-  const [further = '', joined = ''] = returned;
+  const [number = '', joined = ''] = returned;
   const version = quote(versionColumn);
   const shown = `, _shown as materialized (select ${record}."organization_id", ${record}."id", ${record}.${version}, row_to_json(_r)::text as "_json" from _written ${record} cross join lateral (select ${projection.columns}) _r)`;
-  return `${shown}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id"${further} from _shown ${record}${joined}`;
+  return `${shown}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${number}${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id" from _shown ${record}${joined}`;
 }
 
 /**

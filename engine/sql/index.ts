@@ -7,6 +7,7 @@ export { column, indexKey, lookupKey, record, versionColumn } from './record.ts'
 export { between, type Layout, type Records, recordsAsJson, type Selected } from './records.ts';
 export {
   arrayText,
+  type ForMany,
   inputNumber,
   inputs,
   type Lane,

@@ -28,13 +28,15 @@ export interface Statement {
 
 /**
  * A statement that does for many inputs at once what another one does for each. Its parameters are those of the other
- * one as arrays, with a value for each input; the last column of its rows is the number of the input, from 1.
+ * one as arrays, with a value for each input; the first column of its rows is the number of the input, from 1.
  */
 export interface Many {
   readonly name: string;
   readonly text: string;
   /** How many of the first values together must differ between the inputs: they identify a row to be changed. */
   readonly differ: number;
+  /** Whether each input has any number of records, whose rows come together; otherwise each has at most one row. */
+  readonly lists: boolean;
 }
 
 /**
@@ -53,14 +55,14 @@ export interface Prepared<Input> {
 
 /** The table of the inputs in a statement for many; its columns begin with "_". */
 export const inputs = '_in';
-/** The number of an input. */
-export const inputNumber = `${inputs}."_number"`;
+/** The number of an input, as the first column of a row. */
+export const inputNumber = `${inputs}."_number"::text`;
 
 /** How a statement does its work for many inputs at once. */
 export interface ForMany<Input> {
   /**
    * Writes what comes after the expression of the inputs: further ones, each beginning with a comma, and the rest of the
-   * statement. The last column of its rows is {@link inputNumber}. Placeholders are columns of the inputs; it takes the
+   * statement. The first column of its rows is {@link inputNumber}. Placeholders are columns of the inputs; it takes the
    * same ones in the same order.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
@@ -68,6 +70,8 @@ export interface ForMany<Input> {
   readonly columns?: string;
   /** See {@link Many}. */
   readonly differ: number;
+  /** See {@link Many}; absent: no. */
+  readonly lists?: boolean;
 }
 
 /**
@@ -114,7 +118,7 @@ function writeWith<Input>(
 /** Writes a statement for many inputs, which come as arrays of texts. */
 function writeMany<Input>(
   name: string,
-  { write, columns = '', differ }: ForMany<Input>,
+  { write, columns = '', differ, lists = false }: ForMany<Input>,
   count: number,
 ): Many {
   const { text, values } = writeWith(write, (position) => `${inputs}."_${position}"`);
@@ -126,6 +130,7 @@ function writeMany<Input>(
     name: identifier(`${name}_many`),
     text: `with ${inputs} as materialized (select ${columns}_i.* from ${source})${text}`,
     differ,
+    lists,
   };
 }
 

@@ -5,7 +5,6 @@ import type { Module } from '../../engine/modules/index.ts';
 import type { QuotaSettings } from '../quotas/index.ts';
 import { type KeyConfig, keyAuthentication, keyVariables } from './authentication.ts';
 import { endingKeys } from './check.ts';
-import { keyCommands } from './commands.ts';
 import { keyPages } from './page.ts';
 import { apiKeyTables } from './tables.ts';
 
@@ -39,6 +38,6 @@ export const apiKeysModule: Module<
     await app.register(keyAuthentication, services);
   },
   pages: keyPages,
-  commands: keyCommands,
+  commands: async (line) => (await import('./commands.ts')).keyCommands(line),
   checks: [endingKeys],
 };

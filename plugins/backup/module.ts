@@ -1,8 +1,8 @@
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { backupCheck } from './check.ts';
-import { backupCommands } from './commands.ts';
 import { backupHome } from './home.ts';
+import { backupMetrics } from './metrics.ts';
 import type { RestoreConfig } from './restore.ts';
 import { type BackupSettings, type ScheduleServices, scheduleBackups } from './schedule.ts';
 import { backupTables } from './tables.ts';
@@ -23,6 +23,7 @@ export const backupModule: Module<ScheduleServices, Instance, Checked> = {
   tables: backupTables,
   register: scheduleBackups,
   pages: backupHome,
-  commands: backupCommands,
+  metrics: (services) => [backupMetrics(services)],
+  commands: async (line) => (await import('./commands.ts')).backupCommands(line),
   checks: [backupCheck],
 };

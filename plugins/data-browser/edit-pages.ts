@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import type { Resource } from '../../engine/compile/index.ts';
 import { HttpError } from '../../engine/errors.ts';
-import type { Field } from '../../engine/fields/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../screens/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
+import { createOnce } from './create-once.ts';
 import { bodyOf, changesOf, type Filled, inputsOf, sentTexts, textsOf, writable } from './inputs.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
+import { Ambiguous, firstOf, referencesIn, resolved } from './typed-references.ts';
 import { nounOf, textOf, words } from './values.ts';
 
-/** Records that a reference is offered, of each resource. */
-const offered = 40;
+const otherValues =
+  'This form was sent before, and a record was created with what it held then. Send it again to create another one with these values, or cancel.';
 
 /** The forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
@@ -28,23 +28,24 @@ export function editPages({ get, post }: DataRoutes): void {
     const { request, reply, resource, calls, titles, path } = asked;
     const form = (request.body ?? {}) as Form;
     const texts = sentTexts(resource, form);
-    // The same form sent twice makes one record: the API keeps its response.
+    // The same form sent twice makes one record.
     const key =
       field(form, 'key')
         .slice(0, 100)
         .replace(/[^\w-]/g, '') || randomUUID();
     try {
       const given = await resolved(asked, texts);
-      const { body } = await calls.call(resource, 'create', {
-        body: bodyOf(resource, given),
-        headers: { 'idempotency-key': key },
-      });
-      return redirectDone(request, reply, `${path}/${textOf(body.id)}`, 'record-created', {
-        name: titles.of(resource, body),
+      const record = await createOnce(calls, resource, key, bodyOf(resource, given));
+      return redirectDone(request, reply, `${path}/${textOf(record.id)}`, 'record-created', {
+        name: titles.of(resource, record),
       });
     } catch (error) {
       const { more, problem } = await refused(asked, error, texts);
-      return asked.shown(await createForm(asked, { texts, ...more }, key), { problem });
+      // Who went back and typed something else wants another record, but is asked: their first one is made.
+      const isOther = error instanceof HttpError && error.code === 'idempotency_key_reused';
+      return asked.shown(await createForm(asked, { texts, ...more }, isOther ? randomUUID() : key), {
+        problem: isOther ? otherValues : problem,
+      });
     }
   });
 
@@ -64,7 +65,7 @@ export function editPages({ get, post }: DataRoutes): void {
     const tag = field(form, 'tag');
     const { record, tag: current, texts: now } = await stored(asked);
     try {
-      const given = await resolved(asked, texts);
+      const given = await resolved(asked, texts, { record, texts: now });
       // What the form had and what is stored differ where somebody else has written: then nothing is compared.
       const changes = tag === current ? changesOf(resource, given, record) : bodyOf(resource, given);
       if (tag === current && Object.keys(changes).length === 0)
@@ -124,9 +125,6 @@ async function stored({ request, resource, calls, references }: DataRequest) {
 type Refilled = Omit<Filled, 'texts'>;
 const nothing: Refilled = { errors: new Map(), meanwhile: new Map(), suggestions: new Map() };
 
-const referencesIn = (resource: Resource): readonly Field[] =>
-  writable(resource).filter(({ type }) => type.refers === true);
-
 /** What references may point to: the first records of each resource that the member may list, or those that are searched for. */
 async function suggestionsFor(
   { resource, references, titles }: DataRequest,
@@ -145,66 +143,6 @@ async function suggestionsFor(
     );
   }
   return { ...nothing, suggestions };
-}
-
-async function firstOf(
-  calls: Calls,
-  resource: Resource,
-  q: string | undefined,
-): Promise<readonly DataRecord[]> {
-  const found: DataRecord[] = [];
-  for (let page = 1; found.length < offered; page++) {
-    const { body } = await calls.call(resource, 'list', {
-      query: { page: String(page), ...(q !== undefined && { q }) },
-    });
-    const records = body.data as readonly DataRecord[];
-    found.push(...records);
-    if (records.length < 20) break;
-  }
-  return found;
-}
-
-/** A name that was typed for a reference, and not what it refers to. */
-class Ambiguous extends Error {
-  readonly errors: ReadonlyMap<string, string>;
-  readonly searched: ReadonlyMap<string, string>;
-  constructor(errors: ReadonlyMap<string, string>, searched: ReadonlyMap<string, string>) {
-    super('references are not clear');
-    this.errors = errors;
-    this.searched = searched;
-  }
-}
-
-/** The texts of a form, with names that were typed for references replaced by the one record that has them. @throws Ambiguous */
-async function resolved(
-  { resource, references, calls, titles }: DataRequest,
-  texts: Readonly<Record<string, string>>,
-): Promise<Readonly<Record<string, string>>> {
-  const given: Record<string, string> = { ...texts };
-  const problems = new Map<string, string>();
-  const searched = new Map<string, string>();
-  for (const each of referencesIn(resource)) {
-    const text = (texts[each.name] ?? '').trim();
-    const to = references.target(each);
-    if (text === '' || /^(?:no\. )?-?\d+$|\(\d+\)$/.test(text) || to === undefined || !calls.may(to, 'list'))
-      continue;
-    if (to.definition.search.length === 0) continue;
-    const found = await firstOf(calls, to, text.slice(0, 200).split(/\s+/).slice(0, 8).join(' '));
-    const exact = found.filter((record) => titles.of(to, record).toLowerCase() === text.toLowerCase());
-    const [only, ...others] = exact.length === 1 ? exact : found;
-    if (only !== undefined && others.length === 0) given[each.name] = textOf(only.id);
-    else {
-      searched.set(each.name, text.slice(0, 200));
-      problems.set(
-        each.name,
-        only === undefined
-          ? `There is no such ${to.definition.singular}.`
-          : `Several ${words(to.name).toLowerCase()} are found: choose one from the list.`,
-      );
-    }
-  }
-  if (problems.size > 0) throw new Ambiguous(problems, searched);
-  return given;
 }
 
 /** What a refused form is shown with. @throws the error, where it is none of the form's */

@@ -17,9 +17,8 @@ const orNothing = (text: string): unknown => (text.trim() === '' ? undefined : t
 // What is no number stays a text, which the API refuses in its words.
 const asNumber = (text: string): unknown =>
   orNothing(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
-/** A record's number, also as the list of suggestions writes it: "Acme (12)". */
-const asReference = (text: string): unknown =>
-  asNumber(/\((\d{1,19})\)\s*$/.exec(text)?.[1] ?? text.replace(/^no\. /, ''));
+/** A record's number, also as pages write it: "no. 12". */
+const asReference = (text: string): unknown => asNumber(text.replace(/^no\. /, ''));
 /** RFC 3339, or a day and a time as people type them: without seconds, and in UTC where they name no offset. */
 function asTimestamp(text: string): unknown {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(

@@ -2,6 +2,7 @@ import { errors, HttpError } from '../../engine/errors.ts';
 import type { Body } from '../../engine/records/index.ts';
 import { type ConfirmPage, type Form, field, redirectDone } from '../screens/index.ts';
 import type { Response } from './calls.ts';
+import { createOnce } from './create-once.ts';
 import { type Change, changeAt, changesIn, shownChanges, undone } from './history.ts';
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
@@ -32,12 +33,9 @@ export function recordPages({ get, post }: DataRoutes): void {
     const [change, values] = await undoable(asked, position);
     if (change.action === 'delete') {
       const key = position.replace(/[^\w-]/g, '');
-      const body = await calls.call(resource, 'create', {
-        body: values,
-        headers: { 'idempotency-key': `undo-${id}-${key}` },
-      });
-      const at = `${path}/${textOf(body.body.id)}`;
-      return redirectDone(request, reply, at, 'record-restored', { name: titles.of(resource, body.body) });
+      const record = await createOnce(calls, resource, `undo-${id}-${key}`, values);
+      const at = `${path}/${textOf(record.id)}`;
+      return redirectDone(request, reply, at, 'record-restored', { name: titles.of(resource, record) });
     }
     const done = await unlessLate(() =>
       calls.call(resource, 'patch', { id, body: values, headers: { 'if-match': tagIn(request.body) } }),

@@ -1,6 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import { type Address, type DatabaseConfig, describeHost } from '../../engine/database/index.ts';
 import type { HttpConfig } from '../../engine/http/index.ts';
+import { isLoopback } from '../../engine/loopback.ts';
 import type { Check, Finding } from '../../engine/modules/index.ts';
 
 /** Ranges of networks that belong to the operator. */
@@ -63,7 +64,7 @@ const operatorsPort: Check<{ readonly config: Listening }> = {
   name: 'operators’ port',
   needs: ['config'],
   run: ({ config: { adminPort, adminHost } }) =>
-    adminPort === undefined || (ipaddr.isValid(adminHost) && isNear(adminHost)) || adminHost === 'localhost'
+    adminPort === undefined || (ipaddr.isValid(adminHost) && isNear(adminHost)) || isLoopback(adminHost)
       ? []
       : [
           {

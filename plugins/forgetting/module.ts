@@ -2,7 +2,6 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import { forgettingCommands } from './commands.ts';
 import { forgettingPages } from './page.ts';
 
 interface Instance {
@@ -15,5 +14,5 @@ interface Instance {
 export const forgettingModule: Module<Instance, Instance> = {
   name: 'forgetting',
   pages: forgettingPages,
-  commands: forgettingCommands,
+  commands: async (line) => (await import('./commands.ts')).forgettingCommands(line),
 };

@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-
-const loopback = /^(localhost|127(?:\.\d{1,3}){3}|\[::1\]|.+\.localhost)$/i;
+import { isLoopback } from '../../engine/loopback.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -34,7 +33,7 @@ export function siteOf(publicUrl: () => string): Site {
     const url = origin(request);
     if (!URL.canParse(url)) return true;
     const { protocol, hostname } = new URL(url);
-    return protocol === 'https:' || !loopback.test(hostname);
+    return protocol === 'https:' || !isLoopback(hostname);
   };
   return {
     origin,

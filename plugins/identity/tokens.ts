@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
-import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
+import type { JWTHeaderParameters } from 'jose';
+import { SignJWT } from 'jose/jwt/sign';
+import { jwtVerify } from 'jose/jwt/verify';
 import type { InstanceSecrets } from '../secrets/index.ts';
 
 /** The only algorithm used and accepted. */

@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { isLoopback } from '../../engine/loopback.ts';
 
 /** How mail is sent (`mail` in config.yaml); blank parts count as absent. */
 export interface MailSettings {
@@ -30,8 +31,6 @@ export interface Mailer {
 /** Time limits in milliseconds; short, because people wait for the page. */
 const connectMs = 5000;
 const longestMs = 15_000;
-
-const loopback = /^(localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i;
 
 export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger, 'warn'>): Mailer {
   const isOn = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
@@ -70,7 +69,7 @@ export async function transportOf(settings: MailSettings) {
   const { createTransport } = await import('nodemailer');
   return createTransport({
     ...server,
-    requireTLS: !settings.allow_plaintext && !loopback.test(server.host),
+    requireTLS: !settings.allow_plaintext && !isLoopback(server.host),
     connectionTimeout: connectMs,
     greetingTimeout: connectMs,
     socketTimeout: connectMs,

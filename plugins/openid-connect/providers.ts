@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Configuration } from 'openid-client';
+import { isLoopback } from '../../engine/loopback.ts';
 
 /** An OpenID Connect provider (`login.providers` in config.yaml). It is off while one of the texts is blank. */
 export interface ProviderSettings {
@@ -24,11 +25,9 @@ export const isOn = ({ name, issuer, client_id, client_secret }: ProviderSetting
   [name, issuer, client_id, client_secret].every((text) => text.trim() !== '') && URL.canParse(issuer);
 
 /** Seconds that a provider may take to respond: people wait for it. */
-const timeout = 5;
+export const timeoutSeconds = 5;
 /** How long what a provider says of itself is kept. */
 const keptMs = 3_600_000;
-
-const loopback = /^(localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** Finds out how to talk to providers. */
 export interface Providers {
@@ -39,9 +38,10 @@ export interface Providers {
 export function providers(): Providers {
   const known = new LRUCache<string, Promise<Configuration>>({ max: 100, ttl: keptMs });
   return {
-    clientOf: ({ issuer, client_id, client_secret }) => {
+    clientOf: (settings) => {
+      const { issuer, client_id, client_secret } = settings;
       const key = JSON.stringify([issuer, client_id, client_secret]);
-      const found = known.get(key) ?? discover(issuer, client_id, client_secret);
+      const found = known.get(key) ?? discover(settings);
       known.set(key, found, { noUpdateTTL: true });
       found.catch(() => known.delete(key));
       return found;
@@ -49,7 +49,11 @@ export function providers(): Providers {
   };
 }
 
-async function discover(issuer: string, id: string, secret: string): Promise<Configuration> {
+/** Reads what a provider says of itself. @throws whatever keeps it from responding */
+export async function discover(
+  { issuer, client_id: id, client_secret: secret }: ProviderSettings,
+  timeout = timeoutSeconds,
+): Promise<Configuration> {
   // Loaded when somebody logs in so: many instances have no provider.
   const { allowInsecureRequests, ClientSecretBasic, ClientSecretPost, discovery } = await import(
     'openid-client'
@@ -65,6 +69,6 @@ async function discover(issuer: string, id: string, secret: string): Promise<Con
       (methods.includes('client_secret_basic') ? basic : post)(as, client, body, headers);
     },
     // Without TLS only on this machine, for trying it out.
-    { timeout, execute: loopback.test(server.hostname) ? [allowInsecureRequests] : [] },
+    { timeout, execute: isLoopback(server.hostname) ? [allowInsecureRequests] : [] },
   );
 }

@@ -1,6 +1,6 @@
 import type { Module } from '../../engine/modules/index.ts';
 import { organizations } from '../../engine/tables/index.ts';
-import { type OrganizationInstance, organizationCommands } from './commands.ts';
+import type { OrganizationInstance } from './commands.ts';
 import { type OrganizationServices, organizationPages } from './page.ts';
 
 /** Organizations: the tenants. */
@@ -8,5 +8,5 @@ export const organizationsModule: Module<OrganizationServices, OrganizationInsta
   name: 'organizations',
   tables: [organizations],
   pages: organizationPages,
-  commands: organizationCommands,
+  commands: async (line) => (await import('./commands.ts')).organizationCommands(line),
 };

@@ -2,7 +2,6 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import { profileCommands } from './commands.ts';
 import { profilePages } from './page.ts';
 import { profilesTables } from './tables.ts';
 
@@ -17,5 +16,5 @@ export const profilesModule: Module<Services, Services> = {
   name: 'profiles',
   tables: profilesTables,
   pages: profilePages,
-  commands: profileCommands,
+  commands: async (line) => (await import('./commands.ts')).profileCommands(line),
 };

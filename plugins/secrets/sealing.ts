@@ -1,4 +1,5 @@
-import { CompactEncrypt, compactDecrypt } from 'jose';
+import { compactDecrypt } from 'jose/jwe/compact/decrypt';
+import { CompactEncrypt } from 'jose/jwe/compact/encrypt';
 import { LRUCache } from 'lru-cache';
 import { UserError } from '../../engine/errors.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';

@@ -1,4 +1,6 @@
-import { EncryptJWT, type JWTPayload, jwtDecrypt } from 'jose';
+import type { JWTPayload } from 'jose';
+import { jwtDecrypt } from 'jose/jwt/decrypt';
+import { EncryptJWT } from 'jose/jwt/encrypt';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
 /** State of one purpose that a browser keeps for some minutes, encrypted: it can neither be read nor forged. */

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import type { CommandUnknownOpts } from '@commander-js/extra-typings';
+import type { Command, CommandUnknownOpts } from '@commander-js/extra-typings';
 import { examples } from '../../app/examples.ts';
 import { outlined, outlineText, textAfterHelp } from '../../app/outline.ts';
 import { makeProgram } from '../../app/program.ts';
@@ -112,7 +112,7 @@ describe('--help', () => {
   );
 });
 
-describe('what commands there are', () => {
+describe('what commands there are', async () => {
   const whole = (
     command: CommandUnknownOpts,
     words: readonly string[] = [],
@@ -120,17 +120,32 @@ describe('what commands there are', () => {
     command.commands.length === 0
       ? [[words.join(' '), command]]
       : command.commands.flatMap((each) => whole(each, [...words, each.name()]));
-  const all = new Map(whole(makeProgram()));
+  const program = await makeProgram();
+  const all = new Map(whole(program));
 
   test('app/outline.json is up to date: npm run outline', () => {
     const stored = readFileSync(join(project, 'app/outline.json'), 'utf8');
-    assert.ok(outlineText(makeProgram()) === stored);
+    assert.ok(outlineText(program) === stored);
   });
 
   test('help from the outline is the same as that of the commands', () => {
-    const helpOf = (program: CommandUnknownOpts) =>
-      whole(program).map(([, each]) => `${each.helpInformation()}${textAfterHelp(each)}`);
-    assert.deepEqual(helpOf(outlined('1')), helpOf(makeProgram()));
+    const helpOf = (line: CommandUnknownOpts) =>
+      whole(line).map(([, each]) => `${each.helpInformation()}${textAfterHelp(each)}`);
+    assert.deepEqual(helpOf(outlined('1')), helpOf(program));
+  });
+
+  test('a first word brings its command as the whole has it, and without others if it is not of a module', async () => {
+    for (const command of program.commands) {
+      const { commands: found } = await makeProgram(command.name());
+      const same = found.find((each) => each.name() === command.name());
+      assert.ok(same !== undefined, command.name());
+      assert.equal(outlineText(same as Command), outlineText(command as Command), command.name());
+    }
+    const served = await makeProgram('serve');
+    assert.deepEqual(
+      served.commands.map((each) => each.name()),
+      ['serve', 'completion'],
+    );
   });
 
   test('each has examples, with options that it has', () => {

@@ -99,6 +99,10 @@ const broken = `partners:
       lead: { id: "{{id}}" }
 messaging:
   acme: { sender: whatsapp_cloud, phone_number_id: "1", access_token: "\${WHATSAPP_TOKEN}" }
+login:
+  providers:
+    away: { name: Away, issuer: "http://127.0.0.1:2", client_id: crm, client_secret: a-secret-in-the-file }
+    off: { name: Off, issuer: "http://127.0.0.1:1", client_id: "", client_secret: "" }
 read_only: true
 `;
 const faultyEnvironment: Environment = {
@@ -166,6 +170,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     /^mail: the mail server does not take what is configured \(connect ECONNREFUSED/,
   ],
   [
+    'an OpenID Connect provider that is away',
+    /^login\.providers\.away: http:\/\/127\.0\.0\.1:2 cannot be reached \(ECONNREFUSED\)\. Correct its issuer/,
+  ],
+  [
     'a key that is in use and ends soon',
     /^organization acme: the API key \d+, Website \(…abcd\), expires .*, and is in use\. Rotate it/,
   ],
@@ -228,6 +236,7 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
     'maintenance that goes on',
     /^read_only of \S+: every write is refused with 503, and background work pauses/,
   ],
+  ['an OpenID Connect provider that is off', /^login\.providers\.off: the provider is off: its name/],
   [
     'the demo organization',
     /^organization demo: the demo organization is there, and admin@demo\.example may log in/,

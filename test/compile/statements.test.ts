@@ -208,7 +208,8 @@ function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | '
       'insert into "$1" ($2) values ($3) returning',
     )
     .replace(/ (?:from|using) _in where /, ' where ')
-    .replace(', _in."_number"::text', '');
+    .replace('_in."_number"::text, ', '')
+    .replace(/^select _p\.\* from _in cross join lateral \((.*)\) _p$/s, '$1');
   return [{ name: many.name, text, lane }];
 }
 

@@ -30,7 +30,7 @@ function mentions(page: string, names: readonly string[]): void {
     test(`${page} explains ${name}`, () => assert.ok(text.includes(`\`${name}`), name));
 }
 
-describe('the pages are complete', () => {
+describe('the pages are complete', async () => {
   mentions('docs/maintainers.md', Object.keys(fieldTypes));
   mentions('docs/maintainers.md', Object.keys(resourceSchema.properties));
   mentions('docs/maintainers.md', Object.keys(resourceSchema.$defs.field.properties));
@@ -43,7 +43,8 @@ describe('the pages are complete', () => {
   mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
   mentions('docs/partners.md', Object.keys(channels));
 
-  const whole = makeProgram().commands.flatMap((command) =>
+  const program = await makeProgram();
+  const whole = program.commands.flatMap((command) =>
     command.commands.length === 0
       ? [command.name()]
       : command.commands.map((below) => `${command.name()} ${below.name()}`),

@@ -125,7 +125,11 @@ describe('writes that are carried out together', () => {
   });
 
   /** A write that could join a group. */
-  const statement = { name: 'x', text: '', many: { name: 'x_many', text: '', differ: 0 } } as const;
+  const statement = {
+    name: 'x',
+    text: '',
+    many: { name: 'x_many', text: '', differ: 0, lists: false },
+  } as const;
 
   test('one record changed by many at once: one after the other, none waits for a lock', async () => {
     await ready();

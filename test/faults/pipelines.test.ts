@@ -5,6 +5,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Pipelines } from '../../engine/database/database.ts';
 import { namesPerConnection } from '../../engine/database/named.ts';
+import { asItIs } from '../../engine/fields/index.ts';
+import { inputNumber, inputs, prepare } from '../../engine/sql/index.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
@@ -163,8 +165,9 @@ describe('statements that share a connection', () => {
       ...short('sized', `select repeat('x', $1::int)`, String(size)),
       many: {
         name: 'sized_many',
-        text: `select repeat('x', _i.size::int), _i.number::text from unnest($1::text[]) with ordinality _i(size, number)`,
+        text: `select _i.number::text, repeat('x', _i.size::int) from unnest($1::text[]) with ordinality _i(size, number)`,
         differ: 0,
+        lists: false,
       },
     });
     const large = 'large among others';
@@ -214,6 +217,54 @@ describe('statements that share a connection', () => {
     } finally {
       Object.assign(pipelines, { run: shared });
     }
+  });
+
+  /** Numbers from 1 to that of each input, as records. */
+  const counting = (order: string) =>
+    prepare<string>(
+      `counted ${order}`,
+      'list',
+      ($) => `select g::text as "n" from generate_series(1, ${$(String)}::int) g`,
+      { fields: [{ name: 'n', type: { encode: asItIs, json: {} } }] },
+      {
+        write: ($) =>
+          ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (select g::text as "n" from generate_series(1, ${$(String)}::int) g) _p ${order}`,
+        differ: 0,
+        lists: true,
+      },
+    );
+  const counted = (order: string, sizes: readonly string[]) =>
+    Promise.all(
+      sizes.map(async (size, index) => {
+        const rows = await pipelines.run(counting(order).bind(size), String(index));
+        return rows && String(rows[0]?.[0] ?? '');
+      }),
+    );
+
+  test('lists that come at once are one statement: each has its own records or none, in any order', async () => {
+    await ready();
+    const sizes = ['3', '0', '1', '0', '2'];
+    for (const order of ['', 'order by _number desc', 'order by _number % 2, _number']) {
+      const lists = ['{"n":1},{"n":2},{"n":3}', '', '{"n":1}', '', '{"n":1},{"n":2}'];
+      await until(
+        async () => (await counted(order, sizes)).every((list) => list !== undefined),
+        'all of them',
+      );
+      assert.deepEqual(await counted(order, sizes), lists, order);
+    }
+    const names = await run(
+      short('kept', `select count(*)::text from pg_prepared_statements where name like 'counted%many'`),
+    );
+    assert.notEqual(names?.[0]?.[0], '0');
+  });
+
+  test('a list whose rows come in two places, or one that fails: all of them go to the pool', async () => {
+    await ready();
+    // Two on each connection.
+    const none = Array.from({ length: 4 }, () => undefined);
+    assert.deepEqual(await counted(`order by _p."n", _number`, ['2', '2', '2', '2']), none);
+    assert.deepEqual(await counted('', ['2', '2', 'x', 'x']), none);
+    assert.deepEqual(await counted('', ['2']), ['{"n":1},{"n":2}']);
   });
 
   test('named statements of each connection are bounded, the least recently used ended first', async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { backupCheck } from '../../plugins/backup/check.ts';
+import { backupMetrics } from '../../plugins/backup/metrics.ts';
 import { lastBackups } from '../../plugins/backup/runs.ts';
 import { type BackupSettings, makeIfDue } from '../../plugins/backup/schedule.ts';
 import { rowsIn, type Served, served } from '../support/backups.ts';
@@ -57,6 +58,16 @@ for (const driver of drivers) {
       assert.deepEqual([join(backups, made()[0] ?? '')], [ended.file]);
       assert.equal(readFileSync(ended.file).length, ended.bytes);
       assert.equal(await make(), undefined, 'not again before it is time');
+      const told = new Map<string, number>();
+      const settings = { current: { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } } };
+      await backupMetrics({ database: instance.database, settings }).read((name, value) =>
+        told.set(name, value),
+      );
+      assert.deepEqual(Object.fromEntries(told), {
+        crm_backup_interval_seconds: 86_400,
+        crm_backup_last_success_timestamp_seconds: ended.started_at.getTime() / 1000,
+        crm_backup_size_bytes: ended.bytes,
+      });
     });
 
     test('others write meanwhile, and of two nodes one makes it', async () => {

@@ -160,6 +160,23 @@ for (const driver of drivers) {
       assert.ok(oldest >= 100 && oldest < 200, String(oldest));
     });
 
+    test('backups: when the last good one began and how large it is, whatever came after it', async () => {
+      const values = async () => {
+        const text = await scrape();
+        return ['last_success_timestamp_seconds', 'size_bytes', 'interval_seconds'].map((name) =>
+          samplesOf(text, `crm_backup_${name}`).map(({ value }) => value),
+        );
+      };
+      assert.deepEqual(await values(), [[0], [0], [0]]);
+      const tables = tablesOf(instance.database);
+      await sql`insert into crm_backups (scheduled, file, started_at, ended_at, bytes, error) values
+        (false, 'a', to_timestamp(1000), to_timestamp(1001), 1, null),
+        (true, 'b', to_timestamp(2000.5), to_timestamp(2060), 123456, null),
+        (true, 'c', to_timestamp(3000), to_timestamp(3001), null, 'the disk is full'),
+        (true, 'd', to_timestamp(4000), null, null, null)`.execute(tables);
+      assert.deepEqual(await values(), [[2000.5], [123456], [0]]);
+    });
+
     test('caches, connections, the event loop and what serves', async () => {
       const text = await scrape();
       const keys = samplesOf(text, 'crm_cache_lookups_total').filter(({ labels }) => labels.cache === 'keys');

@@ -192,6 +192,95 @@ onBothDrivers(
       assert.equal((await admin.get(`${data}/leads/999999`)).status, 404);
     });
 
+    test('restored once, however often it is asked for, and again once that is deleted too', async () => {
+      const id = await make('leads', { last_name: fresh('Lazarus') });
+      await fill(admin, `${data}/leads/${id}/delete`, {});
+      const question = linkIn(await admin.get(`${data}/leads/${id}`), /Restore</);
+      const restore = async () => {
+        const answer = await fill(admin, question, {});
+        const page = await follow(admin, answer);
+        assert.match(said(page), / is restored, with a new number\.$/);
+        assert.doesNotMatch(page.text, /This record is deleted/);
+        return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
+      };
+      const numbers = [id];
+      for (let time = 0; time < 3; time++) {
+        const number = await restore();
+        assert.equal(await restore(), number, 'as long as it is there');
+        assert.ok(!numbers.includes(number));
+        numbers.push(number);
+        await fill(admin, `${data}/leads/${number}/delete`, {});
+      }
+    });
+
+    test('a form that was sent makes its record again once that is deleted', async () => {
+      const form = formOf(await admin.get(`${data}/leads/new`));
+      const send = async () => {
+        const answer = await admin.post(form.action, { ...form.values, last_name: 'Phoenix' });
+        assert.equal(said(await follow(admin, answer)), 'Phoenix is created.');
+        return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
+      };
+      const first = await send();
+      await fill(admin, `${data}/leads/${first}/delete`, {});
+      const second = await send();
+      assert.notEqual(second, first);
+      assert.equal(await send(), second);
+    });
+
+    test('a form that was sent, gone back to and changed asks first, keeps what was typed, and makes another record once', async () => {
+      const name = fresh('Back');
+      const form = formOf(await admin.get(`${data}/accounts/new`));
+      await follow(admin, await admin.post(form.action, { ...form.values, name }));
+      const changed = await admin.post(form.action, { ...form.values, name: `${name} 2`, city: 'Here' });
+      assert.equal(changed.status, 422);
+      assert.match(said(changed), /^This form was sent before, and a record was created/);
+      assert.deepEqual([valueAt(changed, 'name'), valueAt(changed, 'city')], [`${name} 2`, 'Here']);
+      const { action, values } = formOf(changed);
+      const [one, two] = [await admin.post(action, values), await admin.post(action, values)];
+      assert.equal(said(await follow(admin, one)), `${name} 2 is created.`);
+      assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
+    });
+
+    test('a reference is typed as a name, which may end like a number, or chosen as a name with its number', async () => {
+      const name = fresh('Branch');
+      const plain = await make('accounts', { name });
+      const other = await make('accounts', { name: `Other ${name}` });
+      const numbered = await make('accounts', { name: `${name} (${other})` });
+      const refer = async (account_id: string) => {
+        const answer = await fill(admin, `${data}/contacts/new`, { last_name: 'Ames', account_id });
+        if (answer.status !== 303) return errorAt(answer, 'account_id');
+        const id = /contacts\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
+        return { id, account: String((await read('contacts', id)).account_id) };
+      };
+      const account = async (text: string) => {
+        const made = await refer(text);
+        return typeof made === 'string' ? made : made.account;
+      };
+      assert.equal(await account(`${name} (${other})`), numbered, 'its name, and no number');
+      assert.equal(await account(`${name} (${other}) (${numbered})`), numbered);
+      assert.equal(await account(`${name} (${plain})`), plain);
+      assert.equal(await account(plain), plain);
+      assert.equal(await account(`no. ${plain}`), plain);
+      assert.equal(await account(`Nobody (${plain})`), 'There is no such account.');
+      assert.equal(await account(`${name} (999999)`), 'There is no such account.');
+      await make('accounts', { name: `${name} (${plain})` });
+      assert.equal(
+        await account(`${name} (${plain})`),
+        `Number ${plain} is meant, or one that is called ${name} (${plain}): type its number alone.`,
+      );
+
+      const made = await refer(other);
+      assert.ok(typeof made !== 'string');
+      const form = formOf(await admin.get(`${data}/contacts/${made.id}/edit`));
+      assert.equal(form.values.account_id, `Other ${name} (${other})`);
+      const rename = { key: acme.key, body: { name: 'Renamed meanwhile' } };
+      await instance().call(`PATCH /api/v1/accounts/${other}`, rename);
+      const saved = await admin.post(form.action, { ...form.values, title: 'Boss' });
+      await follow(admin, saved);
+      const { account_id, title } = await read('contacts', made.id);
+      assert.deepEqual([String(account_id), title], [other, 'Boss']);
+    });
+
     describe('a member sees and does what the profile grants', () => {
       const member = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
         signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));

@@ -59,10 +59,10 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
       }
     });
 
-    test('has commands that say what they do, print JSON, and are documented', () => {
+    test('has commands that say what they do, print JSON, and are documented', async () => {
       const program = new Command('crm');
       const nothing = () => assert.fail('describing a command runs nothing');
-      commands?.({ program, config: nothing, run: nothing, withInstance: nothing });
+      await commands?.({ program, config: nothing, run: nothing, withInstance: nothing });
       const all = program.commands.flatMap((command) =>
         command.commands.length === 0
           ? [[command.name(), command] as const]

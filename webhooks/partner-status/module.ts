@@ -3,7 +3,6 @@ import type { Module } from '../../engine/modules/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
 import { misconfiguredCheck, offCheck } from './check.ts';
-import { partnerCommands } from './commands.ts';
 import { partnerPage } from './page.ts';
 
 /** The state of the partner endpoints: on, off, or misconfigured. */
@@ -14,6 +13,6 @@ export const partnerStatusModule: Module<
 > = {
   name: 'partner-status',
   pages: partnerPage,
-  commands: partnerCommands,
+  commands: async (line) => (await import('./commands.ts')).partnerCommands(line),
   checks: [offCheck, misconfiguredCheck],
 };

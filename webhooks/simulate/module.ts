@@ -1,8 +1,8 @@
 import type { Module } from '../../engine/modules/index.ts';
-import { type SimulateInstance, simulateCommands } from './commands.ts';
+import type { SimulateInstance } from './commands.ts';
 
 /** Simulates providers and partners, to try an instance out. */
 export const simulateModule: Module<unknown, SimulateInstance> = {
   name: 'simulate',
-  commands: simulateCommands,
+  commands: async (line) => (await import('./commands.ts')).simulateCommands(line),
 };

@@ -10,7 +10,6 @@ import { queueCheck, queueCommands, queueMetrics, startRetention, startWorker } 
 import type { SettingsConfig } from '../settings/index.ts';
 import { subscriptionRoutes } from './api.ts';
 import { receiversCheck } from './check.ts';
-import { subscriptionCommands } from './commands.ts';
 import { deliverer } from './deliver.ts';
 import { type DeliveryClaim, deliveryQueue } from './deliveries.ts';
 import { subscriptionsFragment } from './description.ts';
@@ -75,7 +74,8 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
   },
   metrics: ({ database }) => [queueMetrics(database, 'deliveries', deliveryQueue)],
   pages: subscriptionPages,
-  commands: (line) => {
+  commands: async (line) => {
+    const { subscriptionCommands } = await import('./commands.ts');
     subscriptionCommands(line);
     queueCommands(line, {
       noun: 'delivery',

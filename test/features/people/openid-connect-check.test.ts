@@ -1,0 +1,116 @@
+// What `crm doctor` says of OpenID Connect providers, by what they say of themselves.
+import assert from 'node:assert/strict';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { problemOf, providersCheck } from '../../../plugins/openid-connect/check.ts';
+import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
+
+describe('OpenID Connect providers, as doctor sees them', () => {
+  let idp: OpenIdProvider;
+  let issuer = '';
+  let respond: (response: ServerResponse) => void;
+  const asked: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url);
+    respond(response);
+  });
+  before(async () => {
+    idp = await startProvider();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  after(async () => {
+    await idp.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const settings = (of: string) => ({
+    name: 'Example',
+    issuer: of,
+    client_id: 'crm',
+    client_secret: 'the-secret-of-the-client',
+  });
+  const whole = () => ({
+    issuer,
+    authorization_endpoint: `${issuer}/authorize`,
+    token_endpoint: `${issuer}/token`,
+    jwks_uri: `${issuer}/jwks`,
+  });
+  const json = (body: unknown) => (response: ServerResponse) =>
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+
+  test('a real one is well, and one that is not served yet responds 503', async () => {
+    assert.equal(
+      await problemOf(settings(idp.issuer)),
+      `${idp.issuer} responds 503 where its discovery document should be`,
+    );
+    await idp.serve('http://127.0.0.1/callback');
+    assert.equal(await problemOf(settings(idp.issuer)), undefined);
+  });
+
+  const faults: Readonly<Record<string, readonly [(response: ServerResponse) => void, says: () => string]>> =
+    {
+      'a missing document': [
+        (response) => response.writeHead(404).end('the-secret-of-the-client'),
+        () => `${issuer} responds 404 where its discovery document should be`,
+      ],
+      'a page in place of it': [
+        (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+        () => `${issuer} has no discovery document that can be used (OAUTH_RESPONSE_IS_NOT_JSON)`,
+      ],
+      'broken JSON': [
+        (response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{'),
+        () => `${issuer} has no discovery document that can be used (OAUTH_PARSE_ERROR)`,
+      ],
+      'another issuer': [
+        (response) => json({ ...whole(), issuer: 'https://other.example' })(response),
+        () => `${issuer} has a discovery document of another issuer: "https://other.example"`,
+      ],
+      'an issuer that is no address': [
+        (response) => json({ ...whole(), issuer: 'other' })(response),
+        () => `${issuer} has no discovery document that can be used (ERR_INVALID_URL)`,
+      ],
+      'missing endpoints': [
+        (response) => json({ ...whole(), token_endpoint: undefined, jwks_uri: 'keys' })(response),
+        () => 'its discovery document has no token_endpoint and no jwks_uri',
+      ],
+      silence: [() => {}, () => `${issuer} does not respond within 0.2 s`],
+    };
+  for (const [name, [response, says]] of Object.entries(faults)) {
+    test(name, async () => {
+      respond = response;
+      assert.equal(await problemOf(settings(issuer), 0.2), says());
+      assert.equal(asked.at(-1), '/.well-known/openid-configuration');
+    });
+  }
+
+  test('an address where nothing listens, and one without TLS on another machine, which is not asked', async () => {
+    assert.equal(
+      await problemOf(settings('http://127.0.0.1:2')),
+      'http://127.0.0.1:2 cannot be reached (ECONNREFUSED)',
+    );
+    assert.equal(
+      await problemOf(settings('http://idp.example')),
+      'http://idp.example has no TLS, which only a provider on this machine may lack',
+    );
+  });
+
+  test('each is a finding at its place; one that is off is a note', async () => {
+    respond = json(whole());
+    const providers = {
+      well: settings(issuer),
+      away: settings('http://127.0.0.1:2'),
+      off: { ...settings(issuer), client_id: ' ' },
+    };
+    const found = await providersCheck.run({ settings: { login: { providers } } });
+    assert.deepEqual(
+      found.map(({ place, isNote }) => [place, isNote]),
+      [
+        ['login.providers.away', undefined],
+        ['login.providers.off', true],
+      ],
+    );
+    assert.doesNotMatch(JSON.stringify(found), /the-secret/);
+  });
+});

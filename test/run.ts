@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { pathToFileURL } from 'node:url';
@@ -25,8 +25,8 @@ const longest = [
   'webhooks/simulate',
   'features/bounded',
   'faults',
+  'schema',
   'cli',
-  'features/people/throttling',
   'browser',
   'webhooks',
   'features/bodies',
@@ -68,7 +68,6 @@ const alone = [
     'definition',
     'cli',
     'settings',
-    'schema',
     'properties/fuzz',
     'properties/once',
     'webhooks/inbox',
@@ -78,8 +77,8 @@ const alone = [
   ...['features/bounded', 'features/memory', 'features/bodies', 'features/cut', 'features/cursor-cost'],
   'features/people/passwords',
 ];
-/** Files of a folder that share a process: what they import is loaded, compiled and warm once. */
-const together = 8;
+/** Files of a kind that share a process: what they import is loaded, compiled and warm once. */
+const together = 16;
 
 const names = process.argv.slice(2);
 const fast = names[0] === '--fast';
@@ -127,16 +126,15 @@ const mayNotSkip = (reason: string | boolean) =>
 /** Files that each process runs, one after another. */
 function groups(): string[][] {
   const made: string[][] = [];
-  const open = new Map<string, string[]>();
+  const open = new Map<number, string[]>();
   for (const file of files) {
-    const folder = dirname(file);
-    const last = open.get(folder);
+    const last = open.get(rank(file));
     if (alone.some(isIn(file))) made.push([file]);
     else if (last !== undefined && last.length < together) last.push(file);
     else {
       const group = [file];
       made.push(group);
-      open.set(folder, group);
+      open.set(rank(file), group);
     }
   }
   return made;

@@ -16,7 +16,7 @@ export async function runCommand(
   const results: Promise<Result>[] = [];
   const program = new Command('crm');
   for (const { commands } of modules) {
-    commands?.({
+    await commands?.({
       program,
       config: () => config,
       run: async (_json, work) => {

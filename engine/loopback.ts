@@ -5,8 +5,8 @@ addresses.addSubnet('127.0.0.0', 8);
 addresses.addAddress('::1', 'ipv6');
 
 /**
- * Whether a host, as URLs and settings have it, is the machine itself: `localhost` and the names below it, which no network
- * has (RFC 6761), or a loopback address in any notation.
+ * Whether a host, as URLs and settings have it, is the machine itself: `localhost`, or a loopback address in any notation.
+ * Names below `localhost` are not: browsers never ask the network for them (RFC 6761), but other resolvers do.
  */
 export function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, '$1');
@@ -15,5 +15,5 @@ export function isLoopback(host: string): boolean {
   if (!/^[\w.-]+$/.test(bare) || !URL.canParse(url)) return false;
   // As the system reads what is written in other ways: 127.1, 0x7f000001.
   const { hostname } = new URL(url);
-  return /^(?:.+\.)?localhost$/.test(hostname) || addresses.check(hostname);
+  return hostname === 'localhost' || addresses.check(hostname);
 }

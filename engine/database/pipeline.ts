@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
 import { valuesOfMany } from '../sql/index.ts';
 import type { FramedConnection } from './connection.ts';
@@ -55,6 +56,8 @@ const checkIntervalMs = 10;
  * this process is busy it neither reads nor checks.
  */
 const slowChecks = 3;
+/** How long lists that were slow or failed together run alone, in milliseconds. */
+const apartMs = 1000;
 /** Bytes of rows that others would have to wait for. */
 const large = 256 * 1024;
 
@@ -79,9 +82,12 @@ export class Pipeline {
   /** Whether the server has sent anything since the last check, and for how many checks it has not. */
   #responded = false;
   #silentChecks = 0;
-  /** The statement that was in front at the last check, and how many checks found it there. */
+  /** The statement that was in front at the last check, its part, and how many checks found them there. */
   #inFront: Sent | undefined;
+  #partInFront: number | undefined;
   #checksInFront = 0;
+  /** Names of lists for many that were slow or failed: each runs alone for a while, which shows whose fault it is. */
+  readonly #apart = new LRUCache<string, true>({ max: 1000, ttl: apartMs });
 
   /** @param client connected, with a {@link FramedConnection}; nobody else uses it */
   constructor(client: pg.Client, { limitMs, onBlocked }: PipelineOptions) {
@@ -134,7 +140,7 @@ export class Pipeline {
       for (const { done } of waiting) done('lost');
       return;
     }
-    for (const parts of grouped(waiting)) this.#send(parts);
+    for (const parts of grouped(waiting, this.#apart)) this.#send(parts);
     const { stream } = this.#connection;
     if (stream.writable) stream.write(this.#messages.take());
   }
@@ -240,7 +246,10 @@ export class Pipeline {
     this.#connection.output.clear();
     this.#messages.forget(name);
     const isLate = timedOut.includes(failed);
-    for (const { done } of parts) done(isLate ? 'late' : 'refused');
+    const together = areLists(sent);
+    if (together) this.#apart.set(name, true);
+    // Together lists may be late that are not so alone.
+    for (const { done } of parts) done(isLate && !together ? 'late' : 'refused');
     // Those behind it may have to wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }
@@ -257,9 +266,14 @@ export class Pipeline {
       this.#watch = undefined;
     }
     const first = this.#sent[this.#first];
-    this.#checksInFront = first !== undefined && first === this.#inFront ? this.#checksInFront + 1 : 1;
+    const isSame = first !== undefined && first === this.#inFront && first.part === this.#partInFront;
+    this.#checksInFront = isSame ? this.#checksInFront + 1 : 1;
     this.#inFront = first;
-    if (first !== undefined && this.#checksInFront === slowChecks) this.#blame(first);
+    this.#partInFront = first?.part;
+    if (first !== undefined && this.#checksInFront === slowChecks) {
+      if (areLists(first)) this.#apart.set(first.name, true);
+      this.#blame(first);
+    }
     this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
     if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
@@ -280,13 +294,17 @@ export class Pipeline {
   }
 }
 
+/** Whether many lists were sent as one statement. */
+const areLists = ({ parts }: Sent): boolean => parts.length > 1 && parts[0]?.statement.many?.lists === true;
+
 /** Statements that are the same but for their values, together; everything else alone. In the order in which they came. */
-function grouped(waiting: readonly Waiting[]): Iterable<readonly Waiting[]> {
+function grouped(waiting: readonly Waiting[], apart: LRUCache<string, true>): Iterable<readonly Waiting[]> {
   if (waiting.length === 1) return [waiting];
   const groups: Waiting[][] = [];
   const open = new Map<string, Waiting[]>();
   for (const each of waiting) {
-    const { many } = each.statement;
+    const of = each.statement.many;
+    const many = of !== undefined && apart.size > 0 && apart.has(of.name) ? undefined : of;
     const group = many && open.get(many.name);
     if (group !== undefined && group.length < (many?.lists ? mostLists : most)) {
       group.push(each);

@@ -107,5 +107,7 @@ const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): r
     'plan_cache_mode=force_generic_plan',
     // A statement uses one core at most.
     'max_parallel_workers_per_gather=0',
+    // Compiling takes longer than what a page of records can gain by it, and is done anew each time.
+    'jit=off',
     'datestyle=ISO',
   ].map((parameter) => `-c ${parameter}`);

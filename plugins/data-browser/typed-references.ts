@@ -95,9 +95,7 @@ async function meantBy(
   const isSearched = calls.may(to, 'list') && to.definition.search.length > 0;
   // The API says what is wrong with it.
   if (id === undefined && !isSearched) return { id: text };
-  const found = isSearched
-    ? await firstOf(calls, to, text.slice(0, 200).split(/\s+/).slice(0, 8).join(' '))
-    : [];
+  const found = isSearched ? await firstOf(calls, to, searchedFor(text)) : [];
   const exact = found.filter(isCalled(text));
   if (id !== undefined && mayRead) {
     const record = await recordOf(calls, to, id);
@@ -107,7 +105,8 @@ async function meantBy(
         : { problem: `Number ${id} is meant, or one that is called ${text}: type its number alone.` };
     }
   }
-  const [only, ...others] = exact.length === 1 ? exact : found;
+  // Where a number was meant, what merely contains the words is another record.
+  const [only, ...others] = exact.length === 1 || id !== undefined ? exact : found;
   if (only !== undefined && others.length === 0) return { id: textOf(only.id) };
   if (only !== undefined)
     return { problem: `Several ${words(to.name).toLowerCase()} are found: choose one from the list.` };
@@ -115,6 +114,10 @@ async function meantBy(
   if (id !== undefined && (!mayRead || id === current)) return { id };
   return { problem: `There is no such ${to.definition.singular}.` };
 }
+
+/** What the API takes as a search. */
+const searchedFor = (text: string): string =>
+  text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
 
 /** As inputs have a title, in any case. */
 const oneLine = (title: string): string =>

@@ -33,7 +33,7 @@ export function siteOf(publicUrl: () => string): Site {
     const url = origin(request);
     if (!URL.canParse(url)) return true;
     const { protocol, hostname } = new URL(url);
-    return protocol === 'https:' || !isLoopback(hostname);
+    return protocol === 'https:' || !(isLoopback(hostname) || hostname.endsWith('.localhost'));
   };
   return {
     origin,

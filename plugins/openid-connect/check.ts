@@ -53,6 +53,14 @@ export const providersCheck: Check<CheckedProviders> = {
     const found = await Promise.all(
       Object.entries(login.providers).map(async ([name, settings]) => {
         const place = `login.providers.${name}`;
+        const { issuer } = settings;
+        if (issuer.trim() !== '' && !URL.canParse(issuer)) {
+          return {
+            place: `${place}.issuer`,
+            problem: 'the issuer is no URL, so the provider is off',
+            advice: 'Set it as the provider says it, such as https://login.example.com.',
+          };
+        }
         if (!isOn(settings)) {
           const problem = 'the provider is off: its name, issuer, client_id or client_secret is blank';
           return { place, problem, advice: 'Set them, or take the provider out.', isNote: true as const };

@@ -267,6 +267,41 @@ describe('statements that share a connection', () => {
     assert.deepEqual(await counted('', ['2']), ['{"n":1},{"n":2}']);
   });
 
+  test('a list that is slow among others: then each runs alone, which shows whose it is', async () => {
+    await ready();
+    const write = ($: (value: (seconds: string) => string) => string) =>
+      `select pg_sleep(${$(String)}::float)::text || 'x' as "n"`;
+    const slow = prepare<string>(
+      'slow list',
+      'list',
+      write,
+      { fields: [{ name: 'n', type: { encode: asItIs, json: {} } }] },
+      {
+        write: ($) =>
+          ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (${write($)} limit 1) _p`,
+        differ: 0,
+        lists: true,
+      },
+    );
+    const ask = (organizations: readonly string[]) =>
+      Promise.all(
+        organizations.map((each) =>
+          pipelines.run(
+            slow.bind(each === 'slow one' ? '0.1' : '0'),
+            each === 'slow one' ? each : `of ${each}`,
+          ),
+        ),
+      );
+    const isAvoided = (organization: string) => pipelines.turn(echo(''), organization) === undefined;
+    // Two on each connection.
+    const asked = ['1', 'slow one', '2', '3'];
+    await until(async () => {
+      await ask(asked);
+      return isAvoided('slow one');
+    }, 'its organization to be left to the pool');
+    for (const each of ['1', '2', '3']) assert.equal(isAvoided(`of ${each}`), false, each);
+  });
+
   test('named statements of each connection are bounded, the least recently used ended first', async () => {
     await ready();
     for (let index = 0; index < 2 * namesPerConnection; index++) {

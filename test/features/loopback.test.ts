@@ -4,12 +4,22 @@ import { test } from 'node:test';
 import { isLoopback } from '../../engine/loopback.ts';
 
 const here = [
-  ...['localhost', 'LocalHost', 'localhost.', 'crm.localhost', 'a.b.localhost.'],
+  ...['localhost', 'LocalHost', 'localhost.'],
   ...['127.0.0.1', '127.0.0.1.', '127.255.255.254', '127.1', '0x7f.1', '2130706433', '0177.0.0.1'],
   ...['::1', '[::1]', '0:0:0:0:0:0:0:1', '::ffff:127.0.0.1', '[::ffff:127.0.0.1]', '::ffff:7f00:1'],
 ];
 const elsewhere = [
-  ...['', '.', '[]', 'localhost.example.com', 'localhost.localdomain', 'notlocalhost', 'example.com'],
+  ...[
+    '',
+    '.',
+    '[]',
+    'localhost.example.com',
+    'localhost.localdomain',
+    'crm.localhost',
+    'a.b.localhost.',
+    'notlocalhost',
+    'example.com',
+  ],
   ...['0.0.0.0', '0', '::', '128.0.0.1', '126.255.255.255', '10.0.0.1', '192.168.0.1', '1.0.0.127'],
   ...['127.0.0.1.example.com', '127.0.0.256', '127.0.0.0.1', '::2', '[::2]', '::ffff:128.0.0.1', 'fe80::1'],
   ...['localhost:80', 'localhost/a', 'localhost#.example.com', 'user@localhost', 'localhost example.com'],

@@ -5,7 +5,7 @@ import type { Rows, Runnable } from './database.ts';
 import { sqlState } from './failures.ts';
 
 /** Named statements that one connection keeps; the server holds the plan of each (about 80 KB for a list). */
-export const namesPerConnection = 160;
+export const namesPerConnection = 128;
 
 /** The part of pg's connection that closes a named statement; pg has no public API for it. */
 interface Connection {

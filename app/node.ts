@@ -2,9 +2,10 @@ import type { FastifyInstance } from 'fastify';
 import type { DatabaseConfig } from '../engine/database/index.ts';
 import {
   assertSuited,
-  assertSuits,
   assertUpToDate,
   contract,
+  type Execute,
+  executeIn,
   heartbeatMs,
   migrationNames,
   registerNode,
@@ -34,10 +35,8 @@ export async function joinNodes(
 ): Promise<void> {
   if (database.kind === 'embedded') return;
   const known = { model: modelOf(resources), migrations: migrationNames(config) };
-  const node = await registerNode(database, known.migrations, {
-    check: (execute) => assertSuited(execute, config, known),
-    lost: endImmediately,
-  });
+  const check = (execute: Execute) => assertSuited(execute, config, known);
+  const node = await registerNode(database, known.migrations, { check, lost: endImmediately });
   if (node === undefined) {
     app.log.warn('the database has no place for nodes yet: run "npm run crm -- migrate" once');
     return;
@@ -49,7 +48,7 @@ export async function joinNodes(
   });
   // A migration that ended a moment before did not know of this node.
   await assertUpToDate(database, config, () => {});
-  await assertSuits(database, config, known);
+  await check(executeIn(database.orm.em.fork()));
   let told: string | undefined;
   app.background.every(app, 'the end of migrations', heartbeatMs, async () => {
     try {

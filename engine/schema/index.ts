@@ -20,5 +20,5 @@ export {
   planOf,
   stateOf,
 } from './plan.ts';
-export { withDatabase } from './session.ts';
-export { assertSuited, assertSuits } from './suited.ts';
+export { type Execute, executeIn, withDatabase } from './session.ts';
+export { assertSuited } from './suited.ts';

@@ -67,7 +67,7 @@ export async function listNodes(execute: Execute): Promise<LiveNode[]> {
 /** The nodes of a database that run at the moment, a line for each; none where there is no place for them. */
 export async function runningNodes({ kind, orm }: Database): Promise<string[]> {
   if (kind === 'embedded') return [];
-  const execute: Execute = (sql) => orm.em.fork().getConnection().execute(sql, [], 'all');
+  const execute = executeIn(orm.em.fork());
   const [found] = await execute(`select to_regclass('${nodesTable}')::text as name`);
   return found?.name === null ? [] : (await listNodes(execute)).map(({ says }) => says);
 }

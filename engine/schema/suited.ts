@@ -1,10 +1,10 @@
-import { type Database, type DatabaseConfig, migrationsTable, openModel } from '../database/index.ts';
+import { type DatabaseConfig, migrationsTable, openModel } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
 import { typeName } from './drift.ts';
 import { migrationName } from './ledger.ts';
 import { entitiesOf, type Model } from './model.ts';
-import type { Execute, Row } from './session.ts';
+import type { Execute } from './session.ts';
 
 /** What a node was made from when it started: files may be others since. */
 interface Known {
@@ -34,16 +34,6 @@ export async function assertSuited(
     `the database is ahead of this code, which cannot go on with it: ${first}${rest}. Start the version that has ${others.at(-1)}`,
   );
 }
-
-/** As {@link assertSuited}, on a database that is open. */
-export const assertSuits = (
-  { kind, orm }: Database,
-  config: DatabaseConfig,
-  known: Known,
-): Promise<void> | undefined =>
-  kind === 'embedded'
-    ? undefined
-    : assertSuited((sql) => orm.em.fork().getConnection().execute<Row[]>(sql, [], 'all'), config, known);
 
 /** What keeps the statements of a model from running, a line each. */
 async function lackingIn(execute: Execute, config: DatabaseConfig, model: Model): Promise<readonly string[]> {

@@ -27,8 +27,7 @@ export function parseExactJson(text: string, maxValues = usualValues): unknown {
 export function jsonNumber(text: string): number | ExactNumber | undefined {
   number.lastIndex = 0;
   if (number.exec(text)?.[0] !== text) return undefined;
-  const value = Number(text);
-  return risky.test(text) && String(value) !== text ? new ExactNumber(text) : value;
+  return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
 /** The key of a number's placeholder during JSON.parse. A reviver would cost a microsecond for each value. */
@@ -47,6 +46,28 @@ const [openList, closeList, openObject, closeObject] = [code('['), code(']'), co
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 // Long digit runs and three-digit exponents are all that a double can change.
 const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
+
+/**
+ * Whether a double would change the value of a JSON number. How it is written does not count: what is stored must not
+ * depend on whether 10e-001, 1.0 or 1.00000000000000000 was sent, for the database keeps the zeros of a fraction.
+ */
+function isInexact(source: string): boolean {
+  if (!risky.test(source)) return false;
+  const held = String(Number(source));
+  return held !== source && significant(held) !== significant(source);
+}
+
+/** The significant digits of a number and the power of ten that they are multiplied by; linear in its length. */
+function significant(text: string): string {
+  const [digits = '', power = '0'] = text.toLowerCase().split('e');
+  const [whole = '', fraction = ''] = digits.replace('-', '').split('.');
+  const all = whole + fraction;
+  let [start, end] = [0, all.length];
+  while (all[start] === '0') start++;
+  if (start === end) return '0';
+  while (all[end - 1] === '0') end--;
+  return `${all.slice(start, end)} ${Number(power) - fraction.length + all.length - end}`;
+}
 
 /** Finds the numbers that a double would change, in one pass. JSON.parse reports invalid JSON. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
@@ -69,7 +90,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
       const source = number.exec(text)?.[0];
       if (source === undefined) continue;
       const end = at + source.length;
-      if (risky.test(source) && String(Number(source)) !== source) found.push({ start: at, end });
+      if (isInexact(source)) found.push({ start: at, end });
       at = end - 1;
       tokens++;
     }

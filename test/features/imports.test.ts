@@ -176,7 +176,7 @@ onBothDrivers(
       const before = await count('opportunities');
       const body = [
         '\ufeffname,amount,probability,close_date,account_id,stage,id,unknown,description',
-        `"a ""b"",\r\nc",12345678901234.560,7,2026-03-01T09:30:00+05:30,${values.account},,99,x,`,
+        `"a ""b"",\r\nc",123456789012345.6780,7,2026-03-01T09:30:00+05:30,${values.account},,99,x,`,
         '',
         'second,,,,,"",,,"=1+1"',
       ].join('\r\n');
@@ -188,7 +188,7 @@ onBothDrivers(
       );
       assert.equal(await count('opportunities'), before + 2);
       const list = await instance().call('GET /api/v1/opportunities?sort=id', { key: acme.key });
-      assert.ok(list.text.includes('"amount":12345678901234.560,"stage":"Prospecting"'), list.text);
+      assert.ok(list.text.includes('"amount":123456789012345.6780,"stage":"Prospecting"'), list.text);
       const [first, second] = list.json.data as Record<string, unknown>[];
       assert.deepEqual(
         [first?.name, first?.close_date, String(first?.account_id), first?.probability],

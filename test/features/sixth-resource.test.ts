@@ -116,11 +116,11 @@ onBothDrivers(
       const expected = { ...full, customer_name: 'Acme', parent_label: 'XX-0 Parent', reviewed_on: null };
       for (const [field, value] of Object.entries(expected))
         assert.deepEqual(answer.json[field], value, field);
-      const body = '{"title":"Big","ledger_number":9007199254740993,"budget":12345678901234.560}';
+      const body = '{"title":"Big","ledger_number":9007199254740993,"budget":123456789012345.6780}';
       const big = await instance().call('POST /api/v1/projects', { key: alpha.key, body });
       const record = exactRecord(big.text);
       assert.deepEqual(record.ledger_number, { number: '9007199254740993' });
-      assert.deepEqual(record.budget, { number: '12345678901234.560' });
+      assert.deepEqual(record.budget, { number: '123456789012345.6780' });
     });
 
     scenarios(instance, world, [

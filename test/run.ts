@@ -20,18 +20,23 @@ import { startPostgres } from './support/postgres.ts';
 import { clusterFolder } from './support/templates.ts';
 import { unseen } from './support/unseen.ts';
 
-/** What takes longest comes first, so that nothing long is left for the end, when one core would be idle. */
+/**
+ * What takes longest comes first, so that nothing long is left for the end, when one core would be idle; a browser, which
+ * needs a core for itself, at the same time as faults, which mostly wait.
+ */
 const longest = [
   'webhooks/simulate',
-  'features/bounded',
+  'browser',
   'faults',
   'schema',
+  'client',
   'cli',
-  'browser',
+  'features/bounded',
+  'properties',
   'webhooks',
   'features/bodies',
   'features/lists',
-  'properties',
+  'docs',
   'screens',
   'features',
 ];
@@ -156,8 +161,8 @@ function entryOf(group: readonly string[], index: number): string {
 const tests = run({
   files: groups().map(entryOf),
   execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
-  // Two more than there are cores, for many tests wait for other processes.
-  concurrency: availableParallelism() + 2,
+  // More than there are cores, for many tests wait for other processes.
+  concurrency: availableParallelism() + 3,
   // For what hangs: a busy machine may need minutes for what takes seconds.
   timeout: 1_200_000,
 });

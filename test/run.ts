@@ -161,8 +161,8 @@ function entryOf(group: readonly string[], index: number): string {
 const tests = run({
   files: groups().map(entryOf),
   execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
-  // More than there are cores, for many tests wait for other processes.
-  concurrency: availableParallelism() + 3,
+  // Two more than there are cores, for many tests wait for other processes; with three, only more CPU time is used.
+  concurrency: availableParallelism() + 2,
   // For what hangs: a busy machine may need minutes for what takes seconds.
   timeout: 1_200_000,
 });

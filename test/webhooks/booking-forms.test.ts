@@ -45,6 +45,8 @@ onBothDrivers(
         settingsFile: file.path,
         environment: { ...variables, ...change },
         logLevel,
+        // A busy machine is no part of what is logged.
+        logSlowMs: 0,
       });
       nodes.push(made);
       return made;

@@ -112,8 +112,13 @@ onBothDrivers(
         where integration_id = ${of.id}::bigint and status = 'waiting'`.execute(tables());
       return Number(rows[0]?.count);
     };
+    /** What is being recorded at the moment is left for the next time: waiting for it could be a deadlock. */
     const empty = (of: Added) =>
-      sql`delete from crm_inbox where integration_id = ${of.id}::bigint`.execute(tables());
+      until(async () => {
+        const own = sql`select id from crm_inbox where integration_id = ${of.id}::bigint`;
+        await sql`delete from crm_inbox where id in (${own} for update skip locked)`.execute(tables());
+        return (await own.execute(tables())).rows.length === 0;
+      }, 'empty the inbox');
     const becomes = (of: Added, id: string, status: string) =>
       until(
         async () =>

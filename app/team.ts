@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../engine/errors.ts';
 import { countsOf, type FamilyValues, type ReadinessReport } from '../plugins/operations/index.ts';
+import { closeUntaken } from './handed.ts';
 import type { FromWorker, Told, ToWorker } from './messages.ts';
 import { restarts } from './restarts.ts';
 import { closeMs, drainMs } from './stop.ts';
@@ -45,6 +46,7 @@ export function makeTeam(size: number, giveUp: () => void): Team {
 
   const add: Team['add'] = async () => {
     const worker = cluster.fork();
+    closeUntaken(worker);
     alive.add(worker);
     // A message to a worker that has just died.
     worker.on('error', () => {});

@@ -96,18 +96,26 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       ),
     );
 
+  /** @returns the status of a list, or what went wrong */
+  const request = (agent: Agent): Promise<string> =>
+    new Promise((resolve) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const asked = get(
+        `${service.url}/api/v1/leads?page=1`,
+        { agent, headers, timeout: 30_000 },
+        (response) => {
+          response.resume().on('end', () => resolve(String(response.statusCode)));
+          response.on('error', ({ message }) => resolve(message));
+        },
+      );
+      asked.on('error', ({ message }) => resolve(message));
+      asked.on('timeout', () => asked.destroy(new Error('no response')));
+    });
+
   /** Clients that send one request after another until they are stopped, on one connection each or on a new one each time. */
   const startClients = (count: number, keepAlive = true) => {
     const outcomes: Record<string, number> = {};
     let isOver = false;
-    const request = (agent: Agent): Promise<string> =>
-      new Promise((resolve) => {
-        const headers = { authorization: `Bearer ${key}` };
-        get(`${service.url}/api/v1/leads?page=1`, { agent, headers }, (response) => {
-          response.resume().on('end', () => resolve(String(response.statusCode)));
-          response.on('error', ({ message }) => resolve(message));
-        }).on('error', ({ message }) => resolve(message));
-      });
     const client = async () => {
       const agent = new Agent({ keepAlive, maxSockets: 1 });
       while (!isOver) {
@@ -214,6 +222,23 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       [],
       'each was processed once',
     );
+  });
+
+  test('a connection that a worker was given and never took ends with it, and not never', async () => {
+    const [, stopped = assert.fail()] = childrenOf(service.pid);
+    process.kill(stopped, 'SIGSTOP');
+    const outcomes: string[] = [];
+    const asked = Array.from({ length: 6 }, async () => {
+      outcomes.push(await request(new Agent()));
+    });
+    // Those that the other worker takes.
+    await until(() => outcomes.length === 5, 'serve all but one');
+    process.kill(stopped, 'SIGKILL');
+    await until(() => outcomes.length === 6, 'end the last one');
+    await Promise.all(asked);
+    assert.deepEqual(outcomes.slice(0, 5), Array<string>(5).fill('200'));
+    assert.match(outcomes[5] ?? '', /socket hang up|ECONNRESET/);
+    await until(areReady, 'replace it', 60_000);
   });
 
   test('SIGTERM: one after another is drained, others serve meanwhile, and no request is lost', async (t) => {

@@ -56,6 +56,8 @@ const checkIntervalMs = 10;
  * this process is busy it neither reads nor checks.
  */
 const slowChecks = 3;
+/** Checks after which others take another connection, if there is one that is less behind. */
+const longChecks = 2;
 /** How long lists that were slow or failed together run alone, in milliseconds. */
 const apartMs = 1000;
 /** Bytes of rows that others would have to wait for. */
@@ -105,12 +107,30 @@ export class Pipeline {
 
   /** Statements without a result. */
   get pending(): number {
-    return this.#sent.length - this.#first + this.#waiting.length;
+    return this.#unanswered + this.#waiting.length;
+  }
+
+  /**
+   * Whether what is sent now may have to wait: one statement runs and another one is there to run at once after it, the
+   * one that runs has done so for a while, or a full group leaves in this turn.
+   */
+  get isBehind(): boolean {
+    return this.#unanswered >= 2 || this.#waiting.length >= most || this.#lastsFor(longChecks);
+  }
+
+  /** What was sent and has no result yet. */
+  get #unanswered(): number {
+    return this.#sent.length - this.#first;
   }
 
   /** Whether the statement in front is slow: all others wait for it. */
   get isBlocked(): boolean {
-    return this.#checksInFront >= slowChecks && this.#inFront === this.#sent[this.#first];
+    return this.#lastsFor(slowChecks);
+  }
+
+  /** Whether the statement in front was there at so many checks. */
+  #lastsFor(checks: number): boolean {
+    return this.#checksInFront >= checks && this.#inFront === this.#sent[this.#first];
   }
 
   /** Sends a named statement. Never rejects. */

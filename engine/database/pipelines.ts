@@ -6,7 +6,11 @@ import type { Pipelines } from './database.ts';
 import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
-/** Connections. More add nothing: this process has one thread, and two server processes do more than it asks for. */
+/**
+ * Connections. More add nothing: this process has one thread, and two server processes do more than it asks for. What
+ * comes in one turn of the event loop leaves together only on the same connection, and one server process that is busy
+ * costs less than two that keep waking up, so the second one helps while the first is behind or blocked.
+ */
 const count = 2;
 /**
  * How long a statement that was late, or an organization that others waited for, is left to the pool, in milliseconds:
@@ -34,12 +38,16 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
   };
   const connections = fixedConnections(count, open, { limitMs, onBlocked: avoid });
 
-  /** The connection with the fewest statements, of those that are open and not blocked. Opens those that are missing, without waiting for them. */
+  /**
+   * Of the connections that are open and not blocked, the first that is not behind, otherwise the one with the fewest
+   * statements. Opens those that are missing, without waiting for them.
+   */
   function choose(): Pipeline | undefined {
     let best: Pipeline | undefined;
     for (let number = 0; number < count; number++) {
       const pipeline = connections.at(number);
-      if (pipeline?.isBlocked === false && (best === undefined || pipeline.pending < best.pending))
+      if (pipeline?.isBlocked !== false) continue;
+      if (best === undefined || (best.isBehind && (!pipeline.isBehind || pipeline.pending < best.pending)))
         best = pipeline;
     }
     return best;

@@ -2,7 +2,7 @@
 // PIPELINE_ANSWERS=100000 node test/run.ts test/faults/pipelines.test.ts
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import type { Pipelines } from '../../engine/database/database.ts';
 import { namesPerConnection } from '../../engine/database/named.ts';
 import { asItIs } from '../../engine/fields/index.ts';
@@ -51,18 +51,31 @@ describe('statements that share a connection', () => {
   const ready = () => until(isReady, 'a connection');
   const administrate = (text: string, values: unknown[] = []) =>
     connected(url, (client) => client.query(text, values));
+  /** Runs the same on both connections: what leaves in the second turn finds the first connection behind. */
+  async function onBoth(statements: readonly ReturnType<typeof short>[]) {
+    const asked = statements.map(run);
+    await turn();
+    return Promise.all([...asked, ...statements.map(run)]);
+  }
   /** Process ids of the servers behind the shared connections. */
   async function backends(): Promise<string[]> {
-    const found = await Promise.all(
-      Array.from({ length: 20 }, () => run(short('pid', 'select pg_backend_pid()::text'))),
+    const found = await onBoth(
+      Array.from({ length: 10 }, () => short('pid', 'select pg_backend_pid()::text')),
     );
-    return [...new Set(found.map((rows) => String(rows?.[0]?.[0])))];
+    const ids = found.map((rows) => rows?.[0]?.[0]).filter((id) => id !== undefined);
+    return [...new Set(ids.map(String))];
   }
+  const bothReady = () => until(async () => (await backends()).length === 2, 'both connections');
 
   test('what is sent at once comes back in order, on few connections, rows and no rows', async () => {
-    await ready();
-    await until(async () => (await backends()).length === 2, 'both connections');
-    const results = await Promise.all(Array.from({ length: 3000 }, (_, index) => run(echo(String(index)))));
+    await bothReady();
+    const asked: ReturnType<typeof run>[] = [];
+    for (let index = 0; index < 3000; index++) {
+      asked.push(run(echo(String(index))));
+      // Those of the next turn take the other connection.
+      if (index % 100 === 99) await turn();
+    }
+    const results = await Promise.all(asked);
     assert.deepEqual(
       results.map((rows) => rows?.[0]?.[0]),
       results.map((_, index) => String(index)),
@@ -81,6 +94,7 @@ describe('statements that share a connection', () => {
       (index: number) => short('divides', 'select (1 / ($1::int - $1::int))::text', String(index)),
       (index: number) => short(`broken ${index % 7}`, `select nothing_of_the_kind_${index % 7}`),
     ];
+    await bothReady();
     const results = await Promise.all(
       Array.from({ length: 300 }, (_, index) => run(kinds[index % 3]?.(index) ?? echo(''))),
     );
@@ -91,13 +105,14 @@ describe('statements that share a connection', () => {
   });
 
   test('one that is slow delays others for a moment only, and is not taken again for a while', async () => {
-    await ready();
+    await bothReady();
     const slow = short('sleeps', 'select pg_sleep(30)::text');
     const began = performance.now();
-    const [first, ...others] = await Promise.all([
-      pipelines.run(slow, 'slow'),
-      ...Array.from({ length: 100 }, (_, index) => run(echo(String(index)))),
-    ]);
+    const echoes = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, index) => run(echo(String(from + index))));
+    const asked = [pipelines.run(slow, 'slow'), ...echoes(0, 50)];
+    await turn();
+    const [first, ...others] = await Promise.all([...asked, ...echoes(50, 110)]);
     const took = performance.now() - began;
     assert.equal(first, undefined);
     for (const [index, rows] of others.entries())
@@ -111,8 +126,7 @@ describe('statements that share a connection', () => {
   });
 
   test('one that takes long, but not too long: others do not wait behind it, its organization goes to the pool', async () => {
-    await ready();
-    await until(async () => (await backends()).length === 2, 'both connections');
+    await bothReady();
     let isOver = false;
     const running = pipelines.run(short('lasts', 'select pg_sleep(0.2)::text'), 'lasting').then((rows) => {
       isOver = true;
@@ -131,13 +145,15 @@ describe('statements that share a connection', () => {
   });
 
   test('with a slow one on each connection, others go to the pool', async () => {
-    await ready();
-    await until(async () => (await backends()).length === 2, 'both connections');
-    const slow = ['first', 'second'].map((name) =>
-      pipelines.run(short(name, 'select pg_sleep(0.2)::text'), name),
-    );
+    await bothReady();
+    const sleep = (name: string) => pipelines.run(short(name, 'select pg_sleep(0.2)::text'), name);
+    const slow = [sleep('first')];
+    const behind = run(echo('behind'));
+    await turn();
+    slow.push(sleep('second'));
     await until(() => pipelines.turn(echo(''), '2') === undefined, 'no connection to be free');
     assert.deepEqual(await Promise.all(slow), [[['']], [['']]]);
+    assert.deepEqual(await behind, [['behind']]);
     assert.equal(pipelines.turn(echo(''), '2'), 'short read');
   });
 
@@ -260,10 +276,15 @@ describe('statements that share a connection', () => {
 
   test('a list whose rows come in two places, or one that fails: all of them go to the pool', async () => {
     await ready();
-    // Two on each connection.
     const none = Array.from({ length: 4 }, () => undefined);
     assert.deepEqual(await counted(`order by _p."n", _number`, ['2', '2', '2', '2']), none);
-    assert.deepEqual(await counted('', ['2', '2', 'x', 'x']), none);
+    // Others that leave at the same time have nothing to do with it.
+    const [failed, others] = await Promise.all([
+      counted('', ['2', '2', 'x', 'x']),
+      turn().then(() => counted('', ['1', '2'])),
+    ]);
+    assert.deepEqual(failed, none);
+    assert.deepEqual(others, ['{"n":1}', '{"n":1},{"n":2}']);
     assert.deepEqual(await counted('', ['2']), ['{"n":1},{"n":2}']);
   });
 
@@ -293,7 +314,6 @@ describe('statements that share a connection', () => {
         ),
       );
     const isAvoided = (organization: string) => pipelines.turn(echo(''), organization) === undefined;
-    // Two on each connection.
     const asked = ['1', 'slow one', '2', '3'];
     await until(async () => {
       await ask(asked);
@@ -303,23 +323,24 @@ describe('statements that share a connection', () => {
   });
 
   test('named statements of each connection are bounded, the least recently used ended first', async () => {
-    await ready();
+    await bothReady();
     for (let index = 0; index < 2 * namesPerConnection; index++) {
-      const rows = await Promise.all([
-        ...Array.from({ length: 8 }, () => run(echo('kept'))),
-        ...Array.from({ length: 2 }, () => run(short(`name ${index}`, `select '${index}'::text`))),
-      ]);
+      const kept = Array.from({ length: 4 }, () => echo('kept'));
+      const rows = await onBoth([...kept, short(`name ${index}`, `select '${index}'::text`)]);
+      const expected = ['kept', 'kept', 'kept', 'kept', String(index)];
       assert.deepEqual(
         rows.map((each) => each?.[0]?.[0]),
-        [...Array.from({ length: 8 }, () => 'kept'), String(index), String(index)],
+        [...expected, ...expected],
       );
     }
     const usual = short(
       'names',
-      `select count(*)::text, max(generic_plans + custom_plans) filter (where name = 'echo')::text from pg_prepared_statements`,
+      `select pg_backend_pid()::text, count(*)::text, max(generic_plans + custom_plans) filter (where name = 'echo')::text from pg_prepared_statements`,
     );
-    for (const rows of await Promise.all([run(usual), run(usual)])) {
-      const [names, uses] = (rows?.[0] ?? []).map(Number);
+    const found = await onBoth([usual, usual]);
+    assert.equal(new Set(found.map((rows) => rows?.[0]?.[0])).size, 2, 'connections');
+    for (const rows of found) {
+      const [, names, uses] = (rows?.[0] ?? []).map(Number);
       assert.equal(names, namesPerConnection);
       assert.ok(Number(uses) > 2 * namesPerConnection, 'what is used all the time was never made again');
     }

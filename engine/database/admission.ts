@@ -21,7 +21,7 @@ export interface Bounds {
   readonly queue: Bound;
   /** Bytes of responses that their readers have not taken yet. */
   readonly bytes: Bound;
-  /** The longest wait for a turn, in milliseconds. */
+  /** The longest wait for a turn, in milliseconds; one during which this process stood still is begun once more. */
   readonly waitMs: number;
 }
 
@@ -66,6 +66,9 @@ export interface AdmissionLoad {
   readonly bytes: number;
   readonly byteLimit: number;
 }
+
+/** A timer that is later than this shows that the process stood still, in milliseconds. */
+const stallMs = 100;
 
 interface Waiting {
   readonly start: () => void;
@@ -151,14 +154,20 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
     return new Promise((resolve, reject) => {
       const entry: Waiting = {
         start: () => {
-          clearTimeout(late);
+          clearTimeout(timer);
           resolve();
         },
       };
-      const late = setTimeout(() => {
+      const refuse = () => {
         leaveQueue(turn, organization, entry);
         queueOf[turn].late++;
         reject(errors.overloaded());
+      };
+      const due = performance.now() + waitMs;
+      let timer = setTimeout(() => {
+        if (performance.now() - due < stallMs) return refuse();
+        // While this process stood still, nothing could come to its turn: it waits once more.
+        timer = setTimeout(refuse, waitMs).unref();
       }, waitMs).unref();
       queued.push(entry);
       queueOf[turn].byOrganization.set(organization, queued);

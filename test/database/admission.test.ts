@@ -108,6 +108,21 @@ describe('admission', () => {
     assert.equal(names(), 'a1 a2 a3');
   });
 
+  test('a wait that is over because this process stood still begins once more', async () => {
+    const { ask, names, end } = works(admission({ ...bounds, waitMs: 50 }));
+    ask('write', 'a', 'a1');
+    const second = ask('write', 'a', 'a2');
+    const third = ask('write', 'a', 'a3');
+    // Nothing else runs in this process meanwhile.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    await end(0);
+    assert.equal(names(), 'a1 a2');
+    await assert.rejects(third, overloaded);
+    await end(1);
+    await second;
+  });
+
   test('work that fails gives its place back', async () => {
     const made = admission(bounds);
     for (let count = 0; count < 5; count++) {

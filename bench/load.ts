@@ -255,5 +255,8 @@ export async function bareCost(
   return used / runs;
 }
 
-export const median = (values: readonly number[]): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+/** The value below which a part (0 to 1) of them are. */
+export const quantile = (values: readonly number[], part: number): number =>
+  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))] ?? 0;
+
+export const median = (values: readonly number[]): number => quantile(values, 0.5);

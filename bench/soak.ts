@@ -10,6 +10,7 @@ import { readConfig } from '../app/config.ts';
 import { openDatabase } from '../engine/database/open.ts';
 import { table } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
+import { quantile } from './load.ts';
 import { createOrganizations } from './seed.ts';
 import { startService } from './service.ts';
 import type { Report } from './soak-probe.ts';
@@ -42,9 +43,6 @@ const windows: Window[] = Array.from({ length: Math.ceil(totalMs / windowMs) }, 
   reports: [],
   failed: new Map(),
 }));
-
-const quantile = (values: readonly number[], part: number): number =>
-  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))] ?? 0;
 
 /** Sends requests at their times until the end. */
 async function drive(

@@ -343,7 +343,8 @@ onBothDrivers('users of one address', (instance) => {
       }
     }
     low();
-    const [several = 0, none = 0] = Object.values(times).map((list) => list.sort((a, b) => a - b)[3]);
+    // The least of each: a busy machine makes single ones longer, never shorter.
+    const [several = 0, none = 0] = Object.values(times).map((list) => Math.min(...list));
     assert.ok(several / none < 2, `${several} ms, ${none} ms`);
     assert.equal((await login(email, `${victims} 4`)).status, 200, 'each password is still its own');
   });

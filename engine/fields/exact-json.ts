@@ -40,12 +40,14 @@ interface Span {
 
 const code = (character: string): number => character.charCodeAt(0);
 const [quote, backslash, comma, minus] = [code('"'), code('\\'), code(','), code('-')];
-const [zero, nine] = [code('0'), code('9')];
+const [zero, nine, point] = [code('0'), code('9'), code('.')];
+const [smallE, largeE] = [code('e'), code('E')];
 const [openList, closeList, openObject, closeObject] = [code('['), code(']'), code('{'), code('}')];
 
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 // Long digit runs and three-digit exponents are all that a double can change.
 const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
+const shortestRisky = '1e100'.length;
 
 /**
  * Whether a double would change the value of a JSON number. How it is written does not count: what is stored must not
@@ -54,19 +56,48 @@ const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 function isInexact(source: string): boolean {
   if (!risky.test(source)) return false;
   const held = String(Number(source));
-  return held !== source && significant(held) !== significant(source);
+  return held !== source && !isSame(partsOf(held), partsOf(source));
 }
 
-/** The significant digits of a number and the power of ten that they are multiplied by; linear in its length. */
-function significant(text: string): string {
-  const [digits = '', power = '0'] = text.toLowerCase().split('e');
-  const [whole = '', fraction = ''] = digits.replace('-', '').split('.');
-  const all = whole + fraction;
-  let [start, end] = [0, all.length];
-  while (all[start] === '0') start++;
-  if (start === end) return '0';
-  while (all[end - 1] === '0') end--;
-  return `${all.slice(start, end)} ${Number(power) - fraction.length + all.length - end}`;
+/** Where the significant digits of a number stand in its text, and the power of ten of the first; no digits: zero. */
+interface Parts {
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+  readonly power: number;
+}
+
+/** Reads a number's text once, without copying it: a body may hold a hundred thousand of them. */
+function partsOf(text: string): Parts {
+  let [start, end, whole, exponent] = [-1, 0, -1, text.length];
+  for (let at = 0; at < text.length; at++) {
+    const here = text.charCodeAt(at);
+    if (here === point) whole = at;
+    else if (here === smallE || here === largeE) {
+      exponent = at;
+      break;
+    } else if (here > zero && here <= nine) {
+      if (start === -1) start = at;
+      end = at + 1;
+    }
+  }
+  if (start === -1) return { text, start: 0, end: 0, power: 0 };
+  if (whole === -1) whole = exponent;
+  const places = start < whole ? whole - start : whole - start + 1;
+  const power = exponent === text.length ? 0 : Number(text.slice(exponent + 1));
+  return { text, start, end, power: places + power };
+}
+
+function isSame(one: Parts, other: Parts): boolean {
+  if (one.power !== other.power) return false;
+  let at = other.start;
+  for (let index = one.start; index < one.end; index++) {
+    if (one.text.charCodeAt(index) === point) continue;
+    if (other.text.charCodeAt(at) === point) at++;
+    if (at >= other.end || one.text.charCodeAt(index) !== other.text.charCodeAt(at)) return false;
+    at++;
+  }
+  return at === other.end;
 }
 
 /** Finds the numbers that a double would change, in one pass. JSON.parse reports invalid JSON. */
@@ -87,10 +118,9 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
       depth--;
     } else if (here === minus || (here >= zero && here <= nine)) {
       number.lastIndex = at;
-      const source = number.exec(text)?.[0];
-      if (source === undefined) continue;
-      const end = at + source.length;
-      if (isInexact(source)) found.push({ start: at, end });
+      if (!number.test(text)) continue;
+      const end = number.lastIndex;
+      if (end - at >= shortestRisky && isInexact(text.slice(at, end))) found.push({ start: at, end });
       at = end - 1;
       tokens++;
     }
@@ -114,16 +144,27 @@ function endOfString(text: string, start: number): number {
 
 /** The value with its placeholders replaced by numbers. */
 function restored(root: unknown): unknown {
-  const top = { root } as Record<string, unknown>;
-  const left: Record<string, unknown>[] = [top];
+  const top = [root];
+  const left: (unknown[] | Record<string, unknown>)[] = [top];
+  /** What stands in place of a value; other objects are looked into later. */
+  const inPlaceOf = (value: unknown): unknown => {
+    if (typeof value !== 'object' || value === null) return value;
+    // Every key of the text, even `__proto__`, is an own property: this changes no prototype.
+    if (Object.hasOwn(value, marker)) return new ExactNumber(String(Reflect.get(value, marker)));
+    left.push(value as Record<string, unknown>);
+    return value;
+  };
   for (let holder = left.pop(); holder !== undefined; holder = left.pop()) {
-    for (const key of Object.keys(holder)) {
-      const value = holder[key];
-      if (typeof value !== 'object' || value === null) continue;
-      // Every key of the text, even `__proto__`, is an own property: this changes no prototype.
-      if (Object.hasOwn(value, marker)) holder[key] = new ExactNumber(String(Reflect.get(value, marker)));
-      else left.push(value as Record<string, unknown>);
+    if (Array.isArray(holder)) {
+      for (let index = 0; index < holder.length; index++) holder[index] = inPlaceOf(holder[index]);
+    } else {
+      for (const key of Object.keys(holder)) {
+        const value = holder[key];
+        const now = inPlaceOf(value);
+        // `__proto__` as it is stays as it is.
+        if (now !== value) holder[key] = now;
+      }
     }
   }
-  return top.root;
+  return top[0];
 }

@@ -41,11 +41,10 @@ export function linkWith(
   changes: Readonly<Record<string, string | undefined>>,
 ): string {
   const { done: _done, at: _at, ...kept } = parameters;
-  const next = new URLSearchParams();
-  for (const [name, value] of Object.entries({ ...kept, ...changes })) {
-    if (value !== undefined && value !== '') next.set(name, value);
-  }
-  const text = String(next);
+  const given = Object.entries({ ...kept, ...changes }).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name, value] satisfies [string, string]],
+  );
+  const text = String(new URLSearchParams(given));
   return text === '' ? path : `${path}?${text}`;
 }
 

@@ -125,36 +125,56 @@ describe('statements that share a connection', () => {
     assert.equal(pipelines.turn(echo(''), '2'), 'short read');
   });
 
-  test('one that takes long, but not too long: others do not wait behind it, its organization goes to the pool', async () => {
-    await bothReady();
-    let isOver = false;
-    const running = pipelines.run(short('lasts', 'select pg_sleep(0.2)::text'), 'lasting').then((rows) => {
-      isOver = true;
-      return rows;
-    });
-    await until(
-      () => pipelines.turn(echo(''), 'lasting') === undefined,
-      'its organization to be left to the pool',
-    );
-    for (const value of ['a', 'b', 'c'])
-      assert.deepEqual(await pipelines.run(echo(value), '2'), [[value]], 'the other connection');
-    assert.equal(isOver, false, 'before it has its result');
-    assert.deepEqual(await running, [['']]);
-    assert.equal(pipelines.turn(echo(''), '2'), 'short read');
-    await until(() => pipelines.turn(echo(''), 'lasting') === 'short read', 'its organization to be back');
-  });
+  describe('one that takes long, but not too long', () => {
+    /** Statements that last until it is unlocked, on connections that give them time: how long is up to the test. */
+    const lasting = (name: string, lock: number) =>
+      short(name, 'select pg_advisory_lock_shared($1::int)::text', String(lock));
+    async function withLocked(work: (unlock: () => Promise<unknown>, lock: number) => Promise<void>) {
+      await bothReady();
+      const patient = short('patient', `select set_config('statement_timeout', '0', false)`);
+      await onBoth([patient, short('waits', `select set_config('lock_timeout', '0', false)`)]);
+      const lock = 4711;
+      await connected(url, async (client) => {
+        await client.query('select pg_advisory_lock($1)', [lock]);
+        try {
+          await work(() => client.query('select pg_advisory_unlock_all()'), lock);
+        } finally {
+          pipelines.renew();
+        }
+      });
+    }
+    const isFree = () => pipelines.turn(echo(''), '2') === 'short read';
 
-  test('with a slow one on each connection, others go to the pool', async () => {
-    await bothReady();
-    const sleep = (name: string) => pipelines.run(short(name, 'select pg_sleep(0.2)::text'), name);
-    const slow = [sleep('first')];
-    const behind = run(echo('behind'));
-    await turn();
-    slow.push(sleep('second'));
-    await until(() => pipelines.turn(echo(''), '2') === undefined, 'no connection to be free');
-    assert.deepEqual(await Promise.all(slow), [[['']], [['']]]);
-    assert.deepEqual(await behind, [['behind']]);
-    assert.equal(pipelines.turn(echo(''), '2'), 'short read');
+    test('others do not wait behind it, its organization goes to the pool', () =>
+      withLocked(async (unlock, lock) => {
+        const running = pipelines.run(lasting('lasts', lock), 'lasting');
+        await until(
+          () => pipelines.turn(echo(''), 'lasting') === undefined,
+          'its organization to be left to the pool',
+        );
+        for (const value of ['a', 'b', 'c'])
+          assert.deepEqual(await pipelines.run(echo(value), '2'), [[value]], 'the other connection');
+        await unlock();
+        assert.deepEqual(await running, [['']]);
+        await until(isFree, 'a connection to be free');
+        await until(
+          () => pipelines.turn(echo(''), 'lasting') === 'short read',
+          'its organization to be back',
+        );
+      }));
+
+    test('with one on each connection, others go to the pool', () =>
+      withLocked(async (unlock, lock) => {
+        const slow = [pipelines.run(lasting('first', lock), 'first')];
+        const behind = run(echo('behind'));
+        await turn();
+        slow.push(pipelines.run(lasting('second', lock), 'second'));
+        await until(() => !isFree(), 'no connection to be free');
+        await unlock();
+        assert.deepEqual(await Promise.all(slow), [[['']], [['']]]);
+        assert.deepEqual(await behind, [['behind']]);
+        await until(isFree, 'a connection to be free');
+      }));
   });
 
   test('a result that others would have to wait for: its organization goes to the pool for a while', async () => {

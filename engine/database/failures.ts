@@ -22,7 +22,7 @@ export function violatedConstraint(cause: unknown): string | undefined {
 /** Codes of a lost connection, and pg's messages for errors without a code. */
 const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
 const lostTexts =
-  /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Client (?:has|was) encountered)/;
+  /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Client (?:has encountered|was closed))/;
 
 /** Whether an error came from the database or the connection to it. */
 export function isDatabaseError(cause: unknown): boolean {

@@ -21,9 +21,10 @@ export async function sendFailure(
 ): Promise<unknown> {
   // While the process drains, requests are refused before a page's headers are set.
   if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
-  const { status, message, extra } = failureOf(error, request);
-  // Our messages are for people; the framework's are for programs.
-  const text = error instanceof HttpError && status !== 404 ? message : failureTexts[status];
+  const { status, code, message, extra } = failureOf(error, request);
+  // Our messages are for people, the database's failures among them; the framework's are for programs.
+  const isOurs = error instanceof HttpError || (status >= 500 && code !== 'internal');
+  const text = isOurs && status !== 404 ? message : failureTexts[status];
   reply.code(status).headers(extra.headers ?? {});
   return render(request, reply, failureView, {
     title: STATUS_CODES[status] ?? 'Failure',

@@ -13,6 +13,12 @@ const hidden = 'what-nobody-may-read';
 const failed = 'the server failed';
 const database = 'the database did not answer as expected';
 
+/** What a page says in place of a text for programs. */
+const said: Readonly<Record<string, string>> = {
+  [failed]: 'That did not work. Try again later.',
+  'not found': 'There is no such page.',
+};
+
 /** What may be thrown, by name: how it is made, and what the caller is told. */
 const thrown: Readonly<Record<string, readonly [make: () => unknown, status: number, text: string]>> = {
   'an error': [() => new Error(hidden), 500, failed],
@@ -43,6 +49,12 @@ const thrown: Readonly<Record<string, readonly [make: () => unknown, status: num
     'public',
   ],
   'a lost connection': [() => Object.assign(new Error(hidden), { code: 'ECONNRESET' }), 500, database],
+  'a connection closed here': [() => new Error('Client was closed and is not queryable'), 500, database],
+  'a statement that was cancelled': [
+    () => Object.assign(new Error(hidden), { code: '57014' }),
+    503,
+    'the request took too long',
+  ],
   "a driver's error": [
     () => Object.assign(new Error(hidden), { code: '23505', detail: hidden, where: hidden, query: hidden }),
     500,
@@ -89,10 +101,11 @@ for (const driver of drivers) {
         const request = isPage
           ? /\b[0-9a-f]{8}-[0-9a-z]+\b/.exec(answer.text)?.[0]
           : String(answer.json.request_id);
-        if (!isPage) assert.equal(answer.json.error, text);
+        if (isPage) assert.ok(answer.text.includes(`<p>${said[text] ?? text}</p>`), answer.text);
+        else assert.equal(answer.json.error, text);
         assert.deepEqual(
           lines.map((line) => [line.level, line.status, line.route, line.request_id]),
-          status < 500 ? [] : [[50, status, path, request]],
+          status < 500 || status === 503 ? [] : [[50, status, path, request]],
         );
         all.push(...lines);
       }

@@ -118,7 +118,11 @@ export function guardedClients({
       this.query = ((...given: unknown[]) => {
         this.#begin();
         const result: unknown = Reflect.apply(query, this, given);
-        return given[0] === 'rollback' && result instanceof Promise ? this.#rolledBack(result) : result;
+        if (!(result instanceof Promise)) return result;
+        const [text] = given;
+        if (text === 'begin' || (typeof text === 'string' && text.startsWith('start transaction')))
+          return this.#started(result);
+        return text === 'rollback' ? this.#rolledBack(result) : result;
       }) as typeof this.query;
     }
 
@@ -130,6 +134,16 @@ export function guardedClients({
       this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#late(), limit).unref();
     }
 
+    /** Kysely never returns a connection to the pool on which a transaction could not begin. */
+    async #started(result: Promise<unknown>): Promise<unknown> {
+      try {
+        return await result;
+      } catch (cause) {
+        wire(this).release?.(true);
+        throw cause;
+      }
+    }
+
     /**
      * The end of a connection is a rollback too. Kysely returns a connection to the pool only after a rollback that
      * succeeds, so every transaction with a lost connection would leak one.
@@ -137,8 +151,9 @@ export function guardedClients({
     async #rolledBack(result: Promise<unknown>): Promise<unknown> {
       try {
         return await result;
-      } catch (cause) {
-        if (!wire(this).connection.stream.destroyed) throw cause;
+      } catch {
+        // The server's last message may come before the end of the connection.
+        cut(this);
         return { command: 'ROLLBACK', rowCount: null, oid: 0, fields: [], rows: [] };
       }
     }

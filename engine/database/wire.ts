@@ -10,6 +10,8 @@ export interface Wire {
   readonly processID: number | null;
   readonly secretKey: number | null;
   readonly connection: PgConnection;
+  /** Returns it to its pool, which drops it if told so; undefined if it belongs to none. */
+  readonly release?: (drop: boolean) => void;
 }
 
 /** The internals of a client that this folder controls. */

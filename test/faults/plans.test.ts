@@ -65,7 +65,9 @@ for (const driver of drivers) {
         return rows.length === 2;
       };
       await until(analyzed, 'the tables to be analyzed', 20_000);
-      const found = await fastest();
+      // A plan that is wrong stays wrong; what else the machine does passes.
+      let found = await fastest();
+      for (let tries = 0; found > 20 && tries < 20; tries++) found = Math.min(found, await fastest());
       await query('analyze');
       const best = await fastest();
       assert.ok(found < 3 * best + 10, `${found} ms, and ${best} ms after ANALYZE`);

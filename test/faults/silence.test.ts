@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import type { Pool } from 'pg';
 import { readConfig } from '../../app/config.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { type Tables, transaction } from '../../engine/tables/handle.ts';
+import { atOneMoment, type Tables, transaction } from '../../engine/tables/handle.ts';
 import type { Answer } from '../support/instance.ts';
 import { connected, freePort, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
@@ -122,15 +122,27 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
         throw new Error('a mistake');
       },
     ];
+    // They cannot even begin.
+    const starts = [transaction, atOneMoment];
+    const one = async (tables: Tables) => (await sql<{ one: number }>`select 1 as one`.execute(tables)).rows;
     try {
       for (let round = 0; round < 2; round++) {
         for (const lose of losses) await assert.rejects(transaction(database, lose).finally(server.thaw));
+        for (const start of starts) {
+          const all = () => Promise.allSettled(Array.from({ length: 3 }, () => start(database, one)));
+          const fine = { status: 'fulfilled', value: [{ one: 1 }] };
+          assert.deepEqual(await all(), [fine, fine, fine]);
+          await frozen(async () => {
+            const lost = await all();
+            assert.deepEqual(
+              lost.map(({ status }) => status),
+              ['rejected', 'rejected', 'rejected'],
+            );
+          });
+        }
       }
       await until(() => pool.totalCount === pool.idleCount, 'connections to be given back');
-      const fine = await transaction(database, (tables) =>
-        sql<{ one: number }>`select 1 as one`.execute(tables),
-      );
-      assert.deepEqual(fine.rows, [{ one: 1 }]);
+      assert.deepEqual(await transaction(database, one), [{ one: 1 }]);
     } finally {
       await database.close();
     }

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 
 /** One wrong part of a request body or query. */
-export interface FieldProblem {
+export interface FieldIssue {
   readonly field: string;
   readonly message: string;
 }
@@ -64,7 +64,7 @@ export class HttpError extends Error {
   readonly status: number;
   readonly code: ErrorCode;
   readonly extra: {
-    readonly fields?: readonly FieldProblem[];
+    readonly fields?: readonly FieldIssue[];
     /** Id of the record that is in the way, decimal text. */
     readonly existingId?: string;
     readonly headers?: Readonly<Record<string, string>>;
@@ -96,7 +96,7 @@ export function errorJson(
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
-const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_input') =>
+const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
   new HttpError(400, code, fields.map((problem) => problem.message).join('; '), { fields });
 
 /** The errors of the REST API, one constructor each. */
@@ -121,9 +121,9 @@ export const errors = {
   /** 400: the client ended the connection before its request was complete. Nobody reads it. */
   cutOff: () => new HttpError(400, 'invalid_request', 'the request is incomplete'),
   /** 400: all wrong fields or parameters together. */
-  invalidFields: (fields: readonly FieldProblem[]) => problems(fields),
+  invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
   /** 400: references to records that the organization does not have. */
-  missingReferences: (fields: readonly FieldProblem[]) => problems(fields, 'missing_reference'),
+  missingReferences: (fields: readonly FieldIssue[]) => problems(fields, 'missing_reference'),
   /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
   duplicate: (names: readonly string[], existingId?: string) => {
     const one = names.length === 1;

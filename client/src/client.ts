@@ -1,5 +1,5 @@
 // What callers do with the records of a resource.
-import { ConnectionError, type FieldProblem, NotFoundError, PreconditionFailedError } from './errors.ts';
+import { ConnectionError, type FieldError, NotFoundError, PreconditionFailedError } from './errors.ts';
 import { type CallOptions, type ClientOptions, pause, type Resend, type Send, sender } from './http.ts';
 import { type Kinds, keepsDigits, parse, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
@@ -102,7 +102,7 @@ export interface BatchFailure {
   readonly status: 400 | 404 | 409;
   readonly error: string;
   readonly code: ErrorCode | (string & {});
-  readonly fields?: readonly FieldProblem[];
+  readonly fields?: readonly FieldError[];
   readonly existing_id?: bigint;
 }
 
@@ -134,7 +134,7 @@ export interface ImportReport {
     readonly line: number;
     readonly error: string;
     readonly code: ErrorCode | (string & {});
-    readonly fields?: readonly FieldProblem[];
+    readonly fields?: readonly FieldError[];
   }[];
 }
 

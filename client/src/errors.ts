@@ -3,7 +3,7 @@ import { parse } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
 /** A wrong field or parameter. */
-export interface FieldProblem {
+export interface FieldError {
   readonly field: string;
   readonly message: string;
 }
@@ -22,7 +22,7 @@ export class ConnectionError extends CrmError {}
 interface Body {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
-  readonly fields?: readonly FieldProblem[];
+  readonly fields?: readonly FieldError[];
   readonly existing_id?: bigint;
   readonly request_id?: string;
   readonly report?: unknown;
@@ -36,7 +36,7 @@ export class ApiError extends CrmError {
   /** What the log of the instance has the request under. */
   readonly requestId: string | undefined;
   /** Each wrong field or parameter; empty where the error is about none. */
-  readonly fields: readonly FieldProblem[];
+  readonly fields: readonly FieldError[];
   /** After how many seconds to try again. */
   readonly retryAfter: number | undefined;
   /** What an import had done before it failed. */

@@ -1,5 +1,5 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import type { Field, JsonSchema } from '../fields/index.ts';
 import { type FormatName, maxItems } from '../records/index.ts';
 
 /** The schemas of a resource in the OpenAPI document. */
@@ -14,7 +14,7 @@ export const linesSchema = (recordName: string, format: FormatName): string =>
   `${recordName}${pascal(format)}`;
 
 /** The body of a batch. @param uniques where records can be matched by them */
-export function batchSchema(record: Schema, uniques: readonly Unique[] = []): Schema {
+export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = []): JsonSchema {
   return {
     type: 'object',
     required: ['records'],
@@ -42,7 +42,7 @@ const onError = {
 };
 
 /** The schemas of batches that all resources share. */
-export const batchSchemas: Readonly<Record<string, Schema>> = {
+export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   BatchIds: {
     type: 'object',
     required: ['ids'],
@@ -90,7 +90,7 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
 const writableOf = (fields: readonly Field[]) =>
   fields.filter(({ readOnly, aliasOf }) => !(aliasOf ?? { readOnly }).readOnly);
 
-export function inputSchema(fields: readonly Field[], aRecord: string): Schema {
+export function inputSchema(fields: readonly Field[], aRecord: string): JsonSchema {
   const writable = writableOf(fields);
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
@@ -101,7 +101,7 @@ export function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   };
 }
 
-export function patchSchema(fields: readonly Field[], aRecord: string): Schema {
+export function patchSchema(fields: readonly Field[], aRecord: string): JsonSchema {
   const writable = writableOf(fields);
   return {
     type: 'object',
@@ -111,7 +111,7 @@ export function patchSchema(fields: readonly Field[], aRecord: string): Schema {
 }
 
 /** A field in a response. */
-export function recordSchema(field: Field): Schema {
+export function recordSchema(field: Field): JsonSchema {
   return {
     ...valueSchema(field, field.nullable),
     ...(field.readOnly && { readOnly: true }),
@@ -122,7 +122,7 @@ export function recordSchema(field: Field): Schema {
 export function expandedSchema(
   { expansion }: ResourceDefinition,
   definitions: readonly ResourceDefinition[],
-): Readonly<Record<string, Schema>> {
+): Readonly<Record<string, JsonSchema>> {
   if (expansion.length === 0) return {};
   const properties = expansion.map(({ name, to }) => {
     const target = definitions.find((each) => each.name === to);
@@ -139,7 +139,7 @@ export function expandedSchema(
 }
 
 /** A field in a body: null means "absent" unless the field is required. */
-function fieldInputSchema(field: Field): Schema {
+function fieldInputSchema(field: Field): JsonSchema {
   const schema = boundedSchema(field);
   if (field.required || field.default === null || field.default === field.type.empty) return schema;
   // Not "default": generators make a property with one required, or send it.
@@ -147,13 +147,13 @@ function fieldInputSchema(field: Field): Schema {
   return { ...schema, description: 'description' in schema ? `${schema.description} ${text}` : text };
 }
 
-const boundedSchema = (field: Field): Schema => ({
+const boundedSchema = (field: Field): JsonSchema => ({
   ...valueSchema(field, !field.required),
   ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
   ...(field.pattern !== undefined && { pattern: field.pattern }),
 });
 
-function valueSchema(field: Field, orNull: boolean): Schema {
+function valueSchema(field: Field, orNull: boolean): JsonSchema {
   const { json } = field.type;
   const description = [field.description, knownValues(field)].filter((part) => part !== '').join(' ');
   return {

@@ -35,14 +35,14 @@ export function isDatabaseError(cause: unknown): boolean {
 const passing = /^(08|53|57|25006|40)/;
 
 /** SQLSTATEs of a statement that was cancelled, as by its time limit, and of one that waited too long for a lock. */
-export const timedOut: readonly string[] = ['57014', '55P03'];
+export const timeoutStates: readonly string[] = ['57014', '55P03'];
 
 /** Whether a statement was ended because of its time limit. */
-export const ranTooLong = (cause: unknown): boolean => sqlState(cause) === '57014';
+export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) === '57014';
 
 /** A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement. */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
-  if (state !== undefined && timedOut.includes(state)) return errors.tooSlow(cause);
+  if (state !== undefined && timeoutStates.includes(state)) return errors.tooSlow(cause);
   return errors.database(cause, state === undefined || passing.test(state) ? 5 : undefined);
 }

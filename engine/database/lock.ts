@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileReason, UserError } from '../errors.ts';
-import { makeFolder } from './folder.ts';
+import { createFolder } from './folder.ts';
 
 /** Releases a lock. Calling it again does nothing. */
 export type Release = () => void;
@@ -18,7 +18,7 @@ const reasons: Readonly<Record<string, string>> = {
 const busy = 5;
 
 /** Whether {@link lockFolder} failed because another process has the folder. */
-export const isInUse = (cause: unknown): boolean =>
+export const isFolderLocked = (cause: unknown): boolean =>
   ((cause as Error).cause as { errcode?: number } | undefined)?.errcode === busy;
 
 /**
@@ -32,7 +32,7 @@ export const isInUse = (cause: unknown): boolean =>
  */
 export function lockFolder(folder: string): Release {
   try {
-    makeFolder(folder, 0o700);
+    createFolder(folder, 0o700);
     const database = new DatabaseSync(join(folder, 'lock'));
     try {
       database.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');

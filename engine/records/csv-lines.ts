@@ -1,10 +1,10 @@
 import { pipeline, Readable } from 'node:stream';
 import { type InfoField, parse } from 'csv-parse';
-import { errors, type FieldProblem } from '../errors.ts';
+import { errors, type FieldIssue } from '../errors.ts';
 import { type Field, jsonNumber } from '../fields/index.ts';
-import { wrong } from '../query/index.ts';
+import { parameterIssue } from '../query/index.ts';
 import type { Body } from './body.ts';
-import { type Line, type Lines, maxRecord } from './lines.ts';
+import { type LineReader, maxRecord, type ParsedLine } from './lines.ts';
 import { unknownField } from './unknown.ts';
 
 /** A cell of CSV: its text; undefined if it is empty and has no quotes. */
@@ -26,7 +26,7 @@ export function csvLines(
   fields: readonly Field[],
   strict: boolean,
   current = (name: string): string => name,
-): Lines {
+): LineReader {
   const ignored: string[] = [];
   // A file with both names, as exports are, has the former one as a further column.
   const named = (header: readonly Cell[]) =>
@@ -38,7 +38,7 @@ export function csvLines(
 async function* records(
   source: AsyncIterable<Buffer>,
   read: (header: readonly Cell[]) => readonly (Column | undefined)[],
-): AsyncGenerator<readonly Line[]> {
+): AsyncGenerator<readonly ParsedLine[]> {
   const parser = parse({
     bom: true,
     cast: (text: string, { quoting }: InfoField): Cell => (text === '' && !quoting ? undefined : text),
@@ -101,18 +101,20 @@ function columnsOf(
   strict: boolean,
   ignored: string[],
 ): readonly (Column | undefined)[] {
-  const problems: FieldProblem[] = [];
+  const problems: FieldIssue[] = [];
   const unknown = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
   const columns = header.map((name = '', index) => {
     const field = fields.find((each) => each.name === name);
-    if (header.indexOf(name) < index) problems.push(wrong(name, 'is there twice'));
+    if (header.indexOf(name) < index) problems.push(parameterIssue(name, 'is there twice'));
     if (field !== undefined && !field.readOnly) return { name, value: reader(field) };
     ignored.push(name);
-    if (strict) problems.push(field ? wrong(name, 'is read-only') : unknown(name, index));
+    if (strict) problems.push(field ? parameterIssue(name, 'is read-only') : unknown(name, index));
     return undefined;
   });
   if (columns.every((column) => column === undefined))
-    problems.push(wrong('header', 'has no writable field: the first line must have the names of fields'));
+    problems.push(
+      parameterIssue('header', 'has no writable field: the first line must have the names of fields'),
+    );
   if (problems.length > 0) throw errors.invalidFields(problems);
   return columns;
 }
@@ -142,7 +144,7 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
 }
 
 /** Where a record begins, and its size. @param end the line where it ends */
-function measured(cells: readonly Cell[], end: number): Pick<Line, 'number' | 'size'> {
+function measured(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
   let number = end;
   let size = cells.length;
   for (const cell of cells) {

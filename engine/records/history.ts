@@ -1,24 +1,24 @@
 import { errors } from '../errors.ts';
 import {
-  cursorOf,
-  foreignCursor,
-  type GivenPlace,
+  encodeCursor,
+  foreignCursorIssue,
   pageSize,
   parseCursor,
-  placeText,
+  positionText,
+  type UnverifiedCursor,
 } from '../query/index.ts';
 import { arrayText, literal, prepare, record } from '../sql/index.ts';
-import { changesSchema, selectChanges, shownInChanges } from './changes.ts';
-import type { Links, Operation, OperationRequest, Plan } from './operation.ts';
-import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
+import { changesSchema, loggedFieldNames, selectChanges } from './changes.ts';
+import type { LinkContext, Operation, OperationPlan, OperationRequest } from './operation.ts';
+import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { organizationOf } from './rows.ts';
-import { type ById, identified, tableOf } from './statements.ts';
+import { type ById, byIdSql, tableOf } from './statements.ts';
 
 /** GET of a record's changes. */
-export interface HistoryPlan extends Plan, ById {
+export interface HistoryPlan extends OperationPlan, ById {
   /** Where the page begins; undefined for the newest change. */
-  readonly after: GivenPlace | undefined;
-  readonly links?: Links | undefined;
+  readonly after: UnverifiedCursor | undefined;
+  readonly links?: LinkContext | undefined;
 }
 
 /** `GET /R/{id}/history`: the changes of a record, newest first, also of one that is gone. */
@@ -37,20 +37,20 @@ export const history: Operation<HistoryPlan> = {
       const ofRecord = `_l."organization_id" = ${organizationOf($)} and _l."object" = ${literal(name)} and _l."object_id" = ${$(({ id }) => id)}::bigint`;
       const before = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
       const rows = `select * from "crm_ledger" _l where ${ofRecord} and ${before} order by _l."version" desc limit ${pageSize}`;
-      const fields = `${literal(arrayText(shownInChanges(definition)))}::text[]`;
+      const fields = `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
       const changes = selectChanges(rows, fields, 'l."version" desc', ', l."version"::text');
       // A row of nulls: the record is there, and none of its changes.
-      return `with _changes as (${changes}) select * from _changes union all select null, null from ${tableOf(context)} ${record} where ${identified($)} and not exists (select from _changes)`;
+      return `with _changes as (${changes}) select * from _changes union all select null, null from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
     return {
       plan: (request) => {
-        refuse(unknownParameters(request, [...commonParameters, 'cursor']));
-        const plan = { ...planOf(request), id: recordId(context, request), links: request.links };
+        rejectRequest(unknownParameters(request, [...commonParameters, 'cursor']));
+        const plan = { ...planRequest(request), id: recordId(context, request), links: request.links };
         const after = placeOf(request);
         const isOurs =
           after === undefined ||
           request.links?.signing.verify(signed({ ...plan, after }, after.text), after.signature);
-        if (isOurs !== true) refuse([foreignCursor()]);
+        if (isOurs !== true) rejectRequest([foreignCursorIssue()]);
         return { ...plan, after };
       },
       statement: bind,
@@ -62,8 +62,8 @@ export const history: Operation<HistoryPlan> = {
         const last = changes.length === pageSize ? changes.at(-1)?.[1] : undefined;
         const body = `{"data":[${changes.map(([change]) => change).join(',')}]}`;
         if (links === undefined || last === undefined) return { body };
-        const text = placeText({ page: '1', key: null, id: String(last) });
-        const cursor = cursorOf(text, links.signing.sign(signed(plan, text)));
+        const text = positionText({ page: '1', key: null, id: String(last) });
+        const cursor = encodeCursor(text, links.signing.sign(signed(plan, text)));
         return { body, headers: { link: `<${links.url()}/${id}/history?cursor=${cursor}>; rel="next"` } };
       },
     };
@@ -86,9 +86,9 @@ export const history: Operation<HistoryPlan> = {
 };
 
 /** The place that a request names. @throws HttpError 400 if it is malformed */
-function placeOf({ query }: OperationRequest): GivenPlace | undefined {
+function placeOf({ query }: OperationRequest): UnverifiedCursor | undefined {
   if (query.cursor === undefined) return undefined;
   const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
-  if (place === undefined) refuse([foreignCursor()]);
+  if (place === undefined) rejectRequest([foreignCursorIssue()]);
   return place;
 }

@@ -1,5 +1,5 @@
 import type { Database } from '../database/index.ts';
-import { type FieldProblem, HttpError } from '../errors.ts';
+import { type FieldIssue, HttpError } from '../errors.ts';
 import { parseExactJson } from '../fields/index.ts';
 import type { Body } from './body.ts';
 import type { CreateBatchPlan } from './create-batch.ts';
@@ -8,19 +8,19 @@ import type { Caller } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 
 /** Why a record was not written. */
-export interface Refused {
+export interface RejectedRecord {
   readonly error: string;
   readonly code: string;
-  readonly fields?: readonly FieldProblem[] | undefined;
+  readonly fields?: readonly FieldIssue[] | undefined;
   /** Id of the record that is in the way, as a JSON number. */
   readonly existing_id?: object;
 }
 
 /** What became of a record. */
-export type Written = 'created' | 'updated' | Refused;
+export type WriteOutcome = 'created' | 'updated' | RejectedRecord;
 
 /** Writes records, or says why it does not. */
-export type WriteMany = (bodies: readonly Body[]) => Promise<readonly Written[]>;
+export type WriteMany = (bodies: readonly Body[]) => Promise<readonly WriteOutcome[]>;
 
 /** How the records of an import are written. */
 export interface ImportWrites {
@@ -47,7 +47,7 @@ export const writeMany =
       body: () => ({ records: bodies, on_error: 'continue', match }),
       bytes: () => Buffer.alloc(0),
     });
-    const checked = async (): Promise<readonly Written[]> => {
+    const checked = async (): Promise<readonly WriteOutcome[]> => {
       const { refusal } = createBatch;
       if (refusal?.statement(plan) === undefined) return resultsOf(plan);
       const rows = await execute(database, { statement: refusal.statement }, plan);
@@ -67,23 +67,27 @@ export const writeMany =
   };
 
 /** What a batch responds about a record. */
-type Result = { readonly status: number; readonly id?: unknown } & Refused;
+type Result = { readonly status: number; readonly id?: unknown } & RejectedRecord;
 
-function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): Written {
+function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): WriteOutcome {
   if (status === 201) return 'created';
   if (status === 200) return 'updated';
   return { ...refused, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
 }
 
 /** What would become of the records of a plan. */
-const resultsOf = ({ size, failures }: CreateBatchPlan): readonly Written[] =>
+const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[] =>
   Array.from({ length: size }, (_, index) => {
     const failure = failures.get(index + 1);
-    return failure === undefined ? 'created' : refusedBy(failure);
+    return failure === undefined ? 'created' : toRejectedRecord(failure);
   });
 
 /** An error as a report has it. */
-export function refusedBy({ message, code, extra: { fields, existingId } }: HttpError): Refused {
+export function toRejectedRecord({
+  message,
+  code,
+  extra: { fields, existingId },
+}: HttpError): RejectedRecord {
   return {
     error: message,
     code,

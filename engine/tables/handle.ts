@@ -15,7 +15,7 @@ export const transaction = <T>({ orm }: Database, work: (tables: Tables) => Prom
   orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()));
 
 /** Runs work that sees the tables as they are at one moment, however long it takes and whatever others write meanwhile. */
-export const atOneMoment = <T>({ orm }: Database, work: (tables: Tables) => Promise<T>): Promise<T> =>
+export const inSnapshot = <T>({ orm }: Database, work: (tables: Tables) => Promise<T>): Promise<T> =>
   orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()), {
     isolationLevel: IsolationLevel.REPEATABLE_READ,
   });

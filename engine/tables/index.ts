@@ -2,23 +2,23 @@
 // May import errors, fields, sql, database.
 
 export {
-  bigint,
-  boolean,
+  bigintColumn,
+  booleanColumn,
+  defineTable,
   identity,
-  integer,
+  integerColumn,
   link,
   now,
+  personalDataTables,
   placementOf,
   resourceColumns,
   resourcePaths,
-  table,
-  tablesOfPeople,
   tenant,
   tenantLink,
-  text,
-  time,
+  textColumn,
+  timestampColumn,
 } from './columns.ts';
-export { atOneMoment, runForId, type Tables, tablesOf, transaction } from './handle.ts';
+export { inSnapshot, runForId, type Tables, tablesOf, transaction } from './handle.ts';
 export { displayName } from './names.ts';
 export { findOrganization, organizationId, organizationSlugs, organizations } from './organizations.ts';
 export * from './tables.ts';

@@ -1,11 +1,11 @@
 import { UserError } from '../errors.ts';
-import { identity, now, table, text } from './columns.ts';
+import { defineTable, identity, now, textColumn } from './columns.ts';
 import type { Tables } from './handle.ts';
 
 /** The tenants: every other table belongs to one of them. */
-export const organizations = table(
+export const organizations = defineTable(
   'crm_organizations',
-  { id: identity, slug: text, name: text, created_at: now },
+  { id: identity, slug: textColumn, name: textColumn, created_at: now },
   { uniques: [{ name: 'crm_organizations_slug', properties: ['slug'] }] },
 );
 

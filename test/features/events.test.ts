@@ -6,11 +6,11 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { keepEpoch } from '../../plugins/ledger/epoch.ts';
-import { obstacle } from '../../plugins/ledger/lag.ts';
-import { prune } from '../../plugins/ledger/retention.ts';
-import { type Streaming, stream } from '../../plugins/ledger/stream.ts';
-import { profileId } from '../../plugins/profiles/profiles.ts';
+import { profileId } from '../../plugins/access/profiles/profiles.ts';
+import { ensureEpoch } from '../../plugins/change-log/epoch.ts';
+import { findFeedBlocker } from '../../plugins/change-log/lag.ts';
+import { changeLogRetention } from '../../plugins/change-log/retention.ts';
+import { type Streaming, stream } from '../../plugins/change-log/stream.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
@@ -301,7 +301,7 @@ onBothDrivers(
         assert.deepEqual((await read(`after=${start}`)).changes, []);
         // Transactions of other databases of the server may be older for a moment.
         await until(
-          async () => (await obstacle(database)).pid === String(rows[0]?.pid),
+          async () => (await findFeedBlocker(database)).pid === String(rows[0]?.pid),
           'it to be the oldest',
         );
       });
@@ -323,7 +323,7 @@ onBothDrivers(
           .updateTable('crm_ledger')
           .set({ at: new Date(Date.now() - 40 * 86_400_000) })
           .execute();
-        assert.ok((await prune(tablesOf(database), 30)) > 0);
+        assert.ok((await changeLogRetention(tablesOf(database), 30)) > 0);
         assert.equal((await get(`after=${start}`)).status, 200, 'it is younger');
         await tablesOf(database)
           .updateTable('crm_ledger_epochs')
@@ -373,16 +373,16 @@ onBothDrivers(
           tablesOf(database),
         );
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved' }).execute();
-        await keepEpoch(database, true);
+        await ensureEpoch(database, true);
         assert.ok(told((await read('')).changes).includes(`create leads ${id} v1`));
       });
       test('of before a time in which nothing was recorded', async () => {
         const start = await now();
-        await keepEpoch(instance().database, true);
+        await ensureEpoch(instance().database, true);
         assert.equal((await get(`after=${start}`)).status, 200);
-        await keepEpoch(instance().database, false);
-        await keepEpoch(instance().database, false);
-        await keepEpoch(instance().database, true);
+        await ensureEpoch(instance().database, false);
+        await ensureEpoch(instance().database, false);
+        await ensureEpoch(instance().database, true);
         await refused(start);
       });
     });

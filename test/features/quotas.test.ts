@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import type { QuotaSettings } from '../../plugins/quotas/quota.ts';
+import type { QuotaSettings } from '../../plugins/tenants/quotas/quota.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Call, type Instance, type Organization, onBothDrivers } from '../support/instance.ts';

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import { build } from '../../app/build.ts';
 import { readConfig } from '../../app/config.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { buildService } from '../../app/serve/build.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
@@ -29,7 +29,7 @@ onBothDrivers(
       if (rest < 60_000) await pause(rest);
       acme = await instance().organization('acme');
       const { config } = instance();
-      other = await build({ ...instance(), secrets: instanceSecrets(config) });
+      other = await buildService({ ...instance(), secrets: instanceSecrets(config) });
       otherUrl = await other.listen({ host: '127.0.0.1', port: 0 });
     });
     after(() => other.close());

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { disableUser, findUserBy } from '../../plugins/identity/operator-users.ts';
+import { disableUser, findUserBy } from '../../plugins/access/identity/operator-users.ts';
 import {
   administratorOf,
   optionOf,

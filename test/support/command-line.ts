@@ -1,19 +1,19 @@
 // Test support: commands of modules on an instance that is open already, without a process for each.
 import { Command } from '@commander-js/extra-typings';
-import { build } from '../../app/build.ts';
 import { modules } from '../../app/modules.ts';
-import type { Result } from '../../engine/modules/command-line.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { buildService } from '../../app/serve/build.ts';
+import type { CommandResult } from '../../engine/modules/command-line.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import type { Instance } from './instance.ts';
 
 /** Runs a command. @returns what it would print @throws what it failed with */
 export async function runCommand(
   { config, resources, database }: Instance,
   args: readonly string[],
-): Promise<Result> {
+): Promise<CommandResult> {
   const opened = { config, resources, database, secrets: instanceSecrets(config) };
-  const instance = { ...opened, service: () => build(opened) };
-  const results: Promise<Result>[] = [];
+  const instance = { ...opened, service: () => buildService(opened) };
+  const results: Promise<CommandResult>[] = [];
   const program = new Command('crm');
   for (const { commands } of modules) {
     await commands?.({

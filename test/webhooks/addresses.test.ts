@@ -4,10 +4,10 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { defaults } from '../../webhooks/settings/settings.ts';
-import { type Allowed, isPublic, receiverUrl } from '../../webhooks/subscriptions/addresses.ts';
+import { type AddressPolicy, isPublic, receiverUrl } from '../../webhooks/subscriptions/addresses.ts';
 import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
 
-const allowed: Allowed = { ...defaults.events, allow_http: true };
+const allowed: AddressPolicy = { ...defaults.events, allow_http: true };
 
 /** What people write, and why it is refused; with http allowed, so that the address is what counts. */
 const refused: readonly (readonly [url: string, reason: RegExp])[] = [

@@ -2,12 +2,12 @@ import type { FastifyInstance } from 'fastify';
 import { tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
-  linkWith,
+  type DisplayValue,
+  linkWithParameters,
   listing,
   parametersOf,
   section,
-  type Value,
-} from '../../plugins/screens/index.ts';
+} from '../../plugins/admin-ui/shell/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
@@ -54,7 +54,7 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
         { label: 'Endpoints', href: path, current: !isPayments },
         {
           label: `Payments without a lead (${unmatched.length})`,
-          href: linkWith(path, {}, { show: 'payments' }),
+          href: linkWithParameters(path, {}, { show: 'payments' }),
           current: isPayments,
         },
       ];
@@ -109,7 +109,7 @@ const states = {
   misconfigured: { text: 'misconfigured', state: 'bad' },
 } as const;
 
-const stateOf = ({ state, problem }: EndpointStatus): Value => ({
+const stateOf = ({ state, problem }: EndpointStatus): DisplayValue => ({
   ...states[state],
   below: problem === '' ? null : problem,
 });

@@ -2,16 +2,16 @@
 // May import engine, plugins.
 
 export { settingsEditorSchema } from './editor.ts';
-export { withoutTexts } from './expressions.ts';
+export { withoutTextConversion } from './expressions.ts';
 export { type Leaf, leaves } from './leaves.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
 export {
   readSettings,
   readSettingsFile,
-  referencesIn,
   type SettingsConfig,
   type SettingsFile,
   settingsVariables,
+  variableReferences,
 } from './load.ts';
-export { endpointsOff, unknownOrganizations, unsetVariables } from './notes.ts';
 export { type Payment, type Scheme, type SenderSettings, type Settings, withoutSlash } from './settings.ts';
+export { disabledEndpoints, unknownOrganizations, unsetVariables } from './warnings.ts';

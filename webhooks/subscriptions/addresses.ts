@@ -5,7 +5,7 @@ import { UserError } from '../../engine/errors.ts';
 import type { Settings } from '../settings/index.ts';
 
 /** Where events may be sent, as config.yaml says. */
-export type Allowed = Settings['events'];
+export type AddressPolicy = Settings['events'];
 
 /** The only addresses of IPv6 that are routed to other networks; ranges in it that are not are known to the library. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
@@ -22,7 +22,7 @@ export function isPublic(address: string): boolean {
  * Reads an address that events are to be sent to.
  * @throws UserError if it is none, or not allowed
  */
-export function receiverUrl(text: string, allowed: Allowed): URL {
+export function receiverUrl(text: string, allowed: AddressPolicy): URL {
   if (!URL.canParse(text) || text.length > 2000) throw new UserError('url must be an absolute URL');
   const url = new URL(text);
   const isHttp = url.protocol === 'http:';
@@ -56,7 +56,7 @@ const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
  */
 export async function pinnedAddress(
   url: URL,
-  { allow_private_addresses: isAnyAllowed }: Allowed,
+  { allow_private_addresses: isAnyAllowed }: AddressPolicy,
   resolve: Resolve = resolveByDns,
 ): Promise<LookupAddress> {
   const host = hostOf(url);

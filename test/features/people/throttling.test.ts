@@ -3,7 +3,7 @@
 // Attempts are counted in memory, so one driver stands for both. What comes at once is at its real cost, so that it overlaps.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { attempts } from '../../../plugins/throttling/attempts.ts';
+import { attempts } from '../../../plugins/access/rate-limiting/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
 import {

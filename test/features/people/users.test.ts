@@ -9,9 +9,9 @@ import {
   enableUser,
   findUserBy,
   verifyAddress,
-} from '../../../plugins/identity/operator-users.ts';
-import { addExisting } from '../../../plugins/identity/users.ts';
-import { profileId } from '../../../plugins/profiles/profiles.ts';
+} from '../../../plugins/access/identity/operator-users.ts';
+import { addExisting } from '../../../plugins/access/identity/users.ts';
+import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import {
   administratorOf,
   optionOf,

@@ -1,0 +1,46 @@
+import type { ConnectionOptions } from 'node:tls';
+import pg from 'pg';
+import type { PgConnection } from './connection.ts';
+
+/** Internals of pg that its types lack. The version of pg is pinned, and the fault tests cover all of them. */
+export interface PgInternals {
+  host: string;
+  port: number;
+  ssl: ConnectionOptions | false;
+  readonly processID: number | null;
+  readonly secretKey: number | null;
+  readonly connection: PgConnection;
+  /** Returns it to its pool, which drops it if told so; undefined if it belongs to none. */
+  readonly release?: (drop: boolean) => void;
+}
+
+/** The internals of a client that this folder controls. */
+export const pgInternals = (client: pg.ClientBase): PgInternals => client as unknown as PgInternals;
+
+/** Cuts a connection without a message to the server; pending statements fail. */
+export function disconnect(client: pg.ClientBase): void {
+  pgInternals(client).connection.stream.destroy();
+}
+
+/** Cancels the statement that a connection waits for, over a separate connection. */
+export function cancelStatement(client: pg.ClientBase, timeoutMs: number): void {
+  const { host, port, ssl, processID, secretKey } = pgInternals(client);
+  const connection = new pg.Connection({ ssl }) as unknown as PgInternals['connection'] & {
+    connect: (port: number | string, host?: string) => void;
+    requestSsl: () => void;
+    cancel: (process: number | null, secret: number | null) => void;
+  };
+  // Errors are ignored: the statement's own connection is cut next.
+  connection.on('error', () => {});
+  connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
+  connection.once('sslconnect', send);
+  const late = setTimeout(() => connection.stream.destroy(), timeoutMs);
+  connection.once('end', () => clearTimeout(late));
+  if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
+  else connection.connect(port, host);
+
+  // The server closes it then.
+  function send(): void {
+    connection.cancel(processID, secretKey);
+  }
+}

@@ -1,0 +1,18 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import type { AuditConfig } from '../../../engine/effects/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { erasurePages } from './page.ts';
+
+interface Instance {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+/** Erases a person from an organization. */
+export const erasureModule: Module<Instance, Instance> = {
+  name: 'forgetting',
+  pages: erasurePages,
+  commands: async (line) => (await import('./commands.ts')).erasureCommands(line),
+};

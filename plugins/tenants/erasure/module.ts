@@ -12,7 +12,7 @@ interface Instance {
 
 /** Erases a person from an organization. */
 export const erasureModule: Module<Instance, Instance> = {
-  name: 'forgetting',
+  name: 'erasure',
   pages: erasurePages,
   commands: async (line) => (await import('./commands.ts')).erasureCommands(line),
 };

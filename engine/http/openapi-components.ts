@@ -189,8 +189,8 @@ export const parameters = {
     name: 'page',
     in: 'query',
     description:
-      'Page of 20 records, the first by default. Values below 1 count as 1; beyond the last, `data` is empty.',
-    schema: { type: 'integer' },
+      'Selects a page of 20 records. Values below 1 count as 1. `data` is empty beyond the last page.',
+    schema: { type: 'integer', default: 1 },
   },
   IfMatch: {
     name: 'If-Match',

@@ -3,7 +3,7 @@
 
 export { cursorOf, cursorParts, type GivenPlace, type Place, parseCursor, placeText } from './cursor.ts';
 export { pageSize } from './page.ts';
-export { type NamedField, type Query, wrong } from './part.ts';
+export { type NamedField, parameterValue, type Query, wrong } from './part.ts';
 export {
   type Asked,
   type Declarations,

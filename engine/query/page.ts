@@ -1,5 +1,5 @@
 import type { FieldProblem } from '../errors.ts';
-import { type Query, type QueryPart, wrong } from './part.ts';
+import { parameterValue, type Query, type QueryPart, wrong } from './part.ts';
 
 /** Records on one page of a list. */
 export const pageSize = 20;
@@ -25,10 +25,11 @@ export const page: QueryPart<null, Page> = {
   reserved: ['page'],
   parameters: () => ['page'],
   parse: (_, query, problems) => {
-    if (query.page !== undefined && query.cursor !== undefined) {
+    const input = parameterValue(query, 'page');
+    if (input !== undefined && query.cursor !== undefined) {
       problems.push(wrong('page', 'must not be given with cursor, which has its own place'));
     }
-    const text = pageNumber(query.page, problems);
+    const text = pageNumber(input, problems);
     const number = Number(text);
     return {
       page: text,
@@ -49,13 +50,13 @@ export const page: QueryPart<null, Page> = {
 
 const isFar = ({ offset = farOffset }: Pick<Page, 'offset'>): boolean => offset >= farOffset;
 
-/** The page as canonical decimal text; values below 1 become 1. */
-function pageNumber(given: Query[string], problems: FieldProblem[]): string {
-  if (given === undefined) return '1';
-  if (typeof given !== 'string' || !/^-?\d+$/.test(given)) {
+/** Returns the page as canonical decimal text. Values below 1 become 1. */
+function pageNumber(input: Query[string], problems: FieldProblem[]): string {
+  if (input === undefined) return '1';
+  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     problems.push(wrong('page', 'must be an integer'));
     return '1';
   }
-  const digits = given.replace(/^0+/, '');
-  return given.startsWith('-') || digits === '' ? '1' : digits;
+  const digits = input.replace(/^0+/, '');
+  return input.startsWith('-') || digits === '' ? '1' : digits;
 }

@@ -5,6 +5,9 @@ import type { Placeholder } from '../sql/index.ts';
 /** A request's query parameters; a repeated one is a list. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
+/** Returns the value of a parameter, or undefined if it is absent or empty: forms send inputs that were left blank. */
+export const parameterValue = (query: Query, name: string): Query[string] => query[name] || undefined;
+
 /** The input of a part that reads its YAML key. */
 export interface Declaring {
   /** The value of the part's key in the YAML file, validated by its `yaml` schema; undefined if absent. */

@@ -1,6 +1,6 @@
 import type { Rows } from '../database/index.ts';
 import { columnsOf } from '../fields/index.ts';
-import { queryShape, wrong } from '../query/index.ts';
+import { parameterValue, queryShape, wrong } from '../query/index.ts';
 import { column, type Prepared, prepare, record } from '../sql/index.ts';
 import { type FormatName, formatOf } from './formats.ts';
 import type { Linked } from './links.ts';
@@ -34,7 +34,7 @@ export function exporting<P extends Linked>(
   return {
     plan: (request) => {
       const plan = planOf(request);
-      if (request.query.page !== undefined) {
+      if (parameterValue(request.query, 'page') !== undefined) {
         refuse([wrong('page', 'must not be given: every page is sent in this format')]);
       }
       return plan;

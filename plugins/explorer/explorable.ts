@@ -28,4 +28,4 @@ export function explorable(document: Schema): Schema {
 }
 
 const hasValue = ({ required, schema }: Schema): boolean =>
-  required !== true && ['enum', 'examples'].some((key) => Object.hasOwn(schema as Schema, key));
+  required !== true && ['default', 'enum', 'examples'].some((key) => Object.hasOwn(schema as Schema, key));

@@ -66,7 +66,7 @@ export const read: Operation<ReadPlan> = {
     operationId: `get${recordName}`,
     summary: `Read ${aRecord}`,
     parameters: recordQuery.describe(definition),
-    success: { description: 'The record.', schema: recordName },
+    success: { description: 'The record.', schema: `${recordName}Projection` },
   }),
 };
 

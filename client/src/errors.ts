@@ -45,10 +45,11 @@ export class ApiError extends CrmError {
   isUncertain = false;
 
   constructor(status: number, headers: Headers, body: Body) {
-    super(body.error);
+    const requestId = body.request_id ?? headers.get('x-request-id') ?? undefined;
+    super(`${body.error} (status ${status}${requestId === undefined ? '' : `, request ${requestId}`})`);
     this.status = status;
     this.code = body.code;
-    this.requestId = body.request_id ?? headers.get('x-request-id') ?? undefined;
+    this.requestId = requestId;
     this.fields = body.fields ?? [];
     const wait = Number(headers.get('retry-after') ?? Number.NaN);
     this.retryAfter = Number.isFinite(wait) ? Math.max(wait, 0) : undefined;
@@ -94,7 +95,7 @@ const classes: Partial<Record<string, typeof ApiError>> = {
 
 /** The error that a response is. */
 export function apiError(status: number, headers: Headers, text: string): ApiError {
-  const body = bodyOf(text) ?? { error: `the server responded ${status}`, code: 'unknown' };
+  const body = bodyOf(text) ?? { error: 'the response is not from the API', code: 'unknown' };
   return new (classes[body.code] ?? ApiError)(status, headers, body);
 }
 

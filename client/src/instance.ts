@@ -275,6 +275,8 @@ export function instanceCalls<T extends Types<T>>(
         path: '/events',
         query,
         resend: 'always',
+        // The response takes as long as the instance waits, whatever other calls are given.
+        ...(follow && { timeout: 2 * waitSeconds * 1000 }),
         read: read<EventsPage<T>>(page),
       });
       yield found;

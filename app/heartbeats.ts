@@ -1,10 +1,16 @@
-/** Heartbeats that a worker may miss in a row before it counts as hung; a starting one may miss more. */
-const [maxMissed, maxMissedAtStart] = [5, 30];
+/** Heartbeats that a worker may miss in a row before it counts as hung. */
+const maxMissed = 5;
+/** Shortest time that a starting worker gets, in milliseconds: a busy machine loads its code slowly. */
+const startMs = 120_000;
 /** Heartbeats after which a kill is forgotten. */
 const forgottenAfter = 12 * maxMissed;
 
 /** Returns the interval of heartbeats for a limit on a worker's silence, both in milliseconds. */
 export const intervalFor = (limitMs: number): number => Math.max(1, Math.floor(limitMs / maxMissed));
+
+/** Returns how many heartbeats a starting worker may miss, for the same limit. */
+export const missedAtStartFor = (limitMs: number): number =>
+  Math.max(6 * maxMissed, Math.ceil(startMs / intervalFor(limitMs)));
 
 /**
  * Decides which workers hang and whether replacing them helps. Time is counted in heartbeats and not by a clock:
@@ -22,8 +28,11 @@ export interface Heartbeats<Worker> {
   readonly problem: () => string | undefined;
 }
 
-/** @param size number of workers that the instance should have */
-export function heartbeats<Worker>(size: number): Heartbeats<Worker> {
+/**
+ * @param size number of workers that the instance should have
+ * @param maxMissedAtStart heartbeats that a starting worker may miss in a row
+ */
+export function heartbeats<Worker>(size: number, maxMissedAtStart: number): Heartbeats<Worker> {
   const workers = new Map<Worker, { missed: number; serves: boolean; isKilled: boolean }>();
   let kills: readonly number[] = [];
   let now = 0;

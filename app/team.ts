@@ -6,7 +6,7 @@ import { countsOf, type FamilyValues, type ReadinessReport } from '../plugins/op
 import type { Config } from './config.ts';
 import { ask, hear, tell } from './conversations.ts';
 import { closeUntaken } from './handed.ts';
-import { heartbeats, intervalFor } from './heartbeats.ts';
+import { heartbeats, intervalFor, missedAtStartFor } from './heartbeats.ts';
 import type { FromWorker, Told } from './messages.ts';
 import { restarts } from './restarts.ts';
 import { closeMs, drainMs } from './stop.ts';
@@ -44,7 +44,7 @@ export function makeTeam(
   const alive = new Set<Worker>();
   const serving = new Set<Worker>();
   const deaths = restarts();
-  const pulse = heartbeats<Worker>(size);
+  const pulse = heartbeats<Worker>(size, missedAtStartFor(timeoutMs));
   let leader: Worker | undefined;
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   let isLeaving = false;

@@ -90,7 +90,9 @@ describe('early responses', { concurrency: 1 }, () => {
     const { environment } = settingsFile({ partners: { inbound_leads: { secrets: ['${INBOUND}'] } } });
     const limit = { IMPORT_MAX_MB: '1' };
     const found = await routesOf(() =>
-      startInstance('postgresql', { environment: { ...environment, ...limit, INBOUND: 'the secret of inbound leads' } }),
+      startInstance('postgresql', {
+        environment: { ...environment, ...limit, INBOUND: 'the secret of inbound leads' },
+      }),
     );
     instance = found.built;
     routes = found.routes(instance.app);

@@ -34,6 +34,8 @@ const processVariables = {
    * that reports it, waiting is useless: the default is 2000 with ADMIN_PORT and 0 without.
    */
   stopDelayMs: integer('STOP_DELAY_MS', undefined, [0, 600_000]),
+  /** How long a worker may hang before it is killed and replaced, in milliseconds. */
+  workerTimeoutMs: integer('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
   /** Whether starting applies migrations; the embedded database always does. */
   migrateOnStart: flag('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */

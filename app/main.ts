@@ -1,7 +1,9 @@
 // The command line: one for the instance; each command honours the server's environment.
+import { tolerateCutOutput } from './cut-output.ts';
 import { asksOnlyWhat, outlined } from './outline.ts';
 import { version } from './version.ts';
 
+tolerateCutOutput();
 const given = process.argv.slice(2);
 if (asksOnlyWhat(given)) outlined(version).parse();
 else {

@@ -49,6 +49,7 @@ async function serveAlone(config: Config): Promise<Result> {
   try {
     if (config.adminPort !== undefined) {
       admin = await openAdmin(config, {
+        liveness: () => undefined,
         readiness: await openReadiness(),
         metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
       });

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../engine/errors.ts';
 import { countsOf, type FamilyValues, type ReadinessReport } from '../plugins/operations/index.ts';
+import type { Config } from './config.ts';
+import { ask, hear, tell } from './conversations.ts';
 import { closeUntaken } from './handed.ts';
-import type { FromWorker, Told, ToWorker } from './messages.ts';
+import { heartbeats, intervalFor, missedAtStartFor } from './heartbeats.ts';
+import type { FromWorker, Told } from './messages.ts';
 import { restarts } from './restarts.ts';
 import { closeMs, drainMs } from './stop.ts';
-
-/** How long a worker may take to report, in milliseconds: a little longer than the database may take. */
-const reportMs = 1_500;
 
 /** Several processes that serve one instance. */
 export interface Team {
@@ -19,6 +19,8 @@ export interface Team {
   readonly lead: (isFirst: boolean) => Promise<Told<'leading'>>;
   /** From now on, workers that die are replaced. */
   readonly replaceTheDead: () => void;
+  /** Why the whole process should be restarted; undefined while it serves or replaces its workers by itself. */
+  readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
   /** What operators watch, of each worker, those that have ended included. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
@@ -31,11 +33,18 @@ export interface Team {
   readonly kill: () => void;
 }
 
-/** @param giveUp called when workers die as soon as they are started */
-export function makeTeam(size: number, giveUp: () => void): Team {
+/**
+ * @param timeoutMs how long a worker may hang before it is replaced
+ * @param giveUp called when workers die as soon as they are started
+ */
+export function makeTeam(
+  { workers: size, workerTimeoutMs: timeoutMs }: Pick<Config, 'workers' | 'workerTimeoutMs'>,
+  giveUp: () => void,
+): Team {
   const alive = new Set<Worker>();
   const serving = new Set<Worker>();
   const deaths = restarts();
+  const pulse = heartbeats<Worker>(size, missedAtStartFor(timeoutMs));
   let leader: Worker | undefined;
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   let isLeaving = false;
@@ -48,14 +57,17 @@ export function makeTeam(size: number, giveUp: () => void): Team {
     const worker = cluster.fork();
     closeUntaken(worker);
     alive.add(worker);
+    pulse.add(worker);
     // A message to a worker that has just died.
     worker.on('error', () => {});
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'task' && leader !== undefined) tell(leader, message);
+      if (message.kind === 'pong') pulse.responded(worker);
     });
     worker.once('exit', (code: number, signal: string | null) => {
       alive.delete(worker);
       serving.delete(worker);
+      pulse.remove(worker);
       const last = lastFamilies.get(worker);
       lastFamilies.delete(worker);
       if (last !== undefined) ended = ended.then((before) => countsOf([before, last]));
@@ -67,6 +79,7 @@ export function makeTeam(size: number, giveUp: () => void): Team {
     });
     const listening = await hear(worker, 'listening');
     serving.add(worker);
+    pulse.serves(worker);
     if (isLeaving) tell(worker, { kind: 'leave' });
     return listening;
   };
@@ -96,6 +109,16 @@ export function makeTeam(size: number, giveUp: () => void): Team {
     // One that does not get as far as to serve ends, and is replaced in its turn.
     await add().then(appoint, ({ message }: Error) => report(message));
   };
+
+  const checkPulse = (): void => {
+    const { hung, others } = pulse.beat();
+    for (const worker of hung) {
+      report(`worker ${worker.process.pid} has not responded for ${timeoutMs / 1000} s: it is killed`);
+      worker.process.kill('SIGKILL');
+    }
+    for (const worker of others) tell(worker, { kind: 'ping' });
+  };
+  setInterval(checkPulse, intervalFor(timeoutMs)).unref();
 
   const stop: Team['stop'] = async () => {
     phase = 'stopping';
@@ -163,6 +186,7 @@ export function makeTeam(size: number, giveUp: () => void): Team {
       for (let missing = size - alive.size; missing > 0; missing--) void add().catch(() => {});
       appoint();
     },
+    liveness: () => (phase === 'stopping' ? undefined : pulse.problem()),
     readiness,
     metrics,
     signal: (name) => {
@@ -183,45 +207,3 @@ export function makeTeam(size: number, giveUp: () => void): Team {
 const report = (text: string): void => {
   process.stderr.write(`crm: ${text}\n`);
 };
-
-const tell = (worker: Worker, message: ToWorker): void => {
-  if (worker.isConnected()) worker.send(message);
-};
-
-/** Waits for a message of a worker. @throws with the worker's reason when it ends instead */
-function hear<Kind extends FromWorker['kind']>(worker: Worker, kind: Kind): Promise<Told<Kind>> {
-  const { promise, resolve, reject } = Promise.withResolvers<Told<Kind>>();
-  const isWanted = (message: FromWorker): message is Told<Kind> => message.kind === kind;
-  const onMessage = (message: FromWorker) => {
-    if (isWanted(message)) resolve(message);
-    else if (message.kind === 'failed')
-      reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
-  };
-  // Its last words are read first.
-  const onDisconnect = () => reject(new UserError('a worker ended before it could serve'));
-  worker.on('message', onMessage).once('disconnect', onDisconnect);
-  return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
-}
-
-/** A worker's response to a question; undefined if it does not come in time. */
-async function ask<Kind extends 'report' | 'metrics'>(
-  worker: Worker,
-  question: ToWorker & { readonly kind: Kind },
-): Promise<Told<Kind> | undefined> {
-  const { kind, number } = question;
-  const { promise, resolve } = Promise.withResolvers<Told<Kind> | undefined>();
-  const isWanted = (message: FromWorker): message is Told<Kind> =>
-    message.kind === kind && 'number' in message && message.number === number;
-  const onMessage = (message: FromWorker) => {
-    if (isWanted(message)) resolve(message);
-  };
-  worker.on('message', onMessage);
-  const timer = setTimeout(resolve, reportMs, undefined);
-  tell(worker, question);
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
-    worker.off('message', onMessage);
-  }
-}

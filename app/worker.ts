@@ -16,10 +16,18 @@ const tell = (message: FromWorker, sent?: () => void): void => {
   process.send?.(message, undefined, undefined, () => sent?.());
 };
 
+/** What a worker does on each message once it serves; it responds to pings before that too. */
+type Handlers = {
+  [Kind in Exclude<ToWorker['kind'], 'ping'>]: (message: ToWorker & { kind: Kind }) => void;
+};
+
 /** Serves as one of several processes, which another supervises. Never resolves: it ends with the process. */
 export async function workAsWorker(config: Config): Promise<never> {
   // A terminal signals all processes; the supervising one says when to stop.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
+  process.on('message', ({ kind }: ToWorker) => {
+    if (kind === 'ping') tell({ kind: 'pong' });
+  });
   await start(config).catch(fail);
   return new Promise(() => {});
 }
@@ -35,7 +43,7 @@ async function start(config: Config): Promise<void> {
   const { app, url, resources, database, openReadiness, close } = await startService(config, background);
   const readiness = config.adminPort === undefined ? undefined : await openReadiness();
 
-  const handlers: { [Kind in ToWorker['kind']]: (message: ToWorker & { kind: Kind }) => void } = {
+  const handlers: Handlers = {
     lead: async ({ isFirst }) => {
       const demo = isFirst ? await createDemo(database, config, resources) : undefined;
       background.begin();
@@ -53,9 +61,9 @@ async function start(config: Config): Promise<void> {
       process.exit((await stopService(app, close, withinMs)) ? 0 : 1);
     },
   };
-  const handle = async <Kind extends ToWorker['kind']>(message: ToWorker & { kind: Kind }) =>
+  const handle = async <Kind extends keyof Handlers>(message: ToWorker & { kind: Kind }) =>
     handlers[message.kind]?.(message);
   // Libraries have messages of their own.
-  process.on('message', (message: ToWorker) => void handle(message).catch(fail));
+  process.on('message', (message: Exclude<ToWorker, { kind: 'ping' }>) => void handle(message).catch(fail));
   tell({ kind: 'listening', url, example: exampleOf(resources) });
 }

@@ -16,7 +16,7 @@ import { workAsWorker } from './worker.ts';
 export async function serveByWorkers(config: Config): Promise<Result> {
   if (cluster.isWorker) return workAsWorker(config);
   countForWorkers();
-  const team = makeTeam(config.workers, () => void team.stop().finally(() => process.exit(1)));
+  const team = makeTeam(config, () => void team.stop().finally(() => process.exit(1)));
   let admin: Admin | undefined;
   try {
     const { url, example } = await team.add();

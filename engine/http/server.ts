@@ -5,6 +5,7 @@ import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
+import { gracefulClose } from './graceful-close.ts';
 import { logRequests, logStream } from './log.ts';
 import { memory } from './memory.ts';
 import { restoreMethod, standInForMethod } from './methods.ts';
@@ -34,6 +35,7 @@ export async function httpServer(
   const maxConnections = shareOf(config.maxConnections, config);
   const bodyBytes = shareOf(config.responseBytes, config);
   await app.register(errorHandling, { missing: refused });
+  await app.register(gracefulClose);
   await app.register(draining);
   await app.register(bodyTimeout);
   await app.register(compression, { compress: config.compress });

@@ -28,6 +28,7 @@ for (const driver of drivers) {
       probe = await openProbe(database);
       const { settingsProblem, isLeaving } = app;
       admin = await openAdmin(config, {
+        liveness: () => undefined,
         readiness: readinessOf({ probe, migrations: [], settingsProblem, isLeaving }),
         metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
       });

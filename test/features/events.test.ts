@@ -8,9 +8,12 @@ import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { keepEpoch } from '../../plugins/ledger/epoch.ts';
 import { obstacle } from '../../plugins/ledger/lag.ts';
+import { cursors } from '../../plugins/ledger/place.ts';
 import { prune } from '../../plugins/ledger/retention.ts';
+import { feedSigning } from '../../plugins/ledger/signing.ts';
 import { type Streaming, stream } from '../../plugins/ledger/stream.ts';
 import { profileId } from '../../plugins/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
@@ -171,6 +174,8 @@ onBothDrivers(
       const first = await make('leads', { last_name: 'One' });
       const response = await open({});
       assert.equal(response.headers.get('content-type'), 'text/event-stream');
+      assert.equal(response.headers.get('x-accel-buffering'), 'no', 'proxies pass it on as it comes');
+      assert.equal(response.headers.get('cache-control'), 'no-store');
       const stream = events(response);
       const one = await next(stream);
       assert.deepEqual(told([JSON.parse(one.data ?? '')]), [`create leads ${first} v1`]);
@@ -315,6 +320,15 @@ onBothDrivers(
         assert.equal(answer.status, 410, answer.text);
         assert.equal(answer.json.code, 'cursor_expired');
       };
+      test('beyond the end, as if the database had lost transactions; the end itself is served', async () => {
+        const { read: placeOf, write } = cursors(feedSigning(instanceSecrets(instance().config)), acme.id);
+        const start = placeOf(await now()) ?? assert.fail('a cursor is a place');
+        const after = (transactions: bigint) =>
+          write({ ...start, transaction: String(BigInt(start.transaction) + transactions) });
+        assert.equal((await get(`after=${after(0n)}`)).status, 200);
+        // Other transactions may begin meanwhile, but not as many.
+        await refused(after(1_000_000_000n));
+      });
       test('older than what is kept', async () => {
         const { database } = instance();
         await make('leads', { last_name: 'Old' });

@@ -6,6 +6,7 @@ import { tablesOf, tablesOfPeople } from '../../engine/tables/index.ts';
 import { whatsappBody } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { alignIds } from '../support/ids.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, integrate, unmatchedPayment } from '../support/partners.ts';
 import { activityOf, dump } from '../support/people.ts';
@@ -151,6 +152,53 @@ onBothDrivers('forgetting', (instance) => {
     for (const trace of traces) assert.doesNotMatch(everything, trace);
     assert.ok(everything.includes(other), 'others are found by the same look');
   });
+
+  test('records of other resources with the same number keep their history and their idempotency keys', async () => {
+    const names = instance().resources.map(({ name }) => name);
+    const number = await alignIds(instance(), names);
+    const made = new Map<string, string>();
+    const create = async (name: string) => {
+      const answer = await instance().call(`POST /api/v1/${name}`, {
+        key: acme.key,
+        headers: { 'idempotency-key': `same-number-${name}` },
+        body: name === 'leads' ? { email: 'same.number@example.com' } : {},
+      });
+      assert.equal(answer.status, 201, answer.text);
+      return { text: answer.text, isReplayed: answer.headers.get('idempotency-replayed') === 'true' };
+    };
+    for (const name of names) {
+      const { text, isReplayed } = await create(name);
+      assert.ok(!isReplayed && text.includes(`"id":${number},`), text);
+      made.set(name, text);
+    }
+    await forget(acme, '--records', 'leads?email=same.number@example.com', '--erase');
+    for (const name of names.filter((each) => each !== 'leads')) {
+      const { data } = await call(`GET /api/v1/${name}/${number}/history`);
+      assert.notEqual((data as { after: unknown }[])[0]?.after, null, name);
+      assert.deepEqual(await create(name), { text: made.get(name), isReplayed: true }, name);
+    }
+    assert.equal((await create('leads')).isReplayed, false);
+  });
+
+  for (const [given, kept] of [
+    ['Zoë.Quill@example.com', 'ZOË.QUILL@EXAMPLE.COM'],
+    ['ZOË.QUILL@EXAMPLE.COM', 'zoë.quill@example.com'],
+    ['zoë.quill@example.com', 'Zoë.Quill@Example.com'],
+  ] as const) {
+    test(`${given} finds ${kept}, however it is written`, async () => {
+      const json = JSON.stringify(kept).slice(1, -1);
+      const payloads = [
+        kept,
+        json.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+        encodeURIComponent(kept),
+        new URLSearchParams({ payer: kept }).toString(),
+      ];
+      for (const payload of payloads) await unmatchedPayment(instance(), acme.id, { payload });
+      const { json: found } = await forget(acme, '--text', given, '--erase');
+      const { crm_payment_events: count } = (found as { rows: Record<string, number> }).rows;
+      assert.equal(count, payloads.length);
+    });
+  }
 
   test('records that mention the person are named, and stay', async () => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });

@@ -1,13 +1,15 @@
 // quotas in config.yaml: creates beyond them are refused wherever records and keys are made, and nothing else is.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { assertRoom, listKeys, revokeKey } from '../../plugins/api-keys/keys.ts';
 import type { QuotaSettings } from '../../plugins/quotas/quota.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Call, type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, integrate, settingsFile } from '../support/partners.ts';
 import { customers, entries, newSecret, organization, variables } from '../support/payments.ts';
+import { command } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
 const partners = {
@@ -171,6 +173,32 @@ onBothDrivers(
         overlap: '1h',
       });
       assert.ok(rotate.status < 500);
+    });
+
+    test('keys: revoked and expired ones do not count, those that expire later do', async () => {
+      await acme.makeKey({ expiresAt: new Date(Date.now() - 1) });
+      const { id: revoked } = await acme.makeKey();
+      await transaction(instance().database, (tables) =>
+        revokeKey(tables, command(instance()), acme.id, revoked),
+      );
+      await acme.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
+      const keys = await listKeys(tablesOf(instance().database), acme.id);
+      const live = keys.filter(
+        ({ revoked_at, expires_at }) =>
+          revoked_at === null && (expires_at === null || Date.parse(expires_at) > Date.now()),
+      ).length;
+      assert.ok(live < keys.length - 1);
+      const rooms = [];
+      for (const quota of [live, live + 1]) {
+        const room = transaction(instance().database, (tables) => assertRoom(tables, acme.id, quota));
+        rooms.push(
+          await room.then(
+            () => true,
+            () => false,
+          ),
+        );
+      }
+      assert.deepEqual(rooms, [false, true], `${live} of ${keys.length} count`);
     });
   },
   { environment: file.environment },

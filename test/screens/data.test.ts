@@ -91,6 +91,33 @@ onBothDrivers(
       assert.match(said(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
     });
 
+    test('the heading of a column sorts by it, ascending at first, and turns the order around after that', async () => {
+      const { definition } =
+        instance().resources.find(({ name }) => name === 'accounts') ?? assert.fail('accounts');
+      const { field: usual, direction } = definition.sort;
+      // An empty list has no headings.
+      await make('accounts', { name: fresh('Account') });
+      const heading = async (query: string, name: string) => {
+        const page = await admin.get(`${data}/accounts?columns=${name}${query}`);
+        const headings = [...page.text.matchAll(/<th scope="col"([^>]*)><a[^>]*href="([^"]*)"/g)].map(
+          ([, state = '', link = '']) => ({ order: state, href: readable(link) }),
+        );
+        const { order = '', href = '' } =
+          headings.find((each) => new URL(each.href, instance().url).searchParams.get('sort') === name) ?? {};
+        const next = new URL(href, instance().url).searchParams;
+        return [/aria-sort="(\w+)"/.exec(order)?.[1], next.get('sort'), next.get('dir')];
+      };
+      for (const name of ['city', 'industry'].filter((each) => definition.sort.choices.has(each))) {
+        assert.deepEqual(await heading('', name), [undefined, name, 'asc']);
+        assert.deepEqual(await heading(`&sort=${name}`, name), ['ascending', name, 'desc']);
+        assert.deepEqual(await heading(`&sort=${name}&dir=asc`, name), ['ascending', name, 'desc']);
+        assert.deepEqual(await heading(`&sort=${name}&dir=desc`, name), ['descending', name, 'asc']);
+      }
+      const [now, next] = direction === 'asc' ? ['ascending', 'desc'] : ['descending', 'asc'];
+      for (const query of ['', `&sort=${usual.name}`])
+        assert.deepEqual(await heading(query, usual.name), [now, usual.name, next], 'the usual order');
+    });
+
     test('created, with what is wrong below each field; once, however often it is sent', async () => {
       const account = await make('accounts', { name: fresh('Acme') });
       const { name } = await read('accounts', account);
@@ -326,14 +353,17 @@ onBothDrivers(
     });
 
     test('CSV: no cell is a formula, and an exported file comes back as it was', async () => {
-      const names = ['=1+1', '+1', '-1', '@x', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
+      const names = ['=1+1', '+1', '-1', '@x', '\t=1', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
       for (const name of names) await make('accounts', { name, city: 'Formulas' });
       const list = await admin.get(`${data}/accounts?q=zzz`);
       assert.match(linkIn(list, /Export CSV/), /export\?q=zzz$/, 'what was searched for');
       const file = await admin.get(`${data}/accounts/export`);
       assert.match(file.headers.get('content-disposition') ?? '', /^attachment; filename="accounts\.csv"$/);
-      for (const name of ["'=1+1", "'+1", "'-1", "'@x", "''t Hooft", "''=x", 'plain'])
-        assert.ok(file.text.includes(`,${name},`), name);
+      for (const name of ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "''t Hooft", "''=x", 'plain'])
+        assert.ok(
+          [`,${name},`, `,"${name}",`].some((cell) => file.text.includes(cell)),
+          name,
+        );
       assert.ok(file.text.includes('"a,""b""\r\n=c"'), 'only the beginning of a cell counts');
       const page = `${data}/accounts/import`;
       const send = async (fields: Record<string, string>) => fill(admin, page, fields);
@@ -438,6 +468,39 @@ onBothDrivers(
       );
       const text = (await instance().call(`GET /api/v1/loose/${id}`, { key: acme.key })).text;
       assert.ok(text.includes(`"n_int64":${big}`), 'no digit is lost');
+    });
+
+    test('every type of field can be emptied in the form, and a field that is not emptied stays', async () => {
+      const self = await make('loose', {});
+      const full = Object.fromEntries(
+        stored.flatMap(([name, { examples, refers }]) => {
+          const value = refers ? Number(self) : examples.findLast((each) => each !== null && each !== '');
+          return value === undefined ? [] : [[`n_${name}`, value]];
+        }),
+      );
+      assert.equal(Object.keys(full).length, stored.length, 'each type has a value');
+      const id = await make('loose', full);
+      const edit = `${data}/loose/${id}/edit`;
+      const empty = await read('loose', await make('loose', {}));
+      let expected = await read('loose', id);
+      for (const [name] of stored.filter(([name]) => name !== 'boolean')) {
+        const field = `n_${name}`;
+        assert.notDeepEqual(expected[field], empty[field], `${field} has a value`);
+        const form = formOf(await admin.get(edit));
+        const multiline = Object.fromEntries(
+          stored.filter(([each]) => each === 'text').map(([each]) => [`n_${each}`, expected[`n_${each}`]]),
+        );
+        const ticked = expected.n_boolean === true ? { n_boolean: 'true' } : {};
+        await follow(
+          admin,
+          await admin.post(form.action, { ...form.values, ...multiline, ...ticked, [field]: '' }),
+        );
+        const saved = await read('loose', id);
+        const emptied = saved[field];
+        assert.ok(emptied === null || emptied === '', `${field}: ${JSON.stringify(emptied)}`);
+        expected = { ...expected, [field]: emptied };
+        assert.deepEqual(saved, expected, field);
+      }
     });
   },
   { sources: await sourcesWith(...everyType) },

@@ -10,6 +10,7 @@ import {
   findUserBy,
   verifyAddress,
 } from '../../../plugins/identity/operator-users.ts';
+import { mailedResets } from '../../../plugins/identity/resets.ts';
 import { addExisting } from '../../../plugins/identity/users.ts';
 import { profileId } from '../../../plugins/profiles/profiles.ts';
 import {
@@ -24,7 +25,7 @@ import {
 } from '../../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
-import { fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
+import { fresh, logIn, makePerson, type Person, soonerThan } from '../../support/people.ts';
 
 const attackers = 'the password of an attacker';
 const victims = 'the password of a victim';
@@ -249,6 +250,59 @@ onBothDrivers('users of one address', (instance) => {
       assert.equal((await use(link, attackers)).status, 400);
       assert.equal((await login(person.email, person.password)).status, 200);
     });
+  });
+
+  describe('what happens to a user between the making of a link and its use', () => {
+    const page = '/setup/o/acme/members';
+    const made = async (person: Person) => {
+      const answer = await (inviters.acme ?? assert.fail()).submit(page, `${page}/reset`, { id: person.id });
+      const path = new URL(shownIn(answer, 'reset-link')).pathname;
+      return () =>
+        visitor(instance()).submit(path, path, {
+          code: shownIn(answer, 'reset-code'),
+          new: victims,
+          again: victims,
+        });
+    };
+    const mailed = async (person: Person) => {
+      const [link] = await transaction(instance().database, (tables) => mailedResets(tables, person.email));
+      const path = `/setup/reset/${link?.publicId}`;
+      return () =>
+        visitor(instance()).submit(path, path, { code: link?.code ?? '', new: victims, again: victims });
+    };
+    const events: readonly [
+      event: string,
+      happens: (person: Person) => Promise<unknown>,
+      status: { readonly made: number; readonly mailed: number },
+    ][] = [
+      ['nothing', async () => {}, { made: 303, mailed: 303 }],
+      ['is disabled', ({ email }) => operate(email, disableUser), { made: 400, mailed: 400 }],
+      ['is verified', ({ email }) => operate(email, verifyAddress), { made: 400, mailed: 303 }],
+      [
+        'is disabled and enabled again',
+        async ({ email }) => {
+          await operate(email, disableUser);
+          await operate(email, enableUser);
+        },
+        { made: 303, mailed: 303 },
+      ],
+    ];
+    for (const [event, happens, expected] of events) {
+      for (const [name, link, status] of [
+        ['an administrator’s link', made, expected.made],
+        ['a mailed link', mailed, expected.mailed],
+      ] as const) {
+        test(`${name}, and the user ${event} → ${status}`, async () => {
+          const person = await makePerson(instance(), [{ organization: acme }]);
+          const use = await link(person);
+          await happens(person);
+          assert.equal((await use()).status, status);
+          if (event === 'is disabled') await operate(person.email, enableUser);
+          const password = status === 303 ? victims : person.password;
+          assert.equal((await login(person.email, password)).status, 200);
+        });
+      }
+    }
   });
 
   describe('whoever the address belongs to', () => {

@@ -22,6 +22,7 @@ import { firstSamples } from '../plugins/demo/index.ts';
 import { mailer } from '../plugins/mail/index.ts';
 import { signing } from '../plugins/secrets/index.ts';
 import {
+  configuredSlugs,
   endpointsOff,
   liveSettings,
   type SettingsFile,
@@ -88,7 +89,7 @@ const ofOneProcess = ({
  * @param background the work besides requests; without it, this process does all of it
  */
 export async function build(
-  instance: Omit<Instance, 'service'>,
+  instance: Omit<Instance, 'service' | 'configuredSlugs'>,
   background = backgroundWork(),
 ): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
@@ -117,6 +118,7 @@ export async function build(
   const services: Services = {
     ...instance,
     service: () => build(instance),
+    configuredSlugs: async () => configuredSlugs(settings.current),
     settings,
     publicUrl: () => settings.current.public_url,
     login: () => settings.current.login,

@@ -12,6 +12,7 @@ import {
   migrate,
 } from '../engine/schema/index.ts';
 import { instanceSecrets } from '../plugins/secrets/index.ts';
+import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
 import { build, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
 import { modules } from './modules.ts';
@@ -45,7 +46,11 @@ export async function openInstance(
     if (database.kind === 'embedded') await applyPending(database, config);
     await assertUpToDate(database, config, tell);
     const opened = { config, resources, database, secrets: instanceSecrets(config) };
-    return { ...opened, service: () => build(opened) };
+    return {
+      ...opened,
+      service: () => build(opened),
+      configuredSlugs: async () => configuredSlugs(await readSettings(config)),
+    };
   } catch (cause) {
     await database.close();
     throw cause;

@@ -12,6 +12,7 @@ import {
   crud,
   httpServer,
   importRoutes,
+  logRejection,
   openApiDocument,
 } from '../engine/http/index.ts';
 import { backgroundWork } from '../engine/modules/index.ts';
@@ -95,6 +96,7 @@ export async function build(
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
+  database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
   app.decorate('pruning', []);
   let taken: SettingsFile | undefined;
   const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
@@ -123,7 +125,11 @@ export async function build(
     publicUrl: () => settings.current.public_url,
     login: () => settings.current.login,
     newOrganizations: () => settings.current.new_organizations,
-    mailer: mailer(() => settings.current.mail, app.log),
+    mailer: mailer(
+      () => settings.current.mail,
+      () => settings.current.public_url,
+      app.log,
+    ),
     description: () => description(instance),
     versions: {
       version,

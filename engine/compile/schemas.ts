@@ -82,6 +82,10 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
       code: ref('schemas', 'Error/properties/code'),
       fields: ref('schemas', 'Error/properties/fields'),
       existing_id: ref('schemas', 'Error/properties/existing_id'),
+      constraint: {
+        type: 'string',
+        description: 'With `rejected_by_database`: the constraint, or the function of the trigger.',
+      },
     },
   },
 };

@@ -28,6 +28,10 @@ const errorSchema = {
       examples: Object.keys(errorCodes),
       'x-extensible-enum': Object.keys(errorCodes),
     },
+    constraint: {
+      type: 'string',
+      description: 'With `rejected_by_database`: the constraint, or the function of the trigger.',
+    },
     report: {
       type: 'object',
       description: 'Of an import that failed after it had written some lines: as `ImportReport`.',
@@ -74,6 +78,7 @@ const importReport = {
           error: { type: 'string' },
           code: { type: 'string' },
           fields: errorSchema.properties.fields,
+          constraint: errorSchema.properties.constraint,
         },
       },
     },

@@ -18,7 +18,7 @@ export {
   text,
   time,
 } from './columns.ts';
-export { atOneMoment, runForId, type Tables, tablesOf, transaction } from './handle.ts';
+export { atOneMoment, attempts, runForId, type Tables, tablesOf, transaction } from './handle.ts';
 export { displayName } from './names.ts';
 export {
   findOrganization,

@@ -15,6 +15,7 @@ import { instanceSecrets } from '../plugins/secrets/index.ts';
 import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
 import { build, loadResources } from './build.ts';
 import { type Config, readConfig } from './config.ts';
+import { assertEnvironment } from './config-command.ts';
 import { modules } from './modules.ts';
 import type { Instance } from './services.ts';
 
@@ -36,6 +37,7 @@ export const modelOf = (resources: readonly Resource[]): Model => ({
 export async function openInstance(
   config: Config & Pick<DatabaseConfig, 'serves'> = readConfig(),
 ): Promise<Instance> {
+  await assertEnvironment(config);
   const resources = await loadResources(config);
   const model = modelOf(resources);
   await assertMigrationsComplete(config, model);

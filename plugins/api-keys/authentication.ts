@@ -30,6 +30,7 @@ export const keyVariables = {
   /** The prefix of API keys. */
   keyPrefix: {
     name: 'KEY_PREFIX',
+    refusesBlank: true,
     fallback: 'crm_',
     expected: 'lower-case letters and digits, then "_", such as crm_',
     read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),

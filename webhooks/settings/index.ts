@@ -14,4 +14,11 @@ export {
   settingsVariables,
 } from './load.ts';
 export { configuredSlugs, endpointsOff, unknownOrganizations, unsetVariables } from './notes.ts';
-export { type Payment, type Scheme, type SenderSettings, type Settings, withoutSlash } from './settings.ts';
+export {
+  defaults,
+  type Payment,
+  type Scheme,
+  type SenderSettings,
+  type Settings,
+  withoutSlash,
+} from './settings.ts';

@@ -68,7 +68,8 @@ export type Config = Values<typeof variables> & {
 };
 
 /**
- * Reads the environment, once, at start. Empty variables count as absent. The only reader of process.env.
+ * Reads the environment, once, at start. Blank variables count as absent, unless their fallback would be another instance.
+ * The only reader of process.env.
  * @throws UserError with one line for each variable that is wrong
  */
 export function readConfig(environment: Environment = process.env): Config {

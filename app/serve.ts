@@ -4,7 +4,7 @@ import { asJson, type CommandLine, type Result } from '../engine/modules/index.t
 import { createDemo } from '../plugins/demo/index.ts';
 import { readSettingsFile } from '../webhooks/settings/index.ts';
 import { type Config, readConfig } from './config.ts';
-import { misspeltVariables } from './config-command.ts';
+import { assertEnvironment, misspeltVariables } from './config-command.ts';
 import { type Admin, openAdmin } from './listen.ts';
 import { startService } from './service.ts';
 import type { Instance } from './services.ts';
@@ -26,6 +26,7 @@ export function serveCommand({ program, run }: CommandLine<Instance>): void {
  */
 async function serve(): Promise<Result> {
   const config = readConfig();
+  await assertEnvironment(config);
   // Once, not by each worker.
   if (cluster.isPrimary) {
     for (const line of misspeltVariables(config, await readSettingsFile(config))) {

@@ -21,6 +21,8 @@ export const errorCodes = {
   invalid_header: 'A header cannot be read.',
   missing_reference: 'References point to no record of the organization; `fields` names them.',
   duplicate: 'Another record of the organization has the same value of a unique field; `fields` names it.',
+  rejected_by_database:
+    'A constraint or trigger that the operator added to the database rejects the record; `constraint` names it.',
   items_refused: 'Records of a batch are wrong, and nothing was written; `fields` names them by index.',
   organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
   unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
@@ -67,6 +69,8 @@ export class HttpError extends Error {
     readonly fields?: readonly FieldProblem[];
     /** Id of the record that is in the way, decimal text. */
     readonly existingId?: string;
+    /** The constraint or trigger function that rejected the write. */
+    readonly constraint?: string;
     readonly headers?: Readonly<Record<string, string>>;
     /** What was done before it failed. */
     readonly report?: object;
@@ -90,8 +94,8 @@ export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
-  const { fields, existingId, report } = extra;
-  const text = JSON.stringify({ error: message, code, fields, report, ...more });
+  const { fields, existingId, constraint, report } = extra;
+  const text = JSON.stringify({ error: message, code, fields, constraint, report, ...more });
   // As text: an id may be larger than what a JavaScript number holds.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
@@ -124,6 +128,15 @@ export const errors = {
   invalidFields: (fields: readonly FieldProblem[]) => problems(fields),
   /** 400: references to records that the organization does not have. */
   missingReferences: (fields: readonly FieldProblem[]) => problems(fields, 'missing_reference'),
+  /** 400: a constraint or trigger that the operator added to the database rejects the record. */
+  rejectedByDatabase: (constraint: string, cause?: unknown) =>
+    new HttpError(
+      400,
+      'rejected_by_database',
+      `the database rejects the record: ${constraint}`,
+      { constraint },
+      { cause },
+    ),
   /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
   duplicate: (names: readonly string[], existingId?: string) => {
     const one = names.length === 1;
@@ -147,7 +160,7 @@ export const errors = {
   /** 400: what is wrong with one item of a batch as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
   /** 400: items of a batch are wrong, each with its place; nothing was written. */
-  itemsRefused: (items: ReadonlyMap<string, HttpError>) => {
+  itemsRefused: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
       ([place, { message, extra }]) =>
         extra.fields?.map((each) => ({
@@ -163,6 +176,7 @@ export const errors = {
       {
         fields: fields.slice(0, maxItemProblems),
       },
+      { cause },
     );
   },
   /** 400: one wrong query parameter. */

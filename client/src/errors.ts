@@ -83,6 +83,7 @@ export class RateLimitedError extends ApiError {}
 const classes: Partial<Record<string, typeof ApiError>> = {
   invalid_input: InvalidInputError,
   missing_reference: InvalidInputError,
+  rejected_by_database: InvalidInputError,
   items_refused: InvalidInputError,
   unauthenticated: UnauthenticatedError,
   forbidden: ForbiddenError,

@@ -82,6 +82,7 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
       code: ref('schemas', 'ErrorCode'),
       fields: ref('schemas', 'FieldErrors'),
       existing_id: ref('schemas', 'ExistingId'),
+      constraint: ref('schemas', 'RejectedConstraint'),
     },
   },
 };

@@ -7,6 +7,7 @@ export {
   instanceFolder,
   integer,
   misspelt,
+  nearMisses,
   oneOf,
   packageName,
   path,

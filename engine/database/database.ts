@@ -100,6 +100,8 @@ export interface Database extends ReadingServer {
    * @throws HttpError 403 if the organization may not have so many more
    */
   admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
+  /** Called with each reason why records of a batch were rejected by a rule of the operator's. A module may provide it. */
+  reportRejection?: (requestId: string, cause: unknown) => void;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /**

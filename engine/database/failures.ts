@@ -19,6 +19,30 @@ export function violatedConstraint(cause: unknown): string | undefined {
   return sqlState(cause) === uniqueViolation && typeof constraint === 'string' ? constraint : undefined;
 }
 
+/**
+ * SQLSTATEs of rules: integrity constraints (class 23), triggers' data changes (27), and errors raised by triggers, with
+ * the default code (P0001), `assert` (P0004) or a code of their own from the class that no standard defines (45).
+ */
+const ofRules = /^(?:23|27|45)...$|^P000[14]$/;
+
+/** Keys that every table of ours has: a row that they refuse is our own error. */
+const own = /^crm_|_(?:pkey|foreign|filled)$/;
+
+/** The PL/pgSQL function that raised an error, from the first line of its context. */
+const raisedIn = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
+
+/**
+ * The constraint or trigger function, added to the database by its operator, that rejected a write; undefined for any other
+ * failure. References and unique fields that definitions declare are explained by the operations before.
+ */
+export function rejectingRule(cause: unknown): string | undefined {
+  if (!ofRules.test(sqlState(cause) ?? '')) return undefined;
+  const { constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof constraint === 'string') return own.test(constraint) ? undefined : constraint;
+  if (typeof column === 'string') return `not null of ${column}`;
+  return raisedIn.exec(String(where))?.[1] ?? 'a trigger';
+}
+
 /** Codes of a lost connection, and pg's messages for errors without a code. */
 const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
 const lostTexts =
@@ -40,9 +64,14 @@ export const timedOut: readonly string[] = ['57014', '55P03'];
 /** Whether a statement was ended because of its time limit. */
 export const ranTooLong = (cause: unknown): boolean => sqlState(cause) === '57014';
 
-/** A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement. */
+/**
+ * A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement, as a 400 if a
+ * rule of the operator's rejected a write.
+ */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
   if (state !== undefined && timedOut.includes(state)) return errors.tooSlow(cause);
+  const rule = rejectingRule(cause);
+  if (rule !== undefined) return errors.rejectedByDatabase(rule, cause);
   return errors.database(cause, state === undefined || passing.test(state) ? 5 : undefined);
 }

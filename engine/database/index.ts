@@ -13,6 +13,7 @@ export {
   foreignKeyViolation,
   isDatabaseError,
   ranTooLong,
+  rejectingRule,
   sqlState,
   uniqueViolation,
   violatedConstraint,

@@ -19,6 +19,7 @@ export const databaseVariables = {
   /** The address of PostgreSQL; undefined means the embedded database. */
   databaseAddress: {
     name: 'DATABASE_URL',
+    refusesBlank: true,
     fallback: undefined,
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
     show: (address) => (address === undefined ? '' : describeAddress(address)),
@@ -44,7 +45,7 @@ export const databaseVariables = {
     none: false,
   }),
   /** Folder of the embedded database. */
-  dataFolder: path('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder'),
+  dataFolder: path('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { refusesBlank: true }),
   /** Folder of migrations. */
   migrations: path('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
   /** Folder of the platform's migrations; null if `migrations` has them too. */

@@ -4,7 +4,7 @@
 export { authenticateAgain, authorize } from './authorize.ts';
 export { cors } from './cors.ts';
 export { crud } from './crud.ts';
-export { failureOf, sendError } from './error-handling.ts';
+export { failureOf, logRejection, sendError } from './error-handling.ts';
 export { front } from './front.ts';
 export { importRoutes } from './imports.ts';
 export { refuseOtherMethods } from './methods.ts';

@@ -38,11 +38,11 @@ const failure = (description: string, examples: readonly HttpError[], headers?: 
     'application/json': {
       schema: { $ref: '#/components/schemas/Error' },
       examples: Object.fromEntries(
-        examples.map(({ code, message, extra: { fields } }) => [
+        examples.map(({ code, message, extra: { fields, constraint } }) => [
           code,
           {
             summary: errorCodes[code],
-            value: { error: message, code, ...(fields && { fields }), request_id: exampleId },
+            value: { error: message, code, ...(fields && { fields }), constraint, request_id: exampleId },
           },
         ]),
       ),
@@ -66,6 +66,7 @@ const badRequest = (...more: readonly HttpError[]) =>
         { field: 'parent_id', message: 'parent_id refers to a record that does not exist' },
       ]),
       errors.organizationNeeded(),
+      errors.rejectedByDatabase('orders_total_is_positive'),
       ...more,
     ],
     preferenceApplied,

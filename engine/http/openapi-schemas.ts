@@ -38,6 +38,11 @@ const errorSchemas = {
     description:
       'The ID of the record that has the value, with `duplicate`, if the caller is allowed to read it.',
   },
+  RejectedConstraint: {
+    type: 'string',
+    description:
+      'The constraint, or the function of the trigger, that rejected the write, with `rejected_by_database`.',
+  },
   Error: {
     type: 'object',
     description: 'The body of every error response.',
@@ -51,6 +56,7 @@ const errorSchemas = {
         description: 'The `ImportReport` of an import that failed after writing some of its lines.',
       },
       existing_id: ref('ExistingId'),
+      constraint: ref('RejectedConstraint'),
       request_id: {
         type: 'string',
         description: "The response's `X-Request-Id`, as in the log and in the activity.",
@@ -89,6 +95,7 @@ const importReport = {
           error: { type: 'string' },
           code: { type: 'string' },
           fields: ref('FieldErrors'),
+          constraint: ref('RejectedConstraint'),
         },
       },
     },

@@ -1,6 +1,7 @@
 import type { Rows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
+import type { HttpError } from '../errors.ts';
 import type { Schema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Lane, Statement } from '../sql/index.ts';
@@ -190,6 +191,16 @@ export interface Refusal<P extends Plan = Plan> {
   readonly remaining: (plan: P, rows: Rows) => P;
 }
 
+/** How the items of a batch are written apart, to find those that a rule of the operator's in the database rejects. */
+export interface Parts<P extends Plan = Plan> {
+  /** The numbers of the items that a plan writes. */
+  readonly numbers: (plan: P) => readonly number[];
+  /** The statement that writes some of them. */
+  readonly statement: (plan: P, numbers: readonly number[]) => Promise<Statement>;
+  /** The plan without the items that failed. @throws HttpError if it stops at errors */
+  readonly without: (plan: P, failures: ReadonlyMap<number, HttpError>) => P;
+}
+
 /** How the whole result of an operation is read for another format than JSON, batch after batch. */
 export interface Exporting<P extends Plan = Plan> {
   /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
@@ -227,6 +238,8 @@ export interface CompiledOperation<P extends Plan = Plan, Planned extends P | Pr
   readonly further?: (plan: P, rows: Rows) => Statement | undefined;
   /** Explains a write that the database refused. */
   readonly refusal?: Refusal<P>;
+  /** The items of a batch; absent for a single write. */
+  readonly parts?: Parts<P>;
   /** The whole result in the further formats of the operation. */
   readonly export?: Exporting<P>;
 }

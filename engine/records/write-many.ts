@@ -1,6 +1,7 @@
 import type { Database } from '../database/index.ts';
 import { type FieldProblem, HttpError } from '../errors.ts';
 import { parseExactJson } from '../fields/index.ts';
+import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
 import type { CreateBatchPlan } from './create-batch.ts';
 import { execute } from './execute.ts';
@@ -12,6 +13,8 @@ export interface Refused {
   readonly error: string;
   readonly code: string;
   readonly fields?: readonly FieldProblem[] | undefined;
+  /** The constraint or trigger function that rejected it. */
+  readonly constraint?: string;
   /** Id of the record that is in the way, as a JSON number. */
   readonly existing_id?: object;
 }
@@ -47,13 +50,12 @@ export const writeMany =
       body: () => ({ records: bodies, on_error: 'continue', match }),
       bytes: () => Buffer.alloc(0),
     });
-    const checked = async (): Promise<readonly Written[]> => {
+    if (isTrial) {
       const { refusal } = createBatch;
       if (refusal?.statement(plan) === undefined) return resultsOf(plan);
       const rows = await execute(database, { statement: refusal.statement }, plan);
       return resultsOf(refusal.remaining(plan, rows));
-    };
-    if (isTrial) return checked();
+    }
     if (stops && plan.failures.size > 0) return resultsOf(plan);
     try {
       const rows = await execute(database, createBatch, { ...plan, stops });
@@ -61,8 +63,8 @@ export const writeMany =
       const { results } = parseExactJson(String(body), Number.POSITIVE_INFINITY) as { results: Result[] };
       return results.map(writtenOf);
     } catch (cause) {
-      if (!(cause instanceof HttpError && cause.code === 'items_refused')) throw cause;
-      return checked();
+      if (!(cause instanceof HttpError && cause.cause instanceof ItemFailures)) throw cause;
+      return resultsOf({ ...plan, failures: cause.cause.failures });
     }
   };
 
@@ -83,11 +85,12 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly Written[] =>
   });
 
 /** An error as a report has it. */
-export function refusedBy({ message, code, extra: { fields, existingId } }: HttpError): Refused {
+export function refusedBy({ message, code, extra: { fields, existingId, constraint } }: HttpError): Refused {
   return {
     error: message,
     code,
     ...(fields && { fields }),
+    ...(constraint !== undefined && { constraint }),
     ...(existingId !== undefined && { existing_id: JSON.rawJSON(existingId) }),
   };
 }

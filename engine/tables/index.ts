@@ -18,7 +18,14 @@ export {
   text,
   time,
 } from './columns.ts';
-export { atOneMoment, runForId, type Tables, tablesOf, transaction } from './handle.ts';
+export { atOneMoment, attempts, runForId, type Tables, tablesOf, transaction } from './handle.ts';
 export { displayName } from './names.ts';
-export { findOrganization, organizationId, organizationSlugs, organizations } from './organizations.ts';
+export {
+  findOrganization,
+  formerSlugs,
+  organizationId,
+  organizationSlugs,
+  organizations,
+  slugsOf,
+} from './organizations.ts';
 export * from './tables.ts';

@@ -43,6 +43,7 @@ export {
   findMemberships,
   listSessions,
   type Membership,
+  membershipNamed,
   type Proof,
   recordEverywhere,
   type Session,

@@ -24,6 +24,8 @@ export interface Mail {
 /** Sends mail with the current settings. */
 export interface Mailer {
   readonly isOn: () => boolean;
+  /** Whether mail may hold links: only if `public_url` is set, because a caller decides what Host says. */
+  readonly sendsLinks: () => boolean;
   /** @returns whether the server accepted it; the reason for a failure is logged, without addresses and secrets */
   readonly send: (mail: Mail) => Promise<boolean>;
 }
@@ -32,10 +34,16 @@ export interface Mailer {
 const connectMs = 5000;
 const longestMs = 15_000;
 
-export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger, 'warn'>): Mailer {
+/** @param publicUrl the currently configured origin; `''` if there is none */
+export function mailer(
+  settings: () => MailSettings,
+  publicUrl: () => string,
+  log: Pick<FastifyBaseLogger, 'warn'>,
+): Mailer {
   const isOn = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
   return {
     isOn,
+    sendsLinks: () => isOn() && publicUrl() !== '',
     send: async ({ to, subject, text }) => {
       const current = settings();
       const transport = await transportOf(current);

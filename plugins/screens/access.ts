@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../engine/effects/index.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { administrator } from '../../engine/records/index.ts';
-import type { Membership, Person } from '../identity/index.ts';
+import { type Membership, membershipNamed, type Person } from '../identity/index.ts';
 
 /** A request by a member of an organization. */
 export interface Member {
@@ -34,7 +34,8 @@ export const signedIn =
     try {
       request.person = await app.identify(request, options);
       request.formOwner = request.person.session.id;
-      return undefined;
+      const moved = currentUrl(request, request.person);
+      return moved === undefined ? undefined : reply.redirect(moved, 307);
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 401) throw error;
       if (error.code === 'second_factor_missing') return reply.redirect(setUpPage, 303);
@@ -42,6 +43,14 @@ export const signedIn =
       return reply.redirect(`/setup/login${next}`, 303);
     }
   };
+
+/** The URL of a page that was requested under a former slug of its organization; undefined for any other request. */
+function currentUrl({ method, url, params }: FastifyRequest, { session }: Person): string | undefined {
+  const { org } = params as { readonly org?: string };
+  if (org === undefined || method !== 'GET' || session.memberships.has(org)) return undefined;
+  const membership = membershipNamed(session.memberships, org);
+  return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
+}
 
 /** The person after {@link signedIn}. */
 export function personOf({ person }: FastifyRequest): Person {
@@ -65,7 +74,7 @@ function membershipIn(
 ): Member {
   const person = personOf(request);
   const { org } = request.params as { org: string };
-  const membership = person.session.memberships.get(org);
+  const membership = membershipNamed(person.session.memberships, org);
   if (membership === undefined || !isEnough(membership)) throw new HttpError(403, 'forbidden', refusal);
   return { person, membership, actor: app.actor(request, person.session.user) };
 }

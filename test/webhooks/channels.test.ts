@@ -404,9 +404,9 @@ onBothDrivers(
       const signature = twilioSignature(secret, `${publicUrl}${digested}`);
       assert.equal(await send(digested, signature, json, 'application/json'), 200);
       assert.equal(await send(digested, signature, '{"a":2}', 'application/json'), 401);
-      for (const public_url of ['', '${NO_ADDRESS}', '${BAD}']) {
+      for (const public_url of ['', '${NO_ADDRESS}']) {
         const file = settingsFile({ public_url });
-        const node = await secondNode(instance(), { settingsFile: file.path, environment: { BAD: 'crm' } });
+        const node = await secondNode(instance(), { settingsFile: file.path });
         assert.equal(
           await send(path, twilioSignature(secret, path, form), raw, type, node.call),
           401,

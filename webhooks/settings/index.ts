@@ -13,5 +13,12 @@ export {
   type SettingsFile,
   settingsVariables,
 } from './load.ts';
-export { endpointsOff, unknownOrganizations, unsetVariables } from './notes.ts';
-export { type Payment, type Scheme, type SenderSettings, type Settings, withoutSlash } from './settings.ts';
+export { configuredSlugs, endpointsOff, unknownOrganizations, unsetVariables } from './notes.ts';
+export {
+  defaults,
+  type Payment,
+  type Scheme,
+  type SenderSettings,
+  type Settings,
+  withoutSlash,
+} from './settings.ts';

@@ -19,8 +19,8 @@ export interface Reading extends ReadingServer {
   readonly load: () => ConnectionLoad;
   /** Closes all connections when they are done; resolves then. */
   readonly close: () => Promise<void>;
-  /** Cuts those of the pool; what they do fails. Later ones are not affected. */
-  readonly cutAll: () => void;
+  /** Cuts those of the pool, after cancelling what they run. Later ones are not affected. */
+  readonly cutAll: () => Promise<void>;
 }
 
 /** @param options of the primary's pool, whose types and defaults these connections share */
@@ -64,10 +64,9 @@ export function openReading(
       short?.close();
       await lists.end();
     },
-    cutAll: () => {
+    cutAll: async () => {
       short?.renew();
-      listClients.cutAll();
-      shortClients.cutAll();
+      await Promise.all([listClients.cutAll(), shortClients.cutAll()]);
     },
   };
 }

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Admission } from '../database/index.ts';
 import { errors } from '../errors.ts';
+import { ownerOf } from './owner.ts';
 
 /** Bounds on the memory that clients use. Sizes in bytes. */
 export interface MemoryOptions {
@@ -144,14 +145,15 @@ function boundBodies(app: FastifyInstance, total: number): void {
   });
 }
 
-/** The organization that a request's memory counts for; partners and strangers share one. */
-const ownerOf = ({ principal }: FastifyRequest): string => principal?.organization ?? '';
-
 /** Work for when a connection is gone: one listener for each, however many requests it has pipelined. */
 const endings = new WeakMap<Socket, Set<() => void>>();
 
-/** Runs work once, when the response has been sent or its connection is gone. */
-function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, work: () => void): void {
+/** Runs work once, when the response has been sent or its connection is closed. */
+export function afterwards(
+  { raw: { socket } }: FastifyRequest,
+  { raw }: FastifyReply,
+  work: () => void,
+): void {
   if (socket.destroyed) {
     work();
     return;

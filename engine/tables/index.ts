@@ -18,7 +18,7 @@ export {
   text,
   time,
 } from './columns.ts';
-export { atOneMoment, runForId, type Tables, tablesOf, transaction } from './handle.ts';
+export { atOneMoment, readTransaction, runForId, type Tables, tablesOf, transaction } from './handle.ts';
 export { displayName } from './names.ts';
 export { findOrganization, organizationId, organizationSlugs, organizations } from './organizations.ts';
 export * from './tables.ts';

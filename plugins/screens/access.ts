@@ -34,6 +34,7 @@ export const signedIn =
     try {
       request.person = await app.identify(request, options);
       request.formOwner = request.person.session.id;
+      request.owner = ownerOf(request, request.person);
       return undefined;
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 401) throw error;
@@ -42,6 +43,12 @@ export const signedIn =
       return reply.redirect(`/setup/login${next}`, 303);
     }
   };
+
+/** Whom a page counts for: the organization in its address, or the person if there is none. */
+function ownerOf({ params }: FastifyRequest, { session }: Person): string {
+  const { org = '' } = params as { org?: string };
+  return session.memberships.get(org)?.organization ?? `user ${session.user.id}`;
+}
 
 /** The person after {@link signedIn}. */
 export function personOf({ person }: FastifyRequest): Person {

@@ -53,6 +53,7 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
       const { organization: slug } = settings.current.partners.booking_forms_whatsapp;
       const organization = await findOrganization(tablesOf(database), slug);
       if (organization === undefined) throw errors.notFound();
+      request.owner = organization;
       const messageId = await send(
         webhooks,
         { id: organization, slug },

@@ -10,6 +10,7 @@ export { type Part, sections, shapeOf, type TableShape, type TableShapes } from 
 export { exclusively, ifFree } from './exclusive.ts';
 export {
   databaseFailure,
+  failureReason,
   foreignKeyViolation,
   isDatabaseError,
   ranTooLong,

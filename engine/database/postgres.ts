@@ -10,6 +10,7 @@ import type { Database, Runnable } from './database.ts';
 import { groups } from './groups.ts';
 import { runNamed } from './named.ts';
 import { ormOptions } from './orm.ts';
+import { sharePools } from './pool-sharing.ts';
 import { openReading, poolLoad } from './reading.ts';
 import { openReplicas } from './replicas.ts';
 import { admitted } from './requests.ts';
@@ -87,6 +88,12 @@ export async function openPostgres(
   };
   // A pooler runs each statement on any of its connections, so none can be kept under a name there.
   const grouped = pooled ? undefined : groups(openGroup, (statementTimeoutMs || groupMs) + graceMs);
+  sharePools({
+    records,
+    lists: reading.pool,
+    besides: [pipelines, grouped],
+    timeoutMs: config.connectTimeoutMs,
+  });
   const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
   const closePool = async () => {
     await orm.close(true);

@@ -15,6 +15,8 @@ const graceMs = 500;
 
 /** Connections to one server for statements that read: a pool for lists, and those that short statements share. */
 export interface Reading extends ReadingServer {
+  /** The pool for lists. */
+  readonly pool: pg.Pool;
   /** How busy the pool is. */
   readonly load: () => ConnectionLoad;
   /** Closes all connections when they are done; resolves then. */
@@ -58,6 +60,7 @@ export function openReading(
   const short = pooled ? undefined : pipelines(openShort, shortLimitMs + graceMs);
   return {
     pipelines: short,
+    pool: lists,
     run: (statement) => runNamed(lists, pooled ? { ...statement, name: '' } : statement),
     load: () => poolLoad('lists', lists),
     close: async () => {

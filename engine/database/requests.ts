@@ -58,14 +58,18 @@ export function runShared<T>(work: () => T): T {
   return context === undefined ? work() : contexts.run({ ...context, isShared: true }, work);
 }
 
-/** Marks that a slot is held while work runs; see {@link isAdmitted}. */
+/** Marks that a slot is held while work runs; see {@link slotState}. */
 export function runAdmitted<T>(work: () => T): T {
   const context = contexts.getStore();
   return context === undefined ? work() : contexts.run({ ...context, isAdmitted: true }, work);
 }
 
-/** Whether the current work holds a slot of the admission. */
-export const isAdmitted = (): boolean => contexts.getStore()?.isAdmitted === true;
+/** Whether the current work may send statements: it holds a slot, needs one first, or is not for a request. */
+export function slotState(): 'held' | 'needed' | 'none' {
+  const context = contexts.getStore();
+  if (context === undefined) return 'none';
+  return context.isAdmitted ? 'held' : 'needed';
+}
 
 /** The request whose client the current statement is for; undefined for work that does not end with a client. */
 export function cancellingRequest(): RequestScope | undefined {
@@ -80,7 +84,7 @@ export function cancellingRequest(): RequestScope | undefined {
  */
 export function admitted<T>(admission: Admission, work: () => Promise<T>): Promise<T> {
   const context = contexts.getStore();
-  if (context === undefined || context.isAdmitted) return work();
+  if (context === undefined || slotState() === 'held') return work();
   const { owner } = context.request;
   return admission.run(owner === '' ? 'lookup' : 'module', owner, work);
 }

@@ -18,6 +18,15 @@ export interface MemoryOptions {
   readonly windowMs?: number;
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Rejects once the caller is no longer allowed to read the response; absent for strangers. */
+    assertAllowed?: () => Promise<unknown>;
+  }
+}
+
+/** How often the caller of a streamed response is checked again, in milliseconds. */
+const checkMs = 1000;
 /** Smaller bodies and responses are bounded by the number of connections. */
 const large = 32 * 1024;
 /** Bytes of a large response in one write. */
@@ -47,6 +56,7 @@ export const memory = fastifyPlugin(
     app.addHook('onSend', (request, reply, payload, done) => {
       if (payload instanceof Readable) {
         watch(request, reply);
+        checkCaller(payload, request);
         return done(null, payload);
       }
       const isText = typeof payload === 'string';
@@ -76,6 +86,25 @@ interface Transfer {
 
 /** Bytes that the reader of a connection has taken. */
 const takenOf = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
+
+/** Ends a streamed response once its caller is no longer allowed to read it, however slowly it is read. */
+function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
+  if (assertAllowed === undefined) return;
+  let isChecking = false;
+  const check = async () => {
+    if (isChecking) return;
+    isChecking = true;
+    try {
+      await assertAllowed();
+    } catch (cause) {
+      stream.destroy(cause as Error);
+    } finally {
+      isChecking = false;
+    }
+  };
+  const timer = setInterval(check, checkMs).unref();
+  stream.once('close', () => clearInterval(timer));
+}
 
 /** A stream that produces bytes only as fast as the client reads them. */
 function slices(bytes: Buffer): Readable {

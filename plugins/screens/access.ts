@@ -35,6 +35,7 @@ export const signedIn =
       request.person = await app.identify(request, options);
       request.formOwner = request.person.session.id;
       request.owner = ownerOf(request, request.person);
+      request.assertAllowed = () => assertStillMember(app, request, options);
       return undefined;
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 401) throw error;
@@ -48,6 +49,20 @@ export const signedIn =
 function ownerOf({ params }: FastifyRequest, { session }: Person): string {
   const { org = '' } = params as { org?: string };
   return session.memberships.get(org)?.organization ?? `user ${session.user.id}`;
+}
+
+/** @throws HttpError 401 once the session has ended; 403 once the person's profile in the organization has changed */
+async function assertStillMember(
+  app: FastifyInstance,
+  request: FastifyRequest,
+  options: { readonly settingUp?: boolean },
+): Promise<void> {
+  const { org = '' } = request.params as { org?: string };
+  const before = request.person?.session.memberships.get(org);
+  const { session } = await app.identify(request, options);
+  const now = session.memberships.get(org);
+  if (now?.organization !== before?.organization || now?.profile !== before?.profile)
+    throw new HttpError(403, 'forbidden', 'Only members of this organization come here.');
 }
 
 /** The person after {@link signedIn}. */

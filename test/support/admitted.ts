@@ -1,13 +1,15 @@
 // Test support: watches the lowest place where statements reach a database, to see whether each holds a slot of the admission.
 import type { PGlite } from '@electric-sql/pglite';
 import type { Pool, PoolClient } from 'pg';
-import { isAdmitted } from '../../engine/database/requests.ts';
+import { slotState } from '../../engine/database/requests.ts';
 import type { Instance } from './instance.ts';
 
 /** What reached the database. */
 export interface Watched {
-  /** Statements without a slot, in the order in which they were sent. */
+  /** Statements that requests sent without a slot. */
   readonly outside: string[];
+  /** Statements that no request sent. */
+  readonly background: string[];
   /** Statements that held a slot. */
   readonly inside: string[];
   /** Slots that were taken: the kind of work and the organization. */
@@ -21,12 +23,16 @@ type Anything = (...given: never[]) => unknown;
 export async function watchAdmission({ database }: Instance): Promise<Watched> {
   const seen: Watched = {
     outside: [],
+    background: [],
     inside: [],
     slots: [],
     stop: () => undo.splice(0).map((each) => each()),
   };
   const undo: (() => void)[] = [];
-  const note = (text: string, admitted = isAdmitted()) => (admitted ? seen.inside : seen.outside).push(text);
+  const lists = { held: seen.inside, needed: seen.outside, none: seen.background };
+  const note = (text: string, state = slotState()) => {
+    lists[state].push(text);
+  };
   /** Replaces a method until the watch ends. */
   const replace = (target: object, name: string, make: (original: Anything) => Anything): void => {
     const original = Reflect.get(target, name) as Anything;
@@ -55,13 +61,13 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
   const pool = native as Pool;
   replace(pool, 'connect', (connect) => async (...given: never[]) => {
     if (given.length > 0) return connect(...given);
-    const admitted = isAdmitted();
+    const state = slotState();
     const client = (await connect()) as PoolClient;
     const { query, release } = client;
     const restore = () => Object.assign(client, { query });
     client.query = ((...sent: never[]) => {
       const [first] = sent as readonly unknown[];
-      note(typeof first === 'string' ? first : (first as { readonly text: string }).text, admitted);
+      note(typeof first === 'string' ? first : (first as { readonly text: string }).text, state);
       return Reflect.apply(query, client, sent) as unknown;
     }) as PoolClient['query'];
     client.release = (drop) => {

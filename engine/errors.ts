@@ -266,13 +266,13 @@ export const errors = {
   /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) =>
     new HttpError(413, 'body_too_large', `the request body is larger than ${limit} bytes`),
-  /** 500: the database failed or cannot be reached; `retryAfter` in seconds where waiting helps. */
-  database: (cause: unknown, retryAfter?: number) =>
+  /** 500: the database failed or cannot be reached; `retryAfter` in seconds. */
+  database: (cause: unknown, retryAfter = 5) =>
     new HttpError(
       500,
       'database_failed',
       'the database did not answer as expected',
-      retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
+      { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
   /** 503: too many requests wait, of the organization or in total, or this one waited too long. */

@@ -23,6 +23,8 @@ export interface Pipelines {
   readonly run: (statement: Runnable, organization: string) => Promise<Rows | undefined>;
   /** How busy they are. */
   readonly load: () => ConnectionLoad;
+  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  readonly yieldFor: (ms: number) => void;
   /** Gives all connections up; the next statements open new ones. */
   readonly renew: () => void;
   /** Gives all connections up for good. */
@@ -43,6 +45,8 @@ export interface Groups {
   readonly alone: (organization: string, work: () => Promise<Rows>) => Promise<Rows>;
   /** How busy the connections are. */
   readonly load: () => ConnectionLoad;
+  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  readonly yieldFor: (ms: number) => void;
   /** Gives all connections up; the next statements open new ones. */
   readonly renew: () => void;
   /** Gives all connections up for good. */

@@ -13,6 +13,7 @@ import { copyCluster, type FolderWatch, prepareCluster, tighten, watchFolder } f
 import type { Release } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { runPrepared } from './prepared.ts';
+import { admitted } from './requests.ts';
 import { serveSession } from './session-socket.ts';
 import { keepStatistics } from './statistics.ts';
 import { parsers } from './types.ts';
@@ -52,11 +53,12 @@ export async function openEmbedded(
         )
       : async () => {};
     const stopStatistics = keepStatistics((text) => run({ name: '', text, values: [] }));
+    const slots = admission(embeddedBounds(config));
     return {
       kind: 'embedded',
       orm,
-      admission: admission(embeddedBounds(config)),
-      run,
+      admission: slots,
+      run: (statement) => admitted(slots, () => run(statement)),
       lost: Promise.race([watch.lost, died]),
       copyTo: (folder) =>
         client.transaction(async (inner) => {

@@ -54,9 +54,23 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
 }
 
-// Connection failures (08, 57P), resources (53), read-only after a failover (25006) and conflicts (40001, 40P01)
-// pass; a missing table does not.
-const passing = /^(08|53|57|25006|40)/;
+/** Words for failures without a SQLSTATE, by the beginning of the driver's text. */
+const reasons: readonly (readonly [text: string, reason: string])[] = [
+  ['timeout exceeded when trying to connect', 'no_connection_in_time'],
+  ['timeout expired', 'connect_timeout'],
+  ['Connection terminated due to connection timeout', 'connect_timeout'],
+  ['Connection terminated: no response in time', 'no_response_in_time'],
+  ['Connection terminated: the server is read-only', 'read_only'],
+  ['Connection terminated', 'connection_lost'],
+  ['Client ', 'connection_lost'],
+];
+
+/** Why the database failed, in a word: the SQLSTATE or, if the server did not say, the code or a name of the failure. */
+export function failureReason(cause: unknown): string {
+  const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
+  const known = reasons.find(([text]) => String(message).startsWith(text));
+  return sqlState(cause) ?? (lost.test(String(code)) ? String(code) : (known?.[1] ?? 'unknown'));
+}
 
 /** SQLSTATEs of a statement that was cancelled, as by its time limit, and of one that waited too long for a lock. */
 export const timedOut: readonly string[] = ['57014', '55P03'];
@@ -65,13 +79,13 @@ export const timedOut: readonly string[] = ['57014', '55P03'];
 export const ranTooLong = (cause: unknown): boolean => sqlState(cause) === '57014';
 
 /**
- * A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement, as a 400 if a
- * rule of the operator's rejected a write.
+ * A driver's error as a 500; as a 503 if the database ended a statement, as a 400 if a
+ * rule of the operator's rejected a write. 500 and 503 say when to try again.
  */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
   if (state !== undefined && timedOut.includes(state)) return errors.tooSlow(cause);
   const rule = rejectingRule(cause);
   if (rule !== undefined) return errors.rejectedByDatabase(rule, cause);
-  return errors.database(cause, state === undefined || passing.test(state) ? 5 : undefined);
+  return errors.database(cause);
 }

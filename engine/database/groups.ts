@@ -130,6 +130,7 @@ export function groups(open: () => Promise<pg.Client>, limitMs: number): Groups 
       }
     },
     load: () => ({ pool: 'writes', waiting: waiting.length, ...connections.load() }),
+    yieldFor: connections.yieldFor,
     renew: connections.renew,
     close: connections.close,
   };

@@ -10,6 +10,7 @@ export { type Part, sections, shapeOf, type TableShape, type TableShapes } from 
 export { exclusively, ifFree } from './exclusive.ts';
 export {
   databaseFailure,
+  failureReason,
   foreignKeyViolation,
   isDatabaseError,
   ranTooLong,
@@ -23,6 +24,14 @@ export { isInUse } from './lock.ts';
 export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
+export {
+  admitted,
+  boundToRequest,
+  RequestScope,
+  runInRequest,
+  runOutsideRequests,
+  runShared,
+} from './requests.ts';
 export { isServed } from './served.ts';
 export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

@@ -2,7 +2,13 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { databaseFailure, isDatabaseError, rejectingRule, sqlState } from '../database/index.ts';
+import {
+  databaseFailure,
+  failureReason,
+  isDatabaseError,
+  rejectingRule,
+  sqlState,
+} from '../database/index.ts';
 import { type ErrorCode, errorJson, errors, HttpError } from '../errors.ts';
 import type { Missing } from './missing.ts';
 import { json } from './reply.ts';
@@ -67,6 +73,7 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
     method: request.method,
     route: request.routeOptions.url,
     sqlstate: sqlState(cause),
+    ...(failure.code === 'database_failed' && { reason: failureReason(cause) }),
     code: word(cause?.code),
     cause: word(cause?.name),
     stack: framesOf(cause),

@@ -12,6 +12,7 @@ import { restoreMethod, standInForMethod } from './methods.ts';
 import { type Missing, missing, type NamedResource } from './missing.ts';
 import { rawBodies } from './raw-bodies.ts';
 import { requestIdOf } from './request-id.ts';
+import { requestScopes } from './request-scope.ts';
 import type { HttpConfig } from './variables.ts';
 
 /**
@@ -36,6 +37,7 @@ export async function httpServer(
   const bodyBytes = shareOf(config.responseBytes, config);
   await app.register(errorHandling, { missing: refused });
   await app.register(gracefulClose);
+  await app.register(requestScopes);
   await app.register(draining);
   await app.register(bodyTimeout);
   await app.register(compression, { compress: config.compress });

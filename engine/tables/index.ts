@@ -18,7 +18,15 @@ export {
   text,
   time,
 } from './columns.ts';
-export { atOneMoment, attempts, runForId, type Tables, tablesOf, transaction } from './handle.ts';
+export {
+  atOneMoment,
+  attempts,
+  readTransaction,
+  runForId,
+  type Tables,
+  tablesOf,
+  transaction,
+} from './handle.ts';
 export { displayName } from './names.ts';
 export {
   findOrganization,

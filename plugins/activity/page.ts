@@ -1,6 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
-import type { Database } from '../../engine/database/index.ts';
+import { boundToRequest, type Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { adminOf, kept, linkWith, parametersOf, section, signedIn } from '../screens/index.ts';
@@ -78,7 +78,7 @@ export function activityPage(
     const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
     // What fails on the way ends the response, which Fastify logs.
-    pipeline(Readable.from(lines), csv, () => {});
+    pipeline(Readable.from(boundToRequest(lines)), csv, () => {});
     return reply.send(csv);
   });
 }

@@ -1,4 +1,4 @@
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, runShared } from '../../engine/database/index.ts';
 import { slugsOf, tablesOf } from '../../engine/tables/index.ts';
 import { type Measure, measuring } from './measure.ts';
 import { boundsRecords, excess, type QuotaSettings, quotaOf, type Usage } from './quota.ts';
@@ -72,7 +72,7 @@ export function recordQuotas(
   const count = (organization: string): Promise<Counted | undefined> => {
     const under = counting.get(organization);
     if (under !== undefined) return under;
-    const started = countNow(organization).finally(() => counting.delete(organization));
+    const started = runShared(() => countNow(organization)).finally(() => counting.delete(organization));
     counting.set(organization, started);
     return started;
   };

@@ -34,6 +34,8 @@ export const signedIn =
     try {
       request.person = await app.identify(request, options);
       request.formOwner = request.person.session.id;
+      request.owner = ownerOf(request, request.person);
+      request.assertAllowed = () => assertStillMember(app, request, options);
       const moved = currentUrl(request, request.person);
       return moved === undefined ? undefined : reply.redirect(moved, 307);
     } catch (error) {
@@ -50,6 +52,26 @@ function currentUrl({ method, url, params }: FastifyRequest, { session }: Person
   if (org === undefined || method !== 'GET' || session.memberships.has(org)) return undefined;
   const membership = membershipNamed(session.memberships, org);
   return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
+}
+
+/** Whom a page counts for: the organization in its address, or the person if there is none. */
+function ownerOf({ params }: FastifyRequest, { session }: Person): string {
+  const { org = '' } = params as { org?: string };
+  return membershipNamed(session.memberships, org)?.organization ?? `user ${session.user.id}`;
+}
+
+/** @throws HttpError 401 once the session has ended; 403 once the person's profile in the organization has changed */
+async function assertStillMember(
+  app: FastifyInstance,
+  request: FastifyRequest,
+  options: { readonly settingUp?: boolean },
+): Promise<void> {
+  const { org = '' } = request.params as { org?: string };
+  const before = request.person && membershipNamed(request.person.session.memberships, org);
+  const { session } = await app.identify(request, options);
+  const now = membershipNamed(session.memberships, org);
+  if (now?.organization !== before?.organization || now?.profile !== before?.profile)
+    throw new HttpError(403, 'forbidden', 'Only members of this organization come here.');
 }
 
 /** The person after {@link signedIn}. */

@@ -21,6 +21,8 @@ const bounds: Bounds = {
     scan: [scans],
     export: [scans],
     stream: [scans],
+    module: [records],
+    lookup: [scans],
   },
   queue: { each: 4, total: 6 },
   bytes: { each: 100, total: 150 },

@@ -49,6 +49,7 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
       const { organization: slug } = settings.current.partners.booking_forms_whatsapp;
       const organization = await findOrganization(tablesOf(database), slug);
       if (organization === undefined) throw errors.notFound();
+      request.owner = organization;
       const messageId = await send(webhooks, organization, { to: to.trim(), message, name, template });
       reply.header('content-type', json).header('cache-control', 'no-store');
       return JSON.stringify({ ok: true, message_id: messageId });

@@ -19,6 +19,6 @@ export {
   time,
 } from './columns.ts';
 export { atOneMoment, runForId, type Tables, tablesOf, transaction } from './handle.ts';
-export { displayName } from './names.ts';
+export { displayName, singleLine } from './names.ts';
 export { findOrganization, organizationId, organizationSlugs, organizations } from './organizations.ts';
 export * from './tables.ts';

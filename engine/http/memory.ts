@@ -28,6 +28,7 @@ const minimumRate = 1024;
 export const memory = fastifyPlugin(
   async (app: FastifyInstance, options: MemoryOptions) => {
     const { admission, windowMs = 30_000 } = options;
+    app.decorateRequest('organization', '');
     boundConnections(app, options.maxConnections);
     boundBodies(app, options.bodyBytes);
     const transfers = new Set<Transfer>();
@@ -144,8 +145,16 @@ function boundBodies(app: FastifyInstance, total: number): void {
   });
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The organization that a request without a principal counts for: that of a page; empty for partners and strangers. */
+    organization: string;
+  }
+}
+
 /** The organization that a request's memory counts for; partners and strangers share one. */
-const ownerOf = ({ principal }: FastifyRequest): string => principal?.organization ?? '';
+const ownerOf = ({ principal, organization }: FastifyRequest): string =>
+  principal?.organization ?? organization;
 
 /** Work for when a connection is gone: one listener for each, however many requests it has pipelined. */
 const endings = new WeakMap<Socket, Set<() => void>>();

@@ -67,6 +67,7 @@ function membershipIn(
   const { org } = request.params as { org: string };
   const membership = person.session.memberships.get(org);
   if (membership === undefined || !isEnough(membership)) throw new HttpError(403, 'forbidden', refusal);
+  request.organization = membership.organization;
   return { person, membership, actor: app.actor(request, person.session.user) };
 }
 

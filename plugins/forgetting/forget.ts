@@ -5,7 +5,16 @@ import { type FieldProblem, UserError } from '../../engine/errors.ts';
 import { everything, grantMasks, type Matching, matching } from '../../engine/records/index.ts';
 import { arrayText, type Statement } from '../../engine/sql/index.ts';
 import { type Tables, tablesOfPeople } from '../../engine/tables/index.ts';
-import { chunks, hasKey, type Key, type Scan, scanning } from './scan.ts';
+import {
+  chunks,
+  hasKey,
+  type Key,
+  type Query,
+  type RunStatement,
+  type Scan,
+  type SearchOptions,
+  scanning,
+} from './scan.ts';
 
 /** Who is to be forgotten. */
 export interface Wish {
@@ -51,21 +60,6 @@ const [shortest, longest] = [5, 200];
 const mostTexts = 50;
 /** Other records that are named, for each resource. */
 const mostMentions = 20;
-
-/** A statement. */
-interface Query<Row> {
-  readonly execute: (tables: Tables) => Promise<{ readonly rows: readonly Row[] }>;
-}
-
-/** Runs one statement, which reads a few rows, and returns its rows. */
-export type RunStatement = <Row>(query: Query<Row>) => Promise<readonly Row[]>;
-
-/** How a search runs. */
-export interface SearchOptions {
-  readonly run: RunStatement;
-  /** Called after each statement, with the number of rows searched so far. May throw to stop the search. */
-  readonly progress?: (rows: number) => Promise<void>;
-}
 
 /** Erases people from organizations. */
 export interface Forgetting {

@@ -1,7 +1,22 @@
 import { type RawBuilder, sql } from 'kysely';
 import { ranTooLong } from '../../engine/database/index.ts';
 import { arrayText } from '../../engine/sql/index.ts';
-import type { SearchOptions } from './forget.ts';
+import type { Tables } from '../../engine/tables/index.ts';
+
+/** A statement. */
+export interface Query<Row> {
+  readonly execute: (tables: Tables) => Promise<{ readonly rows: readonly Row[] }>;
+}
+
+/** Runs one statement, which reads a few rows, and returns its rows. */
+export type RunStatement = <Row>(query: Query<Row>) => Promise<readonly Row[]>;
+
+/** How a search runs. */
+export interface SearchOptions {
+  readonly run: RunStatement;
+  /** Called after each statement, with the number of rows searched so far. May throw to stop the search. */
+  readonly progress?: (rows: number) => Promise<void>;
+}
 
 /** The values of a row's primary key after the organization, as text. */
 export type Key = readonly string[];

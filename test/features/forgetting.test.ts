@@ -1,13 +1,13 @@
 // Forgetting: a person is in no table any more; everybody else is as before, and a row says that it was done.
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
+import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, tablesOfPeople } from '../../engine/tables/index.ts';
-import { forgettingOf } from '../../plugins/forgetting/forget.ts';
 import { whatsappBody } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
-import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
-import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { settled } from '../support/erasures.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, integrate, unmatchedPayment } from '../support/partners.ts';
 import { activityOf, dump } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -218,23 +218,6 @@ onBothDrivers('forgetting', (instance) => {
     );
   });
 
-  /** The page of a search or an erasure when it is over. */
-  const settled = async (browser: Visitor, sent: Answer): Promise<Answer> => {
-    assert.equal(sent.status, 303, problemOf(sent));
-    const location = sent.headers.get('location') ?? assert.fail();
-    let answer = await browser.get(location);
-    await until(
-      async () => {
-        if (answer.headers.get('refresh') === null) return true;
-        answer = await browser.get(location);
-        return false;
-      },
-      'the end of the erasure',
-      60_000,
-    );
-    return answer;
-  };
-
   test('by an administrator in a browser: found, confirmed by a word, told afterwards', async () => {
     const { id } = await call('POST /api/v1/leads', {
       last_name: 'Browserly',
@@ -264,107 +247,5 @@ onBothDrivers('forgetting', (instance) => {
     assert.match(readable((await settled(browser, done)).text), /is erased/);
     assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
     assert.doesNotMatch(await dump(instance()), /browserly/i);
-  });
-
-  describe('in the background', () => {
-    const erasures = () => tablesOf(instance().database).selectFrom('crm_erasures');
-    const find = '/setup/o/acme/forgetting/find';
-
-    test('a search reads a bounded number of rows with each statement, in admission, whatever there is', async () => {
-      const records = Array.from({ length: 500 }, (_, n) => ({ last_name: `Row ${n}` }));
-      for (let batch = 0; batch < 6; batch++) await call('POST /api/v1/leads/batch', { records });
-      await call('POST /api/v1/leads', { last_name: 'Needleworth' });
-      const { database } = instance();
-      const { admission } = database;
-      const limits: number[] = [];
-      const turns = new Set<string>();
-      const forgetting = forgettingOf(instance().resources);
-      const found = await forgetting.find(
-        {
-          run: (query) =>
-            admission.run('export', acme.id, async () => {
-              turns.add('export');
-              const { rows } = await query.execute(tablesOf(database));
-              limits.push(rows.length);
-              return rows;
-            }),
-        },
-        { organization: acme.id, records: [], texts: ['Needleworth'] },
-      );
-      assert.equal(found.mentions.get('leads')?.length, 1);
-      assert.ok(Math.max(...limits) <= 2000, String(Math.max(...limits)));
-      assert.ok(limits.length > 10);
-    });
-
-    test('the request returns before the search, which another organization does not see, and which can be canceled', async () => {
-      const browser = await signIn(instance(), administratorOf(acme));
-      const other = await signIn(instance(), administratorOf(globex));
-      const sent = await browser.submit(find, find, { texts: 'Wintermute' });
-      assert.equal(sent.status, 303);
-      const location = sent.headers.get('location') ?? assert.fail();
-      const foreign = await other.get(location.replace('/acme/', '/globex/'));
-      assert.equal(foreign.status, 404);
-      assert.equal(problemOf(foreign), 'this search has expired: start it again');
-      const id = new URL(location, 'http://x').searchParams.get('id') ?? assert.fail();
-      const _csrf = await other.token('/setup/o/globex/forgetting/find');
-      await other.post('/setup/o/globex/forgetting/cancel', { _csrf, id });
-      assert.equal((await erasures().selectAll().where('id', '=', id).execute()).length, 1);
-      const token = await browser.token(find);
-      await browser.post('/setup/o/acme/forgetting/cancel', { _csrf: token, id });
-      assert.deepEqual(await erasures().selectAll().where('id', '=', id).execute(), []);
-    });
-
-    test('what a process left when it died is done by the next, once, and names nobody afterwards', async () => {
-      const { id } = await call('POST /api/v1/leads', {
-        last_name: 'Restartley',
-        email: 'restartley@example.com',
-      });
-      const browser = await signIn(instance(), administratorOf(acme));
-      const search = await browser.submit(find, find, { records: 'leads?email=restartley@example.com' });
-      const question = await settled(browser, search);
-      const form = formsOf(question).find(({ action }) => action.endsWith('/forget')) ?? assert.fail();
-      const erasure = String(form.values.id);
-      assert.doesNotMatch(
-        JSON.stringify(await erasures().selectAll().execute()),
-        /restartley/i,
-        'requests are sealed',
-      );
-      // As if the process had died after it claimed the erasure: it has expired, and nobody has done it.
-      await tablesOf(instance().database)
-        .updateTable('crm_erasures')
-        .set({ state: 'erasing', claimed_until: new Date(Date.now() - 1000) })
-        .where('id', '=', erasure)
-        .execute();
-      const again = await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'forget' });
-      assert.equal(again.status, 400, 'it is confirmed already');
-      // Any request wakes the worker.
-      await browser.submit(find, find, { texts: 'nobody@example.com' });
-      await until(
-        async () =>
-          (await erasures().select('state').where('id', '=', erasure).executeTakeFirst())?.state === 'erased',
-        'the erasure',
-        60_000,
-      );
-      assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
-      const { request, result } = await erasures()
-        .selectAll()
-        .where('id', '=', erasure)
-        .executeTakeFirstOrThrow();
-      assert.deepEqual([request, result], ['', '']);
-    });
-
-    test('few at the same time for each organization', async () => {
-      const busy = await instance().organization('busy');
-      const rows = Array.from({ length: 3 }, () => ({
-        ...{ organization_id: busy.id, state: 'searching' as const, request: '', result: '', error: '' },
-        ...{ searched: '0', claimed_until: new Date(Date.now() + 600_000) },
-      }));
-      await tablesOf(instance().database).insertInto('crm_erasures').values(rows).execute();
-      const browser = await signIn(instance(), administratorOf(busy));
-      const page = '/setup/o/busy/forgetting/find';
-      const answer = await browser.submit(page, page, { texts: 'nobody@example.com' });
-      assert.equal(answer.status, 400);
-      assert.match(problemOf(answer), /3 searches or erasures of this organization are running/);
-    });
   });
 });

@@ -8,6 +8,6 @@ export { columnsOf, type Deprecation, type Field, type ServerValue } from './fie
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
 export { head, type Lookup, lookupOf } from './lookups.ts';
 export { isStorable } from './string.ts';
-export { isDate, parseTimestamp } from './temporal.ts';
+export { isDate, parseInstant, parseTimestamp } from './temporal.ts';
 export type { Distinction, FieldType, Parameter, Schema } from './type.ts';
 export { errorMessage, validateValue, validator, valueSchema } from './validate.ts';

@@ -2,7 +2,7 @@
 // are removed.
 // May import errors, config, definition, tables, compile.
 
-export { type BackgroundOfProcess, backgroundWork } from './background.ts';
+export { type BackgroundOfProcess, backgroundWork, type Repeated } from './background.ts';
 export type { Check, CheckedPart, Finding } from './check.ts';
 export {
   asJson,

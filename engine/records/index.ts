@@ -23,6 +23,7 @@ export {
   selectChanges,
   shownInChanges,
 } from './changes.ts';
+export { compileExcerpts, type Excerpts } from './excerpts.ts';
 export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
@@ -39,6 +40,7 @@ export type {
   Operation,
   OperationContext,
   OperationRequest,
+  OperationResponse,
   Plan,
   Principal,
   Signing,

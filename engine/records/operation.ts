@@ -102,6 +102,8 @@ export interface OperationContext {
   readonly projection: Projection;
   /** Those of all resources, by name. */
   readonly projections: ReadonlyMap<string, Projection>;
+  /** Characters of each text that is read, see `excerpts.ts`; absent: all. */
+  readonly excerpt?: number;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
   /** The references that point to records of this resource. */

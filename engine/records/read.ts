@@ -6,7 +6,7 @@ import type { Operation, OperationContext, OperationRequest, Plan } from './oper
 import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
 import { foundRow, recordResponse } from './responses.ts';
 import { permitExpansion, selectShown, shownColumns, statementsByShape } from './shown.ts';
-import { type ById, identified, selectRead, selectRecord, tableOf } from './statements.ts';
+import { type ById, identified, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
 /** GET of one record. */
 export interface ReadPlan extends Plan, ById, Conditional {
@@ -23,7 +23,7 @@ export const read: Operation<ReadPlan> = {
   compile: (context) => {
     const { definition } = context;
     const whole = prepare<ReadPlan>(
-      `${definition.name}_read`,
+      statementName(context, 'read'),
       'read',
       ($) => `${selectRead(context)} where ${identified($)}`,
       { fields: definition.fields, further: ['_versions'] },

@@ -27,7 +27,7 @@ export {
   tablesOf,
   transaction,
 } from './handle.ts';
-export { displayName } from './names.ts';
+export { displayName, singleLine } from './names.ts';
 export {
   findOrganization,
   formerSlugs,

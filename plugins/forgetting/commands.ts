@@ -2,7 +2,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
 import { asJson, type CommandLine, ofOrganization, type Result, table } from '../../engine/modules/index.ts';
-import { organizationId, transaction } from '../../engine/tables/index.ts';
+import { organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { forgettingOf } from './forget.ts';
 import { asJsonObject, mentionsOf, placesOf } from './words.ts';
 
@@ -37,10 +37,12 @@ interface Options {
 const forget = ({ withInstance }: Line, { org, records, text, erase }: Options): Promise<Result> =>
   withInstance(async ({ database, config, resources }) => {
     const forgetting = forgettingOf(resources);
-    const traces = await transaction(database, async (tables) => {
-      const wish = { organization: await organizationId(tables, org), records, texts: text };
-      return erase ? forgetting.forget(tables, commandLine(config), wish) : forgetting.find(tables, wish);
-    });
+    const tables = tablesOf(database);
+    const wish = { organization: await organizationId(tables, org), records, texts: text };
+    const traces = await forgetting.find({ run: async (query) => (await query.execute(tables)).rows }, wish);
+    if (erase) {
+      await transaction(database, (within) => forgetting.forget(within, commandLine(config), wish, traces));
+    }
     const places = placesOf(traces);
     const mentions = mentionsOf(traces);
     const lines = [

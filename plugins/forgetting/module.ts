@@ -2,7 +2,8 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import { forgettingPages } from './page.ts';
+import { type ForgettingServices, forgettingPages } from './page.ts';
+import { forgettingTables } from './tables.ts';
 
 interface Instance {
   readonly config: AuditConfig;
@@ -11,8 +12,9 @@ interface Instance {
 }
 
 /** Erases a person from an organization. */
-export const forgettingModule: Module<Instance, Instance> = {
+export const forgettingModule: Module<ForgettingServices, Instance> = {
   name: 'forgetting',
+  tables: forgettingTables,
   pages: forgettingPages,
   commands: async (line) => (await import('./commands.ts')).forgettingCommands(line),
 };

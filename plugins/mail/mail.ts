@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { isLoopback } from '../../engine/loopback.ts';
+import { singleLine } from '../../engine/tables/index.ts';
 
 /** How mail is sent (`mail` in config.yaml); blank parts count as absent. */
 export interface MailSettings {
@@ -54,7 +55,12 @@ export function mailer(
         longestMs,
       );
       try {
-        const message = { from: current.from, to: { name: '', address: to }, subject, text };
+        const message = {
+          from: current.from,
+          to: { name: '', address: to },
+          subject: singleLine(subject),
+          text,
+        };
         await Promise.race([transport.sendMail(message), late.promise]);
         return true;
       } catch (cause) {

@@ -15,8 +15,9 @@ export interface Sender extends Member {
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
-/** The result of an action: a redirect to the list with a message, the list with data that is shown once, or a question. */
+/** The result of an action: a redirect to the list with a message or to a page, the list with data that is shown once, or a question. */
 export type Outcome =
+  | { readonly to: string }
   | ({ readonly done: string } & Subject)
   | { readonly shown: Shown }
   | { readonly page: AnyPage & { title: string } };
@@ -63,13 +64,17 @@ export function section(
   };
   const frameOf = ({ membership: org }: Member) => ({ org, section: name });
 
-  const showList = async (admin: Member, request: FastifyRequest, reply: FastifyReply, more: Shown) =>
-    show(
+  const showList = async (admin: Member, request: FastifyRequest, reply: FastifyReply, more: Shown) => {
+    const page = await load(admin, request);
+    // A parameter of its address is not valid.
+    if (page.problem !== undefined) reply.code(400);
+    return show(
       request,
       reply,
-      { kind: 'list', ...(await load(admin, request)), title },
+      { kind: 'list', ...page, title },
       { ...frameOf(admin), path: baseOf(admin), ...more },
     );
+  };
   const showPage = async (
     admin: Member,
     page: string,
@@ -119,6 +124,7 @@ export function section(
             return work(tables);
           });
         const outcome = await act({ ...admin, transact }, form, request);
+        if ('to' in outcome) return await reply.redirect(outcome.to, 303);
         if ('shown' in outcome) return await showList(admin, request, reply, outcome.shown);
         if ('page' in outcome) {
           const above = { label: title, href: backOf(admin, form) };

@@ -127,6 +127,27 @@ describe('statements that share a connection', () => {
     assert.equal(pipelines.turn(echo(''), '2'), 'short read');
   });
 
+  test('what waits behind a late statement goes to the pool, and its connection is given up', async () => {
+    await bothReady();
+    const sleeps = (index: number) => short(`sleeps behind ${index}`, 'select pg_sleep(30)::text');
+    // One turn, one connection: had it been kept, each would run until it is late, and the last one would respond.
+    const [first, ...others] = await Promise.all([
+      run(short('pid', 'select pg_backend_pid()::text')),
+      ...Array.from({ length: 4 }, (_, index) => run(sleeps(index))),
+      run(echo('behind')),
+    ]);
+    assert.deepEqual(others, Array(5).fill(undefined));
+    const pid = String(first?.[0]?.[0]);
+    await until(async () => {
+      const found = await backends();
+      return found.length === 2 && !found.includes(pid);
+    }, 'have another connection instead');
+    // One that is late with nothing behind it costs nobody anything: its connection stays.
+    const kept = await backends();
+    assert.equal(await run(sleeps(9)), undefined);
+    assert.deepEqual((await backends()).sort(), kept.sort());
+  });
+
   describe('one that takes long, but not too long', () => {
     /** Statements that last until it is unlocked, on connections that give them time: how long is up to the test. */
     const lasting = (name: string, lock: number) =>

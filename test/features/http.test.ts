@@ -329,6 +329,11 @@ describe('compressing', () => {
       assert.equal(each.headers.vary, 'accept-encoding');
     }
     for (const payload of sent) assert.ok(Buffer.isBuffer(payload), 'its bytes can be counted');
+    // Each response gives its encoder back.
+    for (let count = 0; count < 20; count++) {
+      const response = await app.inject({ url: '/list', headers });
+      assert.equal(response.headers['content-encoding'], 'br', `response ${count} after the burst`);
+    }
   });
 
   test('not where a proxy does it', async () => {

@@ -232,7 +232,7 @@ for (const driver of drivers) {
       ['changes a value', 'new.name := upper(new.name); return new;'],
       [
         'adds a row',
-        `insert into contacts (organization_id, last_name) values (new.organization_id, 'added'); return new;`,
+        `insert into contacts (organization_id, id, created_at, updated_at) values (new.organization_id, 9000000 + new.id, now(), now()); return new;`,
       ],
     ];
     for (const [name, body] of hands) {
@@ -241,7 +241,10 @@ for (const driver of drivers) {
         const run = (text: string) => rows(target.environment, text);
         await run(`create function meddle() returns trigger language plpgsql as $$ begin ${body} end $$`);
         await run('create trigger meddle before insert on accounts for each row execute function meddle()');
-        assertRefused(await crm(['restore', file], target.environment), /the database/);
+        assertRefused(
+          await crm(['restore', file], target.environment),
+          /the database has \d+ rows of (accounts|contacts)/,
+        );
         for (const table of ['accounts', 'contacts', 'crm_organizations', 'crm_users'])
           assert.deepEqual(await run(`select from ${table}`), [], table);
       });

@@ -346,39 +346,48 @@ onBothDrivers(
       assert.equal((await load('', ndjson, '\n'.repeat(2 * 1024 * 1024 + 1))).status, 413);
     });
 
-    for (const [what, status, end] of [
-      ['a key that is revoked', 401, (tables, by, { id }) => revokeKey(tables, by, acme.id, id)],
-      [
-        'a grant that is taken away',
-        403,
-        (tables, by, { profile }) =>
-          changeProfile(tables, by, acme.id, profile, [{ object: 'leads', actions: ['list'] }]),
-      ],
+    const grantsLeft =
+      (...actions: Grant['actions'][number][]) =>
+      (tables: Tables, by: Actor, { profile }: { profile: string }) =>
+        changeProfile(tables, by, acme.id, profile, [{ object: 'leads', actions }]);
+    for (const [what, query, status, end] of [
+      ['a key that is revoked', '', 401, (tables, by, { id }) => revokeKey(tables, by, acme.id, id)],
+      ['a grant that is taken away', '', 403, grantsLeft('list', 'update')],
+      ['the grant to create taken from an upsert', '?match=email', 403, grantsLeft('list', 'update')],
+      ['the grant to update taken from an upsert', '?match=email', 403, grantsLeft('list', 'create')],
     ] satisfies [
+      string,
       string,
       number,
       (tables: Tables, by: Actor, key: { id: string; profile: string }) => Promise<void>,
     ][]) {
       test(`${what} in the middle ends it, with a report of what is written`, async () => {
         const [{ database }, by] = [instance(), command(instance())];
-        const grants: Grant[] = [{ object: 'leads', actions: ['create'] }];
+        const grants: Grant[] = [{ object: 'leads', actions: ['create', 'update'] }];
         const profile = await transaction(database, (tables) =>
           createProfile(tables, by, acme.id, what, grants),
         );
         const { id, key } = await acme.makeKey({ profile: what });
         const before = await count();
-        const sent = request(`${instance().url}/api/v1/leads/import`, {
+        const sent = request(`${instance().url}/api/v1/leads/import${query}`, {
           method: 'POST',
           headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
           agent: false,
         });
         const responded = once(sent, 'response');
-        sent.write(lines(...numbered(1000)));
+        const part = (first: number) =>
+          lines(
+            ...numbered(1000).map((record, index) => ({
+              ...record,
+              email: `${what.replaceAll(' ', '-')}-${first + index}@example.com`,
+            })),
+          );
+        sent.write(part(0));
         await until(async () => (await count()) === before + 1000, 'the first part');
         await transaction(database, (tables) => end(tables, by, { id, profile }));
         // No node knows a key for longer than that.
         await pause(1000);
-        sent.end(lines(...numbered(1000)));
+        sent.end(part(1000));
         const [response] = await responded;
         const { code, report } = JSON.parse(await text(response));
         assert.deepEqual(

@@ -237,13 +237,12 @@ describe('where names lead to', () => {
     assert.equal(endless.status, 200);
     assert.ok(sent < 64 * maxBytes, `${sent} bytes`);
     respond = (response) => response.writeHead(200).write('a');
-    const start = performance.now();
+    // Neither response ever ends.
     const slow = await post([['127.0.0.1']], { allow_private_addresses: true, longestMs: 100 });
     assert.equal(slow.status, 200);
     respond = () => {};
     const late = await post([['127.0.0.1']], { allow_private_addresses: true, longestMs: 100 });
     assert.deepEqual([late.status, late.problem], [undefined, 'no response in time']);
-    assert.ok(performance.now() - start < 2000);
   });
 
   test('what is no HTTP, or too much of it', async () => {

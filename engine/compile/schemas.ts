@@ -81,6 +81,7 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
       error: ref('schemas', 'Error/properties/error'),
       code: ref('schemas', 'Error/properties/code'),
       fields: ref('schemas', 'Error/properties/fields'),
+      more: ref('schemas', 'Error/properties/more'),
       existing_id: ref('schemas', 'Error/properties/existing_id'),
     },
   },

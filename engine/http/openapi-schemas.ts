@@ -12,12 +12,18 @@ const errorSchema = {
     error: { type: 'string', description: 'What is wrong, for a person. May change.' },
     fields: {
       type: 'array',
-      description: 'With 400 and 409: each wrong field or parameter.',
+      description: 'With 400 and 409: the wrong fields or parameters, at most 100.',
+      maxItems: 100,
       items: {
         type: 'object',
         required: ['field', 'message'],
         properties: { field: { type: 'string' }, message: { type: 'string' } },
       },
+    },
+    more: {
+      type: 'integer',
+      minimum: 1,
+      description: 'How many wrong fields or parameters `fields` leaves out; absent if it has all.',
     },
     code: {
       type: 'string',
@@ -74,6 +80,7 @@ const importReport = {
           error: { type: 'string' },
           code: { type: 'string' },
           fields: errorSchema.properties.fields,
+          more: errorSchema.properties.more,
         },
       },
     },

@@ -21,6 +21,9 @@ export interface Lines extends AsyncIterable<readonly Line[]> {
 /** Bytes of one record at most. */
 export const maxRecord = 1024 * 1024;
 
+/** Number of lines read without a pause: creating their errors takes a few microseconds each. */
+const sliceLines = 200;
+
 /** JSON objects, one on each line; empty lines are skipped. @param current gives their fields the names of now */
 export const ndjsonLines = (source: AsyncIterable<Buffer>, current = (record: Body): Body => record): Lines =>
   Object.assign(jsonRecords(source, current), { ignored: [] });
@@ -50,12 +53,16 @@ async function* jsonRecords(
     return { number, size, record: record instanceof HttpError ? record : current(record) };
   };
   for await (const chunk of source) {
-    const lines: Line[] = [];
+    let lines: Line[] = [];
     let start = 0;
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
       const line = lineOf(chunk.subarray(start, at));
       if (line !== undefined) lines.push(line);
       start = at + 1;
+      if (lines.length === sliceLines) {
+        yield lines;
+        lines = [];
+      }
     }
     const rest = chunk.subarray(start);
     pendingSize += rest.length;

@@ -12,6 +12,8 @@ export interface Refused {
   readonly error: string;
   readonly code: string;
   readonly fields?: readonly FieldProblem[] | undefined;
+  /** Number of entries that `fields` lacks. */
+  readonly more?: number | undefined;
   /** Id of the record that is in the way, as a JSON number. */
   readonly existing_id?: object;
 }
@@ -83,11 +85,12 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly Written[] =>
   });
 
 /** An error as a report has it. */
-export function refusedBy({ message, code, extra: { fields, existingId } }: HttpError): Refused {
+export function refusedBy({ message, code, extra: { fields, more, existingId } }: HttpError): Refused {
   return {
     error: message,
     code,
     ...(fields && { fields }),
+    ...(more !== undefined && { more }),
     ...(existingId !== undefined && { existing_id: JSON.rawJSON(existingId) }),
   };
 }

@@ -9,8 +9,10 @@ import { unknownField } from './unknown.ts';
 
 /** Maximum number of cells in a line: more than PostgreSQL allows columns in a table. */
 export const maxCells = 2000;
-/** Number of bytes parsed without a pause: a thousand short lines with errors take tens of milliseconds. */
-const sliceBytes = 4 * 1024;
+/** Maximum number of bytes in the header: until it has ended, the parser allocates hundreds of bytes for each of them. */
+const maxHeader = 128 * 1024;
+/** Number of bytes parsed without a pause: 500 lines with too many cells take 20 ms. */
+const sliceBytes = 1024;
 
 /** A cell of CSV: its text; undefined if it is empty and has no quotes. */
 type Cell = string | undefined;
@@ -91,13 +93,34 @@ async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
     }
   };
   const pause = pauses();
+  const checkHeader = headerLimit();
   for await (const bytes of source) {
     for (let at = 0; at < bytes.length; at += sliceBytes) {
       await pause();
-      yield decode(bytes.subarray(at, at + sliceBytes));
+      const slice = bytes.subarray(at, at + sliceBytes);
+      checkHeader(slice);
+      yield decode(slice);
     }
   }
   yield decode();
+}
+
+/** Returns a function that takes a text slice by slice. @throws HttpError 400 if its first line is longer than {@link maxHeader} */
+function headerLimit(): (slice: Buffer) => void {
+  const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
+  let isQuoted = false;
+  let hasEnded = false;
+  let size = 0;
+  return (slice) => {
+    if (hasEnded) return;
+    for (const byte of slice) {
+      if (byte === quote) isQuoted = !isQuoted;
+      hasEnded = !isQuoted && (byte === lineFeed || byte === carriageReturn);
+      if (hasEnded) return;
+    }
+    size += slice.length;
+    if (size > maxHeader) throw errors.invalidCsv(`the header is longer than ${maxHeader} bytes`);
+  };
 }
 
 /** The parser's reasons; its own messages quote the text, which may hold personal data. */

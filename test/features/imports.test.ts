@@ -343,6 +343,10 @@ onBothDrivers(
           }
         }
       }
+      for (const header of [`"\n",${'b'.repeat(131_072)}`, `"${'\n'.repeat(131_072)}"`]) {
+        const { status, json } = await load('', csv, `last_name,${header}\nx,y\n`);
+        assert.deepEqual([status, json.error], [400, 'invalid CSV: the header is longer than 131072 bytes']);
+      }
       assert.equal(await count(), before, 'nothing is written before the batch is full');
     });
 

@@ -117,9 +117,8 @@ function headerLimit(): (slice: Buffer) => void {
       if (byte === quote) isQuoted = !isQuoted;
       hasEnded = !isQuoted && (byte === lineFeed || byte === carriageReturn);
       if (hasEnded) return;
+      if (++size > maxHeader) throw errors.invalidCsv(`the header is longer than ${maxHeader} bytes`);
     }
-    size += slice.length;
-    if (size > maxHeader) throw errors.invalidCsv(`the header is longer than ${maxHeader} bytes`);
   };
 }
 

@@ -15,6 +15,8 @@ import { words } from './values.ts';
 
 /** Maximum size of a form without a file, in bytes. */
 const maxUsual = 1024 * 1024;
+/** Number of bytes of a file processed at a time. */
+const sliceBytes = 64 * 1024;
 /** Lines of the report that are shown. */
 const maxShown = 50;
 
@@ -57,15 +59,18 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
     async (asked) => {
       const { request, reply, resource, calls, path } = asked;
       const { body } = request;
-      const form = body instanceof MultipartForm ? await body.fields() : ((body ?? {}) as Form);
+      const { form, file } =
+        body instanceof MultipartForm
+          ? await body.rest()
+          : { form: (body ?? {}) as Form, file: Buffer.from(field((body ?? {}) as Form, 'file'), 'base64') };
       const isChecked = field(form, 'step') === 'import';
-      const content = field(form, 'file') || field(form, 'content');
       const match = field(form, 'match');
       const refuse = (problem: string) => {
         reply.code(400);
         return asked.shown(importForm(asked, { match }), { problem });
       };
-      const bytes = Buffer.from(content, 'base64');
+      // A checked file comes back in base64.
+      const bytes = file?.length ? file : Buffer.from(field(form, 'content'), 'base64');
       if (bytes.length === 0) return refuse('choose a file');
       if (bytes.length > maxFile)
         return refuse(`the file is larger than ${maxFile / 1024 / 1024} MiB: send it to the API`);
@@ -73,14 +78,15 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         // Sent twice, a file is imported once.
         if (isChecked)
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
-        const source = Readable.from([bytes]).pipe(unescapeFormulas());
+        const source = Readable.from(slicesOf(bytes)).pipe(unescapeFormulas());
         const report = await calls.importCsv(resource, source, {
           dry_run: String(!isChecked),
           ...(match !== '' && { match }),
         });
         if (isChecked && report.failed === 0)
           return redirectDone(request, reply, path, 'records-imported', { name: counted(report) });
-        const checked = isChecked || report.created + report.updated === 0 ? undefined : content;
+        const checked =
+          isChecked || report.created + report.updated === 0 ? undefined : bytes.toString('base64');
         return asked.shown(importForm(asked, { match, content: checked, report }));
       } catch (error) {
         const isMistake = error instanceof UserError || (error instanceof HttpError && error.status === 400);
@@ -90,6 +96,11 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
     },
     { bodyLimit: maxForm },
   );
+}
+
+/** The bytes of a file in slices, which are processed as they are needed. */
+function* slicesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
 }
 
 const counted = ({ created, updated }: ImportReport): string =>

@@ -38,7 +38,9 @@ class Cells extends Transform {
     // Each byte starts at most one cell, which gets at most one apostrophe.
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
-    for (const byte of chunk) {
+    // Iterators over bytes are several times as slow.
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at] as number;
       if (this.isHeld) {
         this.isHeld = false;
         if (!formulas.has(byte)) output[length++] = apostrophe;

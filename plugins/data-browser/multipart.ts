@@ -42,10 +42,10 @@ export class MultipartForm {
     return new MultipartForm(incoming);
   }
 
-  /** Reads the rest of the form, with files in base64. @throws HttpError 400 or 413 */
-  async fields(): Promise<Form> {
+  /** Reads the rest of the form. @throws HttpError 400 or 413 */
+  async rest(): Promise<{ readonly form: Form; readonly file: Buffer | undefined }> {
     await this.incoming.readUntil(() => false);
-    return Object.fromEntries(this.incoming.fields);
+    return { form: Object.fromEntries(this.incoming.fields), file: this.incoming.file };
   }
 
   /** Discards what has not been read, so that the connection can serve the next request. */
@@ -57,6 +57,7 @@ export class MultipartForm {
 /** The body of a multipart form, parsed as far as required. */
 class Incoming {
   readonly fields = new Map<string, string>();
+  file: Buffer | undefined;
   size = 0;
   private readonly parser: BusboyInstance;
   private readonly payload: Readable;
@@ -91,9 +92,9 @@ class Incoming {
       stream.once('error', fail);
       stream.once('end', () => {
         if (!isName(name)) return fail();
-        // A checked file comes back as it was sent: in base64.
-        const encoding = name === 'content' ? 'latin1' : 'base64';
-        this.fields.set(name, Buffer.concat(chunks).toString(encoding));
+        const content = Buffer.concat(chunks);
+        if (name === 'file') this.file = content;
+        else this.fields.set(name, content.toString());
       });
     });
   }

@@ -8,8 +8,14 @@ export interface FieldProblem {
   readonly message: string;
 }
 
-/** The maximum number of wrong parts of a batch that a response names. */
-const maxItemProblems = 100;
+/** Maximum number of entries in the `fields` of an error, and of all errors in a response with the results of many records. */
+const [maxFields, maxResponseFields] = [100, 1000];
+/** Maximum lengths, in characters, of a name from a request and of an error text composed of several messages. */
+const [maxName, maxText] = [100, 1000];
+
+/** Shortens text from a request that is sent back, for example the name of an unknown field. */
+export const excerpt = (text: string): string =>
+  text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
 /** What each code means. A code stays what it is; new ones may come. */
 export const errorCodes = {
@@ -67,6 +73,8 @@ export class HttpError extends Error {
   readonly code: ErrorCode;
   readonly extra: {
     readonly fields?: readonly FieldProblem[];
+    /** Number of entries that `fields` lacks. */
+    readonly more?: number;
     /** Id of the record that is in the way, decimal text. */
     readonly existingId?: string;
     /** The constraint or trigger function that rejected the write. */
@@ -85,8 +93,31 @@ export class HttpError extends Error {
     super(message, options);
     this.status = status;
     this.code = code;
-    this.extra = extra;
+    this.extra = limitedFields(extra, maxFields);
   }
+}
+
+/** The `fields` of an error, and how many entries they lack. */
+interface FieldProblems {
+  readonly fields?: readonly FieldProblem[] | undefined;
+  readonly more?: number | undefined;
+}
+
+function limitedFields<T extends FieldProblems>(error: T, limit: number): T {
+  const { fields = [], more = 0 } = error;
+  if (fields.length <= limit) return error;
+  const kept = fields.slice(0, limit);
+  return { ...error, fields: kept.length === 0 ? undefined : kept, more: more + fields.length - kept.length };
+}
+
+/** Returns a function that limits the `fields` of errors sent in one response, one after the other. */
+export function fieldLimiter(): <T extends FieldProblems>(error: T) => T {
+  let left = maxResponseFields;
+  return (error) => {
+    const limited = limitedFields(error, left);
+    left -= limited.fields?.length ?? 0;
+    return limited;
+  };
 }
 
 /** An error as JSON. @param more further members */
@@ -94,14 +125,25 @@ export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
-  const { fields, existingId, constraint, report } = extra;
-  const text = JSON.stringify({ error: message, code, fields, constraint, report, ...more });
+  const { fields, more: others, existingId, constraint, report } = extra;
+  const text = JSON.stringify({ error: message, code, fields, more: others, constraint, report, ...more });
   // As text: an id may be larger than what a JavaScript number holds.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
 const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_input') =>
-  new HttpError(400, code, fields.map((problem) => problem.message).join('; '), { fields });
+  new HttpError(400, code, joined(fields), { fields });
+
+/** The messages of fields in one text, as far as it may be long. */
+function joined(fields: readonly FieldProblem[]): string {
+  let text = '';
+  for (const [index, { message }] of fields.entries()) {
+    if (index > 0 && text.length + message.length > maxText)
+      return `${text}; and ${fields.length - index} more`;
+    text += index === 0 ? message : `; ${message}`;
+  }
+  return text;
+}
 
 /** The errors of the REST API, one constructor each. */
 export const errors = {
@@ -168,14 +210,13 @@ export const errors = {
           message: `${place}: ${each.message}`,
         })) ?? [{ field: place, message: `${place} ${message}` }],
     );
+    const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
     const [first] = fields;
     return new HttpError(
       400,
       'items_refused',
       `${items.size} of the records ${items.size === 1 ? 'is' : 'are'} wrong, such as ${first?.message}`,
-      {
-        fields: fields.slice(0, maxItemProblems),
-      },
+      { fields, ...(more > 0 && { more }) },
       { cause },
     );
   },

@@ -114,6 +114,8 @@ export interface BatchFailure {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldProblem[];
+  /** Number of wrong fields that `fields` leaves out. */
+  readonly more?: number;
   readonly existing_id?: bigint;
 }
 
@@ -146,6 +148,8 @@ export interface ImportReport {
     readonly error: string;
     readonly code: ErrorCode | (string & {});
     readonly fields?: readonly FieldProblem[];
+    /** Number of wrong fields that `fields` leaves out. */
+    readonly more?: number;
   }[];
 }
 

@@ -23,6 +23,7 @@ interface Body {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldProblem[];
+  readonly more?: number;
   readonly existing_id?: bigint;
   readonly request_id?: string;
   readonly report?: unknown;
@@ -35,8 +36,10 @@ export class ApiError extends CrmError {
   readonly code: ErrorCode | (string & {});
   /** What the log of the instance has the request under. */
   readonly requestId: string | undefined;
-  /** Each wrong field or parameter; empty where the error is about none. */
+  /** The wrong fields or parameters, at most 100; empty if the error is not about any. */
   readonly fields: readonly FieldProblem[];
+  /** Number of wrong fields or parameters that `fields` leaves out. */
+  readonly more: number;
   /** After how many seconds to try again. */
   readonly retryAfter: number | undefined;
   /** What an import had done before it failed. */
@@ -51,6 +54,7 @@ export class ApiError extends CrmError {
     this.code = body.code;
     this.requestId = requestId;
     this.fields = body.fields ?? [];
+    this.more = body.more ?? 0;
     const wait = Number(headers.get('retry-after') ?? Number.NaN);
     this.retryAfter = Number.isFinite(wait) ? Math.max(wait, 0) : undefined;
     this.report = body.report;

@@ -81,6 +81,7 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
       error: ref('schemas', 'ErrorMessage'),
       code: ref('schemas', 'ErrorCode'),
       fields: ref('schemas', 'FieldErrors'),
+      more: ref('schemas', 'OmittedFields'),
       existing_id: ref('schemas', 'ExistingId'),
       constraint: ref('schemas', 'RejectedConstraint'),
     },

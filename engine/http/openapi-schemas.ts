@@ -23,7 +23,8 @@ const errorSchemas = {
   },
   FieldErrors: {
     type: 'array',
-    description: 'Every wrong field or parameter, with 400 and 409.',
+    description: 'The invalid fields or parameters, with 400 and 409; at most 100.',
+    maxItems: 100,
     items: ref('FieldError'),
   },
   FieldError: {
@@ -31,6 +32,12 @@ const errorSchemas = {
     description: 'An error in a field or parameter.',
     required: ['field', 'message'],
     properties: { field: { type: 'string' }, message: { type: 'string' } },
+  },
+  OmittedFields: {
+    type: 'integer',
+    minimum: 1,
+    description:
+      'Number of invalid fields or parameters that `fields` omits; absent if it lists all of them.',
   },
   ExistingId: {
     type: 'integer',
@@ -50,6 +57,7 @@ const errorSchemas = {
     properties: {
       error: ref('ErrorMessage'),
       fields: ref('FieldErrors'),
+      more: ref('OmittedFields'),
       code: ref('ErrorCode'),
       report: {
         type: 'object',
@@ -95,6 +103,7 @@ const importReport = {
           error: { type: 'string' },
           code: { type: 'string' },
           fields: ref('FieldErrors'),
+          more: ref('OmittedFields'),
           constraint: ref('RejectedConstraint'),
         },
       },

@@ -1,4 +1,4 @@
-import type { FieldProblem } from '../errors.ts';
+import { excerpt, type FieldProblem } from '../errors.ts';
 import type { Field, Schema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
@@ -93,8 +93,8 @@ export interface QueryPart<Declared = unknown, Asked = unknown> {
   readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
 }
 
-/** A wrong parameter; the message begins with its name. */
-export const wrong = (name: string, message: string): FieldProblem => ({
-  field: name,
-  message: `${name} ${message}`,
-});
+/** Returns the error of a field or parameter; the message starts with its name. */
+export const wrong = (name: string, message: string): FieldProblem => {
+  const field = excerpt(name);
+  return { field, message: `${field} ${message}` };
+};

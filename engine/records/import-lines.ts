@@ -1,7 +1,8 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import { HttpError } from '../errors.ts';
+import { fieldLimiter, HttpError } from '../errors.ts';
 import type { Body } from './body.ts';
 import type { Line, Lines } from './lines.ts';
+import { pauses } from './pauses.ts';
 import { isEmpty } from './uniques.ts';
 import { type ImportWrites, type Refused, refusedBy, type WriteMany, type Written } from './write-many.ts';
 
@@ -58,6 +59,8 @@ export async function importLines(
   let size = 0;
   let done = 0;
   let stopped = false;
+  const pause = pauses();
+  const limitFields = fieldLimiter();
 
   const flush = async (): Promise<void> => {
     const taken = batch;
@@ -74,7 +77,7 @@ export async function importLines(
       counts.failed++;
       stopped = stops;
       const { number = 0 } = taken[index] ?? {};
-      if (failures.length < maxReported) failures.push({ line: number, ...result });
+      if (failures.length < maxReported) failures.push({ line: number, ...limitFields(result) });
     }
     onProgress(done);
   };
@@ -101,6 +104,7 @@ export async function importLines(
   try {
     for await (const some of lines) {
       for (const line of some) {
+        await pause();
         await add(line);
         if (stopped) return report();
       }

@@ -106,7 +106,6 @@ const skipped = ({ skipped }: ItemValues) => skipped;
 /** The texts of arrays. */
 export const arrays = (columns: readonly Column[]): string[] => columns.map(({ text }) => `{${text}}`);
 
-const special = /["\\]/g;
-/** A value within the text of an array. */
+/** Writes a value as an element of an array's text. Plain replacements are several times as fast as a pattern's. */
 const element = (value: Parameter): string =>
-  value === null ? 'null' : `"${value.replace(special, '\\$&')}"`;
+  value === null ? 'null' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;

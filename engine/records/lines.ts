@@ -1,6 +1,7 @@
 import { errors, HttpError } from '../errors.ts';
 import { ExactNumber } from '../fields/index.ts';
 import type { Body } from './body.ts';
+import { pauses } from './pauses.ts';
 import { readJson } from './read-body.ts';
 
 /** A record among many in a body: what it says, or what is wrong with it. */
@@ -21,6 +22,9 @@ export interface Lines extends AsyncIterable<readonly Line[]> {
 /** Bytes of one record at most. */
 export const maxRecord = 1024 * 1024;
 
+/** Number of lines, including empty ones, read without a pause: creating their errors takes tens of microseconds each. */
+const sliceLines = 200;
+
 /** JSON objects, one on each line; empty lines are skipped. @param current gives their fields the names of now */
 export const ndjsonLines = (source: AsyncIterable<Buffer>, current = (record: Body): Body => record): Lines =>
   Object.assign(jsonRecords(source, current), { ignored: [] });
@@ -36,6 +40,7 @@ async function* jsonRecords(
   let pending: Buffer[] = [];
   let pendingSize = 0;
   let number = 0;
+  const pause = pauses();
   const lineOf = (last: Buffer): Line | undefined => {
     number++;
     const size = pendingSize + last.length;
@@ -50,12 +55,17 @@ async function* jsonRecords(
     return { number, size, record: record instanceof HttpError ? record : current(record) };
   };
   for await (const chunk of source) {
-    const lines: Line[] = [];
+    let lines: Line[] = [];
     let start = 0;
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
       const line = lineOf(chunk.subarray(start, at));
       if (line !== undefined) lines.push(line);
       start = at + 1;
+      if (number % sliceLines === 0) {
+        yield lines;
+        lines = [];
+        await pause();
+      }
     }
     const rest = chunk.subarray(start);
     pendingSize += rest.length;

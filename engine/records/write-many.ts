@@ -15,6 +15,8 @@ export interface Refused {
   readonly fields?: readonly FieldProblem[] | undefined;
   /** The constraint or trigger function that rejected it. */
   readonly constraint?: string;
+  /** Number of entries that `fields` lacks. */
+  readonly more?: number | undefined;
   /** Id of the record that is in the way, as a JSON number. */
   readonly existing_id?: object;
 }
@@ -85,12 +87,17 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly Written[] =>
   });
 
 /** An error as a report has it. */
-export function refusedBy({ message, code, extra: { fields, existingId, constraint } }: HttpError): Refused {
+export function refusedBy({
+  message,
+  code,
+  extra: { fields, more, existingId, constraint },
+}: HttpError): Refused {
   return {
     error: message,
     code,
     ...(fields && { fields }),
     ...(constraint !== undefined && { constraint }),
+    ...(more !== undefined && { more }),
     ...(existingId !== undefined && { existing_id: JSON.rawJSON(existingId) }),
   };
 }

@@ -320,6 +320,36 @@ onBothDrivers(
       assert.deepEqual(row, ['1500']);
     });
 
+    test('a line has at most 2,000 cells, in CSV of any size, compressed or not, with or without dry_run', async () => {
+      const before = await count();
+      const wide = (cells: number) => Array.from({ length: cells }, (_, index) => `c${index}`).join();
+      const most = await load('?dry_run=true', csv, `last_name,${wide(1999)}\nx,${','.repeat(1998)}\n`);
+      assert.deepEqual([most.status, most.json.created], [200, 1], most.text.slice(0, 200));
+      for (const [body, line] of [
+        [`last_name,${wide(2000)}\nx\n`, 1],
+        [','.repeat(2_000_000), 1],
+        [`last_name\nx\n${','.repeat(2000)}\n`, 3],
+      ] as const) {
+        for (const query of ['', '?dry_run=true']) {
+          for (const [bytes, more] of [
+            [body, {}],
+            [gzipSync(body), { 'content-encoding': 'gzip' }],
+          ] as const) {
+            const { status, json } = await load(query, csv, bytes, more);
+            assert.deepEqual(
+              [status, json.code, json.error],
+              [400, 'invalid_csv', `invalid CSV: line ${line}: it has more than 2000 cells`],
+            );
+          }
+        }
+      }
+      for (const header of [`"\n",${'b'.repeat(131_072)}`, `"${'\n'.repeat(131_072)}"`]) {
+        const { status, json } = await load('', csv, `last_name,${header}\nx,y\n`);
+        assert.deepEqual([status, json.error], [400, 'invalid CSV: the header is longer than 131072 bytes']);
+      }
+      assert.equal(await count(), before, 'nothing is written before the batch is full');
+    });
+
     test('a report has the first 1,000 failing lines', async () => {
       const { json } = await load('?dry_run=true', ndjson, '{"lead_score":"x"}\n'.repeat(1300));
       assert.deepEqual([json.failed, (json.lines as unknown[]).length, json.truncated], [1300, 1000, true]);

@@ -1,5 +1,8 @@
 // Records in the browser: list, record, forms and CSV of any resource, as far as a member may.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
 import { everyType, stored } from '../support/every-type.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -435,6 +438,70 @@ onBothDrivers(
       assert.equal((await send(21, admin)).status, 400);
       const beta = await instance().organization(fresh('beta'));
       assert.equal((await send(21, await signIn(instance(), administratorOf(beta)))).status, 403);
+    });
+
+    describe('a form with a file', () => {
+      const page = `${data}/accounts/import`;
+      const disposition = (name: string) => `content-disposition: form-data; name="${name}"`;
+      const part = (head: string, content: string) => `--b\r\n${head}\r\n\r\n${content}\r\n`;
+      /** Sends the start of a form of a length, and returns the response, which may come before the form is complete. */
+      const send = async (start: string, length = Buffer.byteLength(start)) => {
+        const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+        const headers = {
+          'content-type': 'multipart/form-data; boundary=b',
+          'content-length': String(length),
+          'sec-fetch-site': 'same-origin',
+          cookie,
+        };
+        const sending = request(`${instance().url}${page}`, { method: 'POST', headers });
+        sending.write(start);
+        const [response] = (await once(sending, 'response')) as [IncomingMessage];
+        const answer = { status: response.statusCode, text: await text(response) };
+        sending.destroy();
+        return answer;
+      };
+      const token = async () => part(disposition('_csrf'), await admin.token(page));
+      const file = (content: string) => part(`${disposition('file')}; filename="a.csv"`, content);
+
+      test('is read in parts, and its checked file comes back', async () => {
+        const checked = await send(
+          `${await token()}${file('name\nBy parts\n')}${part(disposition('match'), '')}--b--\r\n`,
+        );
+        assert.equal(checked.status, 200, checked.text);
+        assert.match(checked.text, /<li>1 records would be created, 0 lines are wrong\.<\/li>/);
+        const content = Buffer.from('name\nBy parts\n').toString('base64');
+        assert.ok(readable(checked.text).includes(`name="content" value="${content}"`));
+        const key = readable(checked.text).match(/name="key" value="([^"]*)"/)?.[1] ?? '';
+        const fields = { content, key, step: 'import' };
+        const parts = Object.entries(fields).map(([name, value]) => part(disposition(name), value));
+        const sent = await send(`${await token()}${file('')}${parts.join('')}--b--\r\n`);
+        assert.equal(sent.status, 303, sent.text);
+      });
+
+      test('is not read beyond its token unless that is right', async () => {
+        const megabytes = 14 * 1024 * 1024;
+        // A part ends where the next one starts.
+        const wrong = await send(`${part(disposition('_csrf'), 'wrong')}--b\r\n`, megabytes);
+        assert.equal(wrong.status, 403);
+        const late = await send(file('x'.repeat(512 * 1024)), megabytes);
+        assert.equal(late.status, 403);
+      });
+
+      test('has bounded names, headers, parts and files', async () => {
+        const named = async (name: string) =>
+          (await send(`${await token()}${part(disposition(name), 'x')}--b--\r\n`)).status;
+        assert.equal(await named('n'.repeat(101)), 400);
+        assert.equal(await named('n'.repeat(2_000_000)), 400);
+        const lines = 'a: b\r\n'.repeat(400_000);
+        const headers = await send(`${await token()}--b\r\n${lines}\r\nx\r\n--b--\r\n`);
+        assert.equal(headers.status, 400);
+        const parts = part(disposition('a'), 'x');
+        assert.equal((await send(`${await token()}${parts.repeat(20)}`, 10_000)).status, 400);
+        const large = await send(`${await token()}${file('x'.repeat(5 * 1024 * 1024 + 1))}--b--\r\n`);
+        assert.deepEqual([large.status, /larger than 5 MiB/.test(large.text)], [400, true]);
+        assert.equal((await send(await token(), 15 * 1024 * 1024 + 1)).status, 413);
+        assert.equal((await send(`${await token()}${file('name\nx')}`)).status, 400, 'it does not end');
+      });
     });
 
     test('a line break in a text of one line, which no input shows, stays where nothing is typed', async () => {

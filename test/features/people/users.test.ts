@@ -24,7 +24,7 @@ import {
   visitor,
 } from '../../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
-import { hashesDuring, realCost } from '../../support/low-cost.ts';
+import { hashesDuring } from '../../support/low-cost.ts';
 import { fresh, logIn, makePerson, type Person, soonerThan } from '../../support/people.ts';
 
 const attackers = 'the password of an attacker';

@@ -11,7 +11,7 @@ import type { Statement } from '../sql/index.ts';
 import { mayWrite } from './access.ts';
 import type { CompiledOperation, Plan } from './operation.ts';
 import { isRefusal } from './refusals.ts';
-import { rejectedItems } from './rejections.ts';
+import { rejectedItems } from './database-rejections.ts';
 
 /** How often a write is tried. More than once, because what is in its way may be gone when the reason is looked for. */
 const maxTries = 10;

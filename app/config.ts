@@ -1,49 +1,49 @@
 import { join } from 'node:path';
 import {
   type Environment,
-  flag,
+  flagVariable,
   instanceFolder,
-  integer,
-  path,
+  integerVariable,
+  pathVariable,
   projectFolder,
   readVariables,
-  shipped,
-  text,
-  type Values,
+  shippedFolder,
+  textVariable,
+  type VariableValues,
 } from '../engine/config/index.ts';
 import { databaseVariables } from '../engine/database/index.ts';
 import { effectVariables } from '../engine/effects/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { httpVariables } from '../engine/http/index.ts';
-import { keyVariables } from '../plugins/api-keys/index.ts';
-import { sessionVariables } from '../plugins/identity/index.ts';
-import { operationsVariables } from '../plugins/operations/index.ts';
-import { secretsVariables } from '../plugins/secrets/index.ts';
-import { throttlingVariables } from '../plugins/throttling/index.ts';
-import { tracingVariables } from '../plugins/tracing/index.ts';
+import { keyVariables } from '../plugins/access/api-keys/index.ts';
+import { sessionVariables } from '../plugins/access/identity/index.ts';
+import { rateLimitingVariables } from '../plugins/access/rate-limiting/index.ts';
+import { secretsVariables } from '../plugins/access/secrets/index.ts';
+import { operationsVariables } from '../plugins/operations/monitoring/index.ts';
+import { tracingVariables } from '../plugins/operations/tracing/index.ts';
 import { settingsVariables } from '../webhooks/settings/index.ts';
 
 /** The environment variables of the process. */
 const processVariables = {
   /** Address to listen on. */
-  host: text('HOST', '127.0.0.1'),
+  host: textVariable('HOST', '127.0.0.1'),
   /** 0: any free port. */
-  port: integer('PORT', 3000, [0, 65_535]),
+  port: integerVariable('PORT', 3000, [0, 65_535]),
   /**
    * How long the service keeps serving after SIGTERM while it reports not ready, in milliseconds. Without the port
    * that reports it, waiting is useless: the default is 2000 with ADMIN_PORT and 0 without.
    */
-  stopDelayMs: integer('STOP_DELAY_MS', undefined, [0, 600_000]),
+  stopDelayMs: integerVariable('STOP_DELAY_MS', undefined, [0, 600_000]),
   /** How long a worker may hang before it is killed and replaced, in milliseconds. */
-  workerTimeoutMs: integer('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
+  workerTimeoutMs: integerVariable('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
   /** Whether starting applies migrations; the embedded database always does. */
-  migrateOnStart: flag('MIGRATE_ON_START', false),
+  migrateOnStart: flagVariable('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
-  resources: path('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
+  resources: pathVariable('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
   /** Folder of the definitions that those build on; null if there are no others. */
-  shippedResources: shipped('RESOURCES_DIR', 'resources'),
+  shippedResources: shippedFolder('RESOURCES_DIR', 'resources'),
   /** Folder of the demo organization's records. */
-  samples: path('SAMPLES_DIR', () => join(projectFolder, 'samples'), 'a folder'),
+  samples: pathVariable('SAMPLES_DIR', () => join(projectFolder, 'samples'), 'a folder'),
 };
 
 /** Every environment variable that the service reads. */
@@ -57,12 +57,12 @@ export const variables = {
   ...secretsVariables,
   ...sessionVariables,
   ...keyVariables,
-  ...throttlingVariables,
+  ...rateLimitingVariables,
   ...settingsVariables,
 };
 
 /** The configuration: the values of the environment variables, and the environment for `${NAME}` in config.yaml. */
-export type Config = Values<typeof variables> & {
+export type Config = VariableValues<typeof variables> & {
   readonly stopDelayMs: number;
   readonly environment: Environment;
 };

@@ -11,12 +11,12 @@ import {
   type Model,
   migrate,
 } from '../engine/schema/index.ts';
-import { instanceSecrets } from '../plugins/secrets/index.ts';
+import { instanceSecrets } from '../plugins/access/secrets/index.ts';
 import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
-import { build, loadResources } from './build.ts';
+import { assertEnvironment } from './commands/config-command.ts';
 import { type Config, readConfig } from './config.ts';
-import { assertEnvironment } from './config-command.ts';
 import { modules } from './modules.ts';
+import { buildService, loadResources } from './serve/build.ts';
 import type { Instance } from './services.ts';
 
 /** Every table of an instance with these resources. */
@@ -43,14 +43,14 @@ export async function openInstance(
   await assertMigrationsComplete(config, model);
   if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
   const database = await openDatabase(config, entitiesOf(model));
-  database.lost?.then(endImmediately);
+  database.lost?.then(exitImmediately);
   try {
     if (database.kind === 'embedded') await applyPending(database, config);
     await assertUpToDate(database, config, tell);
     const opened = { config, resources, database, secrets: instanceSecrets(config) };
     return {
       ...opened,
-      service: () => build(opened),
+      service: () => buildService(opened),
       configuredSlugs: async () => configuredSlugs(await readSettings(config)),
     };
   } catch (cause) {
@@ -62,7 +62,7 @@ export async function openInstance(
 const tell = (line: string) => process.stderr.write(`crm: ${line}\n`);
 
 /** Ends the process without closing the database: further writes would be lost, or damage what others have made of it. */
-export function endImmediately({ message }: Error): void {
+export function exitImmediately({ message }: Error): void {
   process.stderr.write(`crm: ${message}\n`);
   process.exit(1);
 }

@@ -1,12 +1,13 @@
 // The command line: one for the instance; each command honours the server's environment.
-import { tolerateCutOutput } from './cut-output.ts';
-import { asksOnlyWhat, outlined } from './outline.ts';
+
+import { isAnsweredByReference, referenceProgram } from './commands/cli-reference.ts';
+import { tolerateCutOutput } from './commands/cut-output.ts';
 import { version } from './version.ts';
 
 tolerateCutOutput();
 const given = process.argv.slice(2);
-if (asksOnlyWhat(given)) outlined(version).parse();
+if (isAnsweredByReference(given)) referenceProgram(version).parse();
 else {
-  const { makeProgram } = await import('./program.ts');
-  await (await makeProgram(given[0])).parseAsync();
+  const { buildProgram } = await import('./commands/program.ts');
+  await (await buildProgram(given[0])).parseAsync();
 }

@@ -1,35 +1,35 @@
 import type { Module } from '../engine/modules/index.ts';
-import { activityModule } from '../plugins/activity/index.ts';
-import { apiKeysModule } from '../plugins/api-keys/index.ts';
-import { backupModule } from '../plugins/backup/index.ts';
-import { dataModule } from '../plugins/data-browser/index.ts';
-import { demoModule } from '../plugins/demo/index.ts';
-import { doctorModule } from '../plugins/doctor/index.ts';
-import { explorerModule } from '../plugins/explorer/index.ts';
-import { forgettingModule } from '../plugins/forgetting/index.ts';
-import { idempotency } from '../plugins/idempotency/index.ts';
-import { identityModule } from '../plugins/identity/index.ts';
-import { ledgerModule } from '../plugins/ledger/index.ts';
-import { loginModule } from '../plugins/login/index.ts';
-import { mailModule } from '../plugins/mail/index.ts';
-import { membersModule } from '../plugins/members/index.ts';
-import { nameUses } from '../plugins/name-uses/index.ts';
-import { openIdConnectModule } from '../plugins/openid-connect/index.ts';
-import { operationsModule } from '../plugins/operations/index.ts';
-import { organizationsModule } from '../plugins/organizations/index.ts';
-import { profilesModule } from '../plugins/profiles/index.ts';
-import { quotasModule } from '../plugins/quotas/index.ts';
-import { screensModule } from '../plugins/screens/index.ts';
-import { secondFactorModule } from '../plugins/second-factor/index.ts';
-import { secretsModule } from '../plugins/secrets/index.ts';
-import { throttlingModule } from '../plugins/throttling/index.ts';
-import { tracingModule } from '../plugins/tracing/index.ts';
-import { usersModule } from '../plugins/users/index.ts';
+import { apiKeysModule } from '../plugins/access/api-keys/index.ts';
+import { identityModule } from '../plugins/access/identity/index.ts';
+import { loginModule } from '../plugins/access/login/index.ts';
+import { membersModule } from '../plugins/access/members/index.ts';
+import { openIdConnectModule } from '../plugins/access/openid-connect/index.ts';
+import { profilesModule } from '../plugins/access/profiles/index.ts';
+import { rateLimitingModule } from '../plugins/access/rate-limiting/index.ts';
+import { secondFactorModule } from '../plugins/access/second-factor/index.ts';
+import { secretsModule } from '../plugins/access/secrets/index.ts';
+import { usersModule } from '../plugins/access/users/index.ts';
+import { activityModule } from '../plugins/admin-ui/activity/index.ts';
+import { recordPagesModule } from '../plugins/admin-ui/records/index.ts';
+import { adminUiModule } from '../plugins/admin-ui/shell/index.ts';
+import { explorerModule } from '../plugins/api/explorer/index.ts';
+import { idempotency } from '../plugins/api/idempotency/index.ts';
+import { usageModule } from '../plugins/api/usage/index.ts';
+import { changeLogModule } from '../plugins/change-log/index.ts';
+import { backupModule } from '../plugins/operations/backup/index.ts';
+import { demoModule } from '../plugins/operations/demo/index.ts';
+import { doctorModule } from '../plugins/operations/doctor/index.ts';
+import { mailModule } from '../plugins/operations/mail/index.ts';
+import { operationsModule } from '../plugins/operations/monitoring/index.ts';
+import { tracingModule } from '../plugins/operations/tracing/index.ts';
+import { erasureModule } from '../plugins/tenants/erasure/index.ts';
+import { organizationsModule } from '../plugins/tenants/organizations/index.ts';
+import { quotasModule } from '../plugins/tenants/quotas/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
-import type { Checked, Instance, Services } from './services.ts';
+import type { DoctorTarget, Instance, Services } from './services.ts';
 
 /** The modules of an instance, in the order of registration, navigation and help. */
-export const modules: readonly Module<Services, Instance, Checked>[] = [
+export const modules: readonly Module<Services, Instance, DoctorTarget>[] = [
   // First, because it measures the routes of all others.
   operationsModule,
   tracingModule,
@@ -42,20 +42,20 @@ export const modules: readonly Module<Services, Instance, Checked>[] = [
   usersModule,
   quotasModule,
   apiKeysModule,
-  nameUses,
-  throttlingModule,
+  usageModule,
+  rateLimitingModule,
   secondFactorModule,
   loginModule,
   openIdConnectModule,
   membersModule,
   profilesModule,
   ...webhookModules,
-  ledgerModule,
+  changeLogModule,
   activityModule,
-  forgettingModule,
+  erasureModule,
   backupModule,
-  dataModule,
-  screensModule,
+  recordPagesModule,
+  adminUiModule,
   explorerModule,
   demoModule,
 ];

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../engine/compile/index.ts';
 import type { Database } from '../engine/database/index.ts';
-import type { Schema } from '../engine/fields/index.ts';
+import type { JsonSchema } from '../engine/fields/index.ts';
 import type { Metrics } from '../engine/modules/index.ts';
-import type { Mailer } from '../plugins/mail/index.ts';
-import type { ConfiguredSlugs } from '../plugins/organizations/index.ts';
-import type { InstanceSecrets } from '../plugins/secrets/index.ts';
+import type { InstanceSecrets } from '../plugins/access/secrets/index.ts';
+import type { Mailer } from '../plugins/operations/mail/index.ts';
+import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts';
 import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
@@ -22,7 +22,7 @@ export interface Instance {
 }
 
 /** An instance that may not be well, for checks: each gets the parts that it needs, where they can be had. */
-export interface Checked extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
+export interface DoctorTarget extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
   readonly settings: Settings;
   readonly settingsFile: SettingsFile;
 }
@@ -37,7 +37,7 @@ export interface Services extends Instance {
   readonly login: () => Settings['login'];
   readonly newOrganizations: () => Settings['new_organizations'];
   /** Makes the OpenAPI document. */
-  readonly description: () => Promise<Schema>;
+  readonly description: () => Promise<JsonSchema>;
   /** The versions of what serves, for operators. */
   readonly versions: Readonly<Record<string, string>>;
   /** What operators watch of all modules. */

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { eventsTo, startReceiver } from '../test/support/receiver.ts';
 import { median, quantile } from './load.ts';
-import { startService } from './service.ts';
+import { startBenchService } from './service.ts';
 
 /** What event subscriptions cost, and how fast they are. */
 export interface EventFigures {
@@ -40,7 +40,7 @@ export async function measureEvents(
   const receiver = await startReceiver();
   const settings = join(folder, 'config.yaml');
   writeFileSync(settings, JSON.stringify(eventsTo(receiver.port)));
-  const service = await startService({
+  const service = await startBenchService({
     DATABASE_URL: databaseUrl,
     DATA_DIR: folder,
     MIGRATE_ON_START: 'true',
@@ -130,7 +130,7 @@ export async function measureEvents(
 /** The figures as a table, with goals where there are some. */
 export function eventsReport({ writes, delay, backlog }: EventFigures): string {
   const goal = (value: number, limit: number) => [`≤ ${limit}`, value <= limit ? 'met' : 'missed'];
-  return table(
+  return formatTable(
     ['events', '', 'goal', ''],
     [
       ...writes.map(({ subscriptions, rate }) => [

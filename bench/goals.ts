@@ -1,4 +1,4 @@
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { batchSize } from './load.ts';
 
 /** The median figures of one operation of one target. */
@@ -110,5 +110,5 @@ export function goalsReport(figures: Figures): string {
       [operation, what, `${isLimit ? '≤' : '≥'} ${goal}×`, `${figure.toFixed(2)}×`, isMet ? 'met' : 'missed'],
     ];
   });
-  return table(['operation', 'what', 'goal', 'found', ''], lines);
+  return formatTable(['operation', 'what', 'goal', 'found', ''], lines);
 }

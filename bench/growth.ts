@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { makeDatabase, type Server } from '../test/support/postgres.ts';
 import { byKey, inTurn, type Load, median, round } from './load.ts';
 import { seed } from './seed.ts';
@@ -53,7 +53,7 @@ export async function measureGrowth(
 
 /** A table of what grows, with the goal. */
 export const growthReport = (growth: readonly Growth[]): string =>
-  table(
+  formatTable(
     ['CPU µs', `${few} leads`, `${many} leads`, '', 'goal', ''],
     growth.map(({ operation, few, many }) => {
       const ratio = many / few;

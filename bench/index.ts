@@ -4,16 +4,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { eventsReport, measureEvents } from './events.ts';
 import { type Figure, goalsReport } from './goals.ts';
 import { growthReport, measureGrowth } from './growth.ts';
 import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, round } from './load.ts';
-import { organizationOf, organizations, rows, seed } from './seed.ts';
+import { rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
 import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
-import { profiling, type Started, startTarget } from './target.ts';
+import { profiling, type RunningTarget, startTarget } from './target.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -64,7 +64,7 @@ const targets: readonly Target[] = [
   { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
 ];
 
-interface Running extends Target, Started {
+interface Running extends Target, RunningTarget {
   readonly spoken: Dialect;
 }
 
@@ -89,8 +89,8 @@ async function assertEquivalent(all: readonly Running[]): Promise<void> {
   for (const path of ['/8', '']) {
     const answers = await Promise.all(
       all.map(async ({ url, spoken }) => {
-        const response = await fetch(`${url}${spoken.path}${path}?${spoken.query(organizationOf(8))}`, {
-          headers: spoken.headers(organizationOf(8)),
+        const response = await fetch(`${url}${spoken.path}${path}?${spoken.query(seededOrganization(8))}`, {
+          headers: spoken.headers(seededOrganization(8)),
         });
         return normal(await response.json());
       }),
@@ -178,10 +178,10 @@ function report(figures: readonly Figure[], costs: Readonly<Record<string, numbe
   const compared = chosen
     .filter((operation) => figure('hand-written', operation) !== undefined)
     .map((operation) => [operation, ...others.flatMap((target) => ratios(operation, target))]);
-  return `${table(
+  return `${formatTable(
     ['operation', 'target', 'requests/s', 'p50 ms', 'p99 ms', 'CPU µs, server', 'CPU µs, PostgreSQL'],
     lines,
-  )}\n\n${table(
+  )}\n\n${formatTable(
     [
       'engine against',
       'hand-written, requests/s',
@@ -200,7 +200,7 @@ const machine = {
   cores: availableParallelism(),
   node: process.version,
   rows,
-  organizations,
+  organizations: seededOrganizations,
   connections,
   rounds,
   seconds,
@@ -217,7 +217,7 @@ const server = await startPostgres({
 const running: Running[] = [];
 try {
   const { url } = await makeDatabase(server.url);
-  process.stderr.write(`seeding ${rows} leads in ${organizations} organizations …\n`);
+  process.stderr.write(`seeding ${rows} leads in ${seededOrganizations} organizations …\n`);
   const keys = await seed(url);
   for (const target of targets) running.push(await start(target, url, folder, keys));
   await assertEquivalent(running);

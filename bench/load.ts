@@ -1,7 +1,7 @@
 import autocannon from 'autocannon';
 import pg from 'pg';
 import { cpuOf } from './cpu.ts';
-import { filter, organizationOf, organizations } from './seed.ts';
+import { filter, seededOrganization, seededOrganizations } from './seed.ts';
 
 /** How a target is spoken to. */
 export interface Dialect {
@@ -120,7 +120,7 @@ async function doomed({ databaseUrl, seconds }: Load): Promise<Address[]> {
   await client.query(`delete from leads where last_name like 'Doomed %'`);
   const { rows } = await client.query<{ id: string; organization_id: string }>(
     `insert into leads (organization_id, created_at, updated_at, last_name)
-     select 1 + n % ${organizations}, now(), now(), 'Doomed ' || n from generate_series(1, $1) n
+     select 1 + n % ${seededOrganizations}, now(), now(), 'Doomed ' || n from generate_series(1, $1) n
      returning id::text, organization_id::text`,
     [2000 + 30_000 * seconds],
   );
@@ -150,7 +150,7 @@ export interface Measured {
 function requests(operation: Operation, { dialect, rows }: Load): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const id = 1 + Math.floor(Math.random() * rows);
-    const organization = operation.organization ?? organizationOf(id);
+    const organization = operation.organization ?? seededOrganization(id);
     const path = `${operation.path?.(id) ?? ''}?${operation.query ?? ''}`;
     return requestOf(operation, dialect, { organization, path });
   });

@@ -1,23 +1,23 @@
-import { loadResources } from '../app/build.ts';
 import { readConfig } from '../app/config.ts';
 import { entitiesFor } from '../app/instance.ts';
+import { loadResources } from '../app/serve/build.ts';
 import type { Database } from '../engine/database/database.ts';
 import { openDatabase } from '../engine/database/open.ts';
 import { commandLine } from '../engine/effects/actor.ts';
 import { transaction } from '../engine/tables/handle.ts';
-import { createKey } from '../plugins/api-keys/keys.ts';
-import { createOrganization } from '../plugins/organizations/organizations.ts';
-import { profileId } from '../plugins/profiles/profiles.ts';
+import { createKey } from '../plugins/access/api-keys/keys.ts';
+import { profileId } from '../plugins/access/profiles/profiles.ts';
+import { createOrganization } from '../plugins/tenants/organizations/organizations.ts';
 import { createTables } from '../test/support/tables.ts';
 
-export const organizations = 50;
+export const seededOrganizations = 50;
 export const rows = 200_000;
 /** Leads of one statement, which has a time limit. */
 const part = 200_000;
 
 /** The organization of a lead: every other one belongs to the first organization, which has half of all. */
-export const organizationOf = (lead: number): number =>
-  lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (organizations - 1));
+export const seededOrganization = (lead: number): number =>
+  lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (seededOrganizations - 1));
 
 /** A status that a quarter of the rows have. */
 export const filter = 'Working - Contacted';
@@ -43,7 +43,7 @@ export async function createOrganizations(
 }
 
 /**
- * Fills an empty database: organizations 1 to 50 with leads, 200,000 by default, see {@link organizationOf}.
+ * Fills an empty database: organizations 1 to 50 with leads, 200,000 by default, see {@link seededOrganization}.
  * @returns an administrator's key for each organization
  */
 export async function seed(databaseUrl: string, count = rows): Promise<string[]> {
@@ -51,14 +51,14 @@ export async function seed(databaseUrl: string, count = rows): Promise<string[]>
   const resources = await loadResources(config);
   const database = await openDatabase(config, entitiesFor(resources));
   await createTables(database);
-  const keys = await createOrganizations(database, config.keyPrefix, organizations);
+  const keys = await createOrganizations(database, config.keyPrefix, seededOrganizations);
   const em = database.orm.em.fork();
   for (let first = 1; first <= count; first += part)
     await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
       updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)
-    select case when n % 2 = 1 then 1 else 2 + (n / 2) % ${organizations - 1} end, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
+    select case when n % 2 = 1 then 1 else 2 + (n / 2) % ${seededOrganizations - 1} end, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
       'Company ' || n, 'person' || n || '@example.com', '+1555' || n,
-      (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${2 * organizations}) % 4],
+      (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${2 * seededOrganizations}) % 4],
       (array['Hot', 'Warm', 'Cold'])[1 + n % 3], 'Website', n % 100, 'Europe/Berlin',
       'A description of lead ' || n || ', about as long as people write them.'
     from generate_series(${first}, ${Math.min(count, first + part - 1)}) n`);

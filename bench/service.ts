@@ -25,7 +25,7 @@ export interface Service {
  * @param further what Node is given besides
  * @param program that of the clone, unless another is given
  */
-export async function startService(
+export async function startBenchService(
   environment: Readonly<Record<string, string>>,
   further: readonly string[] = [],
   program = 'app/main.ts',

@@ -8,11 +8,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { readConfig } from '../app/config.ts';
 import { openDatabase } from '../engine/database/open.ts';
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { quantile } from './load.ts';
 import { createOrganizations } from './seed.ts';
-import { startService } from './service.ts';
+import { startBenchService } from './service.ts';
 import type { Report } from './soak-probe.ts';
 import { type Client, makeClient, nextRequest } from './soak-requests.ts';
 
@@ -119,7 +119,7 @@ function report(): string {
     return `${name}: ${verdict} (${(part * 100).toFixed(1)} % over the run)`;
   });
   const head = ['minute', 'requests', 'failed', ...Object.keys(figures[0] ?? {})];
-  return `${table(head, rows)}\n\n${verdicts.join('\n')}\n`;
+  return `${formatTable(head, rows)}\n\n${verdicts.join('\n')}\n`;
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'crm-soak-'));
@@ -128,7 +128,7 @@ try {
   const { url } = await makeDatabase(server.url);
   const environment = { DATABASE_URL: url, DATA_DIR: folder, MIGRATE_ON_START: 'true' };
   const probe = new URL('soak-probe.ts', import.meta.url).href;
-  const service = await startService(environment, ['--import', probe]);
+  const service = await startBenchService(environment, ['--import', probe]);
   try {
     const config = readConfig(environment);
     const database = await openDatabase(config, []);

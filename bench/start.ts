@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { cpuOf } from './cpu.ts';
 import { median } from './load.ts';
-import { residentMb, startService } from './service.ts';
+import { residentMb, startBenchService } from './service.ts';
 
 /** A start of the service. */
 interface Start {
@@ -29,7 +29,7 @@ const idleMs = 15_000;
 
 async function start(environment: Readonly<Record<string, string>>, program?: string): Promise<Start> {
   const began = performance.now();
-  const service = await startService(environment, [], program);
+  const service = await startBenchService(environment, [], program);
   await (await fetch(`${service.url}/api/v1/leads`)).arrayBuffer();
   const [seconds, cpu] = [(performance.now() - began) / 1000, cpuOf([service.pid]) / 1e6];
   await pause(idleMs);
@@ -97,7 +97,7 @@ const verdict = (value: number, target: number): string => (value <= target ? 'm
 
 /** The starts as a table, each with its target. */
 export const startReport = (figures: readonly StartFigure[]): string =>
-  table(
+  formatTable(
     ['', 'first response s', 'target', '', 'CPU s', 'resident MB, idle', 'target', ''],
     figures.map(({ name, seconds, cpu, resident, targetSeconds, targetResident }) => [
       name,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 
 /** A target in a process of its own. */
-export interface Started {
+export interface RunningTarget {
   readonly url: string;
   readonly process: ChildProcess;
 }
@@ -13,7 +13,7 @@ export async function startTarget(
   script: string,
   environment: Readonly<Record<string, string>>,
   flags: readonly string[] = [],
-): Promise<Started> {
+): Promise<RunningTarget> {
   const child = fork(join(import.meta.dirname, 'targets', `${script}.ts`), {
     env: { ...process.env, LOG_LEVEL: 'error', ...environment },
     execArgv: [...process.execArgv, ...flags],

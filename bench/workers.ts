@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import autocannon from 'autocannon';
-import { table } from '../engine/modules/command-line.ts';
+import { formatTable } from '../engine/modules/command-line.ts';
 import { makeDatabase, startPostgres } from '../test/support/postgres.ts';
 import { cpuOf } from './cpu.ts';
 import { inTurn, median } from './load.ts';
-import { type Service, startService } from './service.ts';
+import { type Service, startBenchService } from './service.ts';
 
 const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
@@ -78,7 +78,7 @@ try {
   for (const workers of ['1', '2']) {
     const { url } = await makeDatabase(server.url);
     const environment = { DATABASE_URL: url, DATA_DIR: folder, MIGRATE_ON_START: 'true', WORKERS: workers };
-    services.push(await startService(environment));
+    services.push(await startBenchService(environment));
   }
   const results = await inTurn(rounds, services, async (service) => ({
     free: await round(service),
@@ -102,7 +102,7 @@ try {
     `CPU of a request by two workers: ${cpu.toFixed(2)}× of one, target ≤ 1.05×: ${cpu <= 1.05 ? 'met' : 'missed'}`,
     `two workers on half a core each: ${rate.toFixed(2)}× of one, target ≥ 1.8×: ${rate >= 1.8 ? 'met' : 'missed'}`,
   ];
-  process.stdout.write(`${table(head, rows)}\n\n${verdicts.join('\n')}\n`);
+  process.stdout.write(`${formatTable(head, rows)}\n\n${verdicts.join('\n')}\n`);
 } finally {
   for (const service of services) await service.stop();
   await server.stop();

@@ -24,9 +24,9 @@ const isSource = (path) => !/client\/(dist|node_modules)/.test(path);
 cpSync(join(project, 'client'), join(built, 'client'), { recursive: true, filter: isSource });
 
 // So that Scalar is needed for development only.
-const explorer = join(built, 'plugins/explorer');
-const { renderApart } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);
-const { page, script } = await renderApart();
+const explorer = join(built, 'plugins/api/explorer');
+const { renderInWorker } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);
+const { page, script } = await renderInWorker();
 mkdirSync(join(explorer, 'rendered'));
 writeFileSync(join(explorer, 'rendered/page.html'), page);
 writeFileSync(join(explorer, 'rendered/scalar.js'), script);

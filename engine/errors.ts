@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 
 /** One wrong part of a request body or query. */
-export interface FieldProblem {
+export interface FieldIssue {
   readonly field: string;
   readonly message: string;
 }
@@ -72,7 +72,7 @@ export class HttpError extends Error {
   readonly status: number;
   readonly code: ErrorCode;
   readonly extra: {
-    readonly fields?: readonly FieldProblem[];
+    readonly fields?: readonly FieldIssue[];
     /** Number of entries that `fields` lacks. */
     readonly more?: number;
     /** Id of the record that is in the way, decimal text. */
@@ -99,7 +99,7 @@ export class HttpError extends Error {
 
 /** The `fields` of an error, and how many entries they lack. */
 interface FieldProblems {
-  readonly fields?: readonly FieldProblem[] | undefined;
+  readonly fields?: readonly FieldIssue[] | undefined;
   readonly more?: number | undefined;
 }
 
@@ -131,11 +131,11 @@ export function errorJson(
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
-const problems = (fields: readonly FieldProblem[], code: ErrorCode = 'invalid_input') =>
+const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
   new HttpError(400, code, joined(fields), { fields });
 
 /** The messages of fields in one text, as far as it may be long. */
-function joined(fields: readonly FieldProblem[]): string {
+function joined(fields: readonly FieldIssue[]): string {
   let text = '';
   for (const [index, { message }] of fields.entries()) {
     if (index > 0 && text.length + message.length > maxText)
@@ -167,9 +167,9 @@ export const errors = {
   /** 400: the client ended the connection before its request was complete. Nobody reads it. */
   cutOff: () => new HttpError(400, 'invalid_request', 'the request is incomplete'),
   /** 400: all wrong fields or parameters together. */
-  invalidFields: (fields: readonly FieldProblem[]) => problems(fields),
+  invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
   /** 400: references to records that the organization does not have. */
-  missingReferences: (fields: readonly FieldProblem[]) => problems(fields, 'missing_reference'),
+  missingReferences: (fields: readonly FieldIssue[]) => problems(fields, 'missing_reference'),
   /** 400: a constraint or trigger that the operator added to the database rejects the record. */
   rejectedByDatabase: (constraint: string, cause?: unknown) =>
     new HttpError(

@@ -2,9 +2,9 @@
 
 import type { EntitySchema } from '@mikro-orm/core';
 import fastify from 'fastify';
-import { loadResources } from '../../app/build.ts';
 import { readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
+import { loadResources } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { listening } from './listening.ts';
 

@@ -1,7 +1,7 @@
 // What callers do with the records of a resource.
 
 import { kindsOfChange } from './changes.ts';
-import { ConnectionError, type FieldProblem, NotFoundError, PreconditionFailedError } from './errors.ts';
+import { ConnectionError, type FieldError, NotFoundError, PreconditionFailedError } from './errors.ts';
 import {
   type CallOptions,
   type ClientOptions,
@@ -113,7 +113,7 @@ export interface BatchFailure {
   readonly status: 400 | 404 | 409;
   readonly error: string;
   readonly code: ErrorCode | (string & {});
-  readonly fields?: readonly FieldProblem[];
+  readonly fields?: readonly FieldError[];
   /** Number of wrong fields that `fields` leaves out. */
   readonly more?: number;
   readonly existing_id?: bigint;
@@ -147,7 +147,7 @@ export interface ImportReport {
     readonly line: number;
     readonly error: string;
     readonly code: ErrorCode | (string & {});
-    readonly fields?: readonly FieldProblem[];
+    readonly fields?: readonly FieldError[];
     /** Number of wrong fields that `fields` leaves out. */
     readonly more?: number;
   }[];

@@ -3,7 +3,7 @@ import { parse } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
 /** A wrong field or parameter. */
-export interface FieldProblem {
+export interface FieldError {
   readonly field: string;
   readonly message: string;
 }
@@ -22,7 +22,7 @@ export class ConnectionError extends CrmError {}
 interface Body {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
-  readonly fields?: readonly FieldProblem[];
+  readonly fields?: readonly FieldError[];
   readonly more?: number;
   readonly existing_id?: bigint;
   readonly request_id?: string;
@@ -37,7 +37,7 @@ export class ApiError extends CrmError {
   /** What the log of the instance has the request under. */
   readonly requestId: string | undefined;
   /** The wrong fields or parameters, at most 100; empty if the error is not about any. */
-  readonly fields: readonly FieldProblem[];
+  readonly fields: readonly FieldError[];
   /** Number of wrong fields or parameters that `fields` leaves out. */
   readonly more: number;
   /** After how many seconds to try again. */

@@ -26,7 +26,7 @@ export {
   ConnectionError,
   CrmError,
   DuplicateError,
-  type FieldProblem,
+  type FieldError,
   ForbiddenError,
   InvalidInputError,
   NotFoundError,

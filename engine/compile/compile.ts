@@ -12,7 +12,7 @@ import {
   type Projection,
   projection,
 } from '../records/index.ts';
-import { entity } from './entity.ts';
+import { buildEntity } from './entity.ts';
 import { type Fragment, openApiFragment } from './openapi.ts';
 
 /** Everything that requests need of one resource, computed once. */
@@ -34,7 +34,7 @@ export interface Resource {
  * @param effects the effects of every write
  * @param isLimited whether the requests of each caller are limited, for the description
  */
-export function compile(
+export function compileResource(
   definitions: readonly ResourceDefinition[],
   prefix: string,
   effects: readonly Effect[],
@@ -61,7 +61,7 @@ export function compile(
       return Object.freeze({
         name: definition.name,
         definition,
-        entity: entity(definition),
+        entity: buildEntity(definition),
         context,
         operations,
         uploads: compileUploads(context, operations),

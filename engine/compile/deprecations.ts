@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Deprecation, Schema } from '../fields/index.ts';
+import type { Deprecation, JsonSchema } from '../fields/index.ts';
 
 /**
  * Since when anything that a path serves is deprecated, and when the first of it may be gone; undefined if nothing is.
@@ -30,4 +30,4 @@ export const deprecationHeaders = {
     description: 'When that name may be gone (RFC 8594).',
     schema: { type: 'string', examples: ['Fri, 01 Jan 2027 00:00:00 GMT'] },
   },
-} as const satisfies Readonly<Record<string, Schema>>;
+} as const satisfies Readonly<Record<string, JsonSchema>>;

@@ -1,6 +1,6 @@
 import { EntitySchema } from '@mikro-orm/core';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { columnsOf, type Field } from '../fields/index.ts';
+import { type Field, fieldColumns } from '../fields/index.ts';
 import { indexes } from '../records/index.ts';
 import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
 
@@ -8,7 +8,7 @@ import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
  * The MikroORM entity of a resource: one property for each column, the key (organization_id, id), and for each
  * reference a foreign key that includes organization_id, so that a link to another organization cannot be stored.
  */
-export function entity(definition: ResourceDefinition): EntitySchema {
+export function buildEntity(definition: ResourceDefinition): EntitySchema {
   // The key begins with the organization, and its columns come in the order of their properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
@@ -79,7 +79,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
     const identity = { type: 'bigint', columnType: 'bigint', primary: true, autoincrement: true };
     return { id: { ...identity, generated: 'by default as identity' } };
   }
-  const columns = columnsOf(field).map((column) => [
+  const columns = fieldColumns(field).map((column) => [
     column.name,
     {
       type: column.type,

@@ -1,7 +1,7 @@
 // Compile: definition → Resource: entity, operations, OpenAPI fragment.
 // May import fields, sql, query, definition, database, effects, records.
 
-export { compile, type Resource } from './compile.ts';
+export { compileResource, type Resource } from './compile.ts';
 export { deprecationOf } from './deprecations.ts';
 export { recordExamples, type Sample } from './examples.ts';
 export type { Fragment } from './openapi.ts';

@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import type { Field, JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
   type DescribedResource,
@@ -25,23 +25,23 @@ import {
 
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
-  readonly tag?: Schema;
+  readonly tag?: JsonSchema;
   /** Operations by path and method; an entry `parameters` has those of all of them. */
-  readonly paths?: Readonly<Record<string, Readonly<Record<string, Schema | readonly Schema[]>>>>;
+  readonly paths?: Readonly<Record<string, Readonly<Record<string, JsonSchema | readonly JsonSchema[]>>>>;
   /** Requests that the instance sends, by their names. */
-  readonly webhooks?: Readonly<Record<string, Readonly<Record<string, Schema>>>>;
-  readonly schemas?: Readonly<Record<string, Schema>>;
-  readonly parameters?: Readonly<Record<string, Schema>>;
+  readonly webhooks?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
+  readonly schemas?: Readonly<Record<string, JsonSchema>>;
+  readonly parameters?: Readonly<Record<string, JsonSchema>>;
   /** Headers that the errors may have which all operations share. */
-  readonly errorHeaders?: Readonly<Record<string, Schema>>;
+  readonly errorHeaders?: Readonly<Record<string, JsonSchema>>;
   /** Examples by the name of their schema, for every body that has it. */
   readonly examples?: Readonly<Record<string, unknown>>;
   /** Ways to authenticate for all operations of the document. */
-  readonly security?: readonly Schema[];
-  readonly securitySchemes?: Readonly<Record<string, Schema>>;
+  readonly security?: readonly JsonSchema[];
+  readonly securitySchemes?: Readonly<Record<string, JsonSchema>>;
 }
 
-const content = (schema: Schema, types: readonly string[] = ['application/json']) =>
+const content = (schema: JsonSchema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
 /** What the description of a resource says of the instance. */
@@ -66,9 +66,9 @@ export function openApiFragment(
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
   const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
-  const parameters: Record<string, Schema> = {};
+  const parameters: Record<string, JsonSchema> = {};
   /** Query parameters are components because a resource's former path has them too. */
-  const shared = (parameter: Schema): Schema => {
+  const shared = (parameter: JsonSchema): JsonSchema => {
     if ('$ref' in parameter) return parameter;
     const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
     parameters[key] = parameter;
@@ -193,15 +193,18 @@ const ignored =
 interface OperationSurroundings {
   readonly isLimited: boolean;
   /** Puts a query parameter among the components. */
-  readonly shared: (parameter: Schema) => Schema;
+  readonly shared: (parameter: JsonSchema) => JsonSchema;
   /** Headers of every response. */
-  readonly headers: Readonly<Record<string, Schema>>;
+  readonly headers: Readonly<Record<string, JsonSchema>>;
   /** Whether its path has the former name of the resource. */
   readonly isFormer: boolean;
 }
 
 /** Query parameters, each also under the former name of its field. */
-const withFormerNames = (parameters: readonly Schema[], fields: readonly Field[]): readonly Schema[] =>
+const withFormerNames = (
+  parameters: readonly JsonSchema[],
+  fields: readonly Field[],
+): readonly JsonSchema[] =>
   parameters.flatMap((parameter) => {
     const [name = ''] = /^\w+/.exec(String(parameter.name)) ?? [];
     const former = fields.find(({ aliasOf }) => aliasOf?.name === name);
@@ -223,7 +226,7 @@ function describeOperation(
   resource: DescribedResource,
   operation: Described,
   { isLimited, shared, headers: further, isFormer }: OperationSurroundings,
-): Schema {
+): JsonSchema {
   const { definition } = resource;
   const { name } = definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);

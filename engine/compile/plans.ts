@@ -1,8 +1,14 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { columnsOf, type Field } from '../fields/index.ts';
+import { type Field, fieldColumns } from '../fields/index.ts';
 import { listParameters, pageSize, recordQuery } from '../query/index.ts';
-import { type Action, everything, grantMasks, type OperationRequest, routed } from '../records/index.ts';
+import {
+  type Action,
+  grantMasks,
+  type OperationRequest,
+  routedOperations,
+  wildcard,
+} from '../records/index.ts';
 import { type Lane, literal, quote, type Statement, valuesOfMany } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
@@ -95,7 +101,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       .map((field) => [field.name, field.type.examples.find((example) => example !== null)]),
   );
   const scans = new Set<string>();
-  for (const { operation, compiled } of routed(operations)) {
+  for (const { operation, compiled } of routedOperations(operations)) {
     const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
       const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
@@ -118,7 +124,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   if (refused !== undefined) yield ['why a write was refused', refused];
 }
 
-const everyGrant = grantMasks([{ object: everything, action: everything }]);
+const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
 /** A body that an operation takes. @param record with every required field */
 const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
   path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
@@ -197,7 +203,7 @@ function filling({ name, definition }: Resource): string {
   const filters = new Set(definition.filters.map(({ field }) => field.name));
   const filled = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
   const columns = filled.flatMap((field) =>
-    columnsOf(field).map((column) => ({
+    fieldColumns(field).map((column) => ({
       name: column.name,
       value: madeUp(field, column.type, filters.has(field.name)),
     })),

@@ -1,5 +1,5 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import type { Field, JsonSchema } from '../fields/index.ts';
 import { type FormatName, maxItems } from '../records/index.ts';
 
 /** The schemas of a resource in the OpenAPI document. */
@@ -14,7 +14,7 @@ export const linesSchema = (recordName: string, format: FormatName): string =>
   `${recordName}${pascal(format)}`;
 
 /** The body of a batch. @param uniques where records can be matched by them */
-export function batchSchema(record: Schema, uniques: readonly Unique[] = []): Schema {
+export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = []): JsonSchema {
   return {
     type: 'object',
     required: ['records'],
@@ -42,7 +42,7 @@ const onError = {
 };
 
 /** The schemas of batches that all resources share. */
-export const batchSchemas: Readonly<Record<string, Schema>> = {
+export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   BatchIds: {
     type: 'object',
     required: ['ids'],
@@ -92,7 +92,7 @@ export const batchSchemas: Readonly<Record<string, Schema>> = {
 const writableOf = (fields: readonly Field[]) =>
   fields.filter(({ readOnly, aliasOf }) => !(aliasOf ?? { readOnly }).readOnly);
 
-export function inputSchema(fields: readonly Field[], aRecord: string): Schema {
+export function inputSchema(fields: readonly Field[], aRecord: string): JsonSchema {
   const writable = writableOf(fields);
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
@@ -103,7 +103,7 @@ export function inputSchema(fields: readonly Field[], aRecord: string): Schema {
   };
 }
 
-export function patchSchema(fields: readonly Field[], aRecord: string): Schema {
+export function patchSchema(fields: readonly Field[], aRecord: string): JsonSchema {
   const writable = writableOf(fields);
   return {
     type: 'object',
@@ -113,7 +113,7 @@ export function patchSchema(fields: readonly Field[], aRecord: string): Schema {
 }
 
 /** The schema of a complete record, which writes respond with and `?expand=` adds. */
-export const recordSchema = ({ fields, description }: ResourceDefinition): Schema => ({
+export const recordSchema = ({ fields, description }: ResourceDefinition): JsonSchema => ({
   type: 'object',
   description: description || undefined,
   required: fields.map(({ name }) => name),
@@ -132,7 +132,7 @@ export const projectionSchema = (
   definition: ResourceDefinition,
   definitions: readonly ResourceDefinition[],
   aRecord: string,
-): Schema => ({
+): JsonSchema => ({
   type: 'object',
   description: `${aRecord.replace(/^a/, 'A')} with the fields in \`?fields=\`, or with all fields if the request has no \`fields\`.`,
   required: ['id'],
@@ -140,7 +140,7 @@ export const projectionSchema = (
 });
 
 /** The schemas of fields in a response, by name. */
-const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, Schema>> =>
+const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     fields.map((field) => [
       field.name,
@@ -152,7 +152,7 @@ const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, Schema>
 function expandedSchema(
   { expansion }: ResourceDefinition,
   definitions: readonly ResourceDefinition[],
-): Readonly<Record<string, Schema>> {
+): Readonly<Record<string, JsonSchema>> {
   if (expansion.length === 0) return {};
   const properties = expansion.map(({ name, to }) => {
     const target = definitions.find((each) => each.name === to);
@@ -169,7 +169,7 @@ function expandedSchema(
 }
 
 /** A field in a body: null means "absent" unless the field is required. */
-function fieldInputSchema(field: Field): Schema {
+function fieldInputSchema(field: Field): JsonSchema {
   const schema = boundedSchema(field);
   if (field.required || field.default === null || field.default === field.type.empty) return schema;
   // Not "default": generators make a property with one required, or send it.
@@ -177,13 +177,13 @@ function fieldInputSchema(field: Field): Schema {
   return { ...schema, description: 'description' in schema ? `${schema.description} ${text}` : text };
 }
 
-const boundedSchema = (field: Field): Schema => ({
+const boundedSchema = (field: Field): JsonSchema => ({
   ...valueSchema(field, !field.required),
   ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
   ...(field.pattern !== undefined && { pattern: field.pattern }),
 });
 
-function valueSchema(field: Field, orNull: boolean): Schema {
+function valueSchema(field: Field, orNull: boolean): JsonSchema {
   const { json } = field.type;
   const description = [field.description, knownValues(field)].filter((part) => part !== '').join(' ');
   return {

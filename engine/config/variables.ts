@@ -45,12 +45,12 @@ export interface Variable<T> {
 export type Variables = Readonly<Record<string, Variable<unknown>>>;
 
 /** The values of variables. */
-export type Values<V extends Variables> = {
+export type VariableValues<V extends Variables> = {
   readonly [Name in keyof V]: V[Name] extends Variable<infer T> ? T : never;
 };
 
 /** @param scale factor from the unit that people write to the unit that code uses */
-export const integer = <F extends number | undefined>(
+export const integerVariable = <F extends number | undefined>(
   name: string,
   fallback: F,
   [min, max]: readonly [number, number],
@@ -65,7 +65,7 @@ export const integer = <F extends number | undefined>(
   read: (text) => (/^\d{1,9}$/.test(text) && +text >= min && +text <= max ? +text * scale : undefined),
 });
 
-export const text = (name: string, fallback: string): Variable<string> => ({
+export const textVariable = (name: string, fallback: string): Variable<string> => ({
   name,
   fallback,
   expected: 'a text',
@@ -73,7 +73,7 @@ export const text = (name: string, fallback: string): Variable<string> => ({
 });
 
 /** A file or folder; relative paths start at the working directory, which the fallback may depend on. */
-export const path = (
+export const pathVariable = (
   name: string,
   fallback: () => string,
   expected: 'a file' | 'a folder',
@@ -93,7 +93,7 @@ export const path = (
  * none, or if the variable names a folder: that is complete.
  * @param name of the variable that names the folder of the instance
  */
-export const shipped = (name: string, folder: string): Variable<string | null> => ({
+export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
   name,
   get fallback() {
     return instanceFolder() === projectFolder ? null : join(projectFolder, folder);
@@ -102,20 +102,24 @@ export const shipped = (name: string, folder: string): Variable<string | null> =
   read: () => null,
 });
 
-export const oneOf = <T>(name: string, fallback: T, values: Readonly<Record<string, T>>): Variable<T> => ({
+export const choiceVariable = <T>(
+  name: string,
+  fallback: T,
+  values: Readonly<Record<string, T>>,
+): Variable<T> => ({
   name,
   fallback,
   expected: `one of ${Object.keys(values).join(', ')}`,
   read: (given) => (Object.hasOwn(values, given) ? values[given] : undefined),
 });
 
-export const flag = (name: string, fallback: boolean): Variable<boolean> =>
-  oneOf(name, fallback, { true: true, false: false });
+export const flagVariable = (name: string, fallback: boolean): Variable<boolean> =>
+  choiceVariable(name, fallback, { true: true, false: false });
 
 const notSet = 'not set';
 
 /** A variable in force: its value for people, and whether the environment gives it. */
-export interface Shown {
+export interface EffectiveVariable {
   readonly name: string;
   readonly value: string;
   readonly isGiven: boolean;
@@ -128,7 +132,7 @@ const firstOf = (variables: Variables) => {
 };
 
 /** The variables in force, without their secrets. The environment is right: it has been read. */
-export const shownVariables = (variables: Variables, environment: Environment): Shown[] =>
+export const effectiveVariables = (variables: Variables, environment: Environment): EffectiveVariable[] =>
   firstOf(variables).map(({ name, fallback, show, read }) => {
     const given = environment[name]?.trim() ?? '';
     if (given !== '') return { name, value: show?.(read(given)) ?? given, isGiven: true };
@@ -160,7 +164,7 @@ export function nearMisses(
 }
 
 /** Variables of the environment that are probably misspelt: each is close to a known one, and not known itself. */
-export function misspelt(environment: Environment, known: readonly string[]): string[] {
+export function misspelledNames(environment: Environment, known: readonly string[]): string[] {
   const isNear = (name: string, other: string) =>
     Math.min(name.length, other.length) > 5 && leven(name, other) <= 2;
   return Object.keys(environment)
@@ -176,7 +180,7 @@ export function readVariables<V extends Variables>(
   variables: V,
   environment: Environment,
   mistakes: string[],
-): Values<V> {
+): VariableValues<V> {
   const values = Object.entries(variables).map(([key, { name, fallback, expected, refusesBlank, read }]) => {
     const given = environment[name]?.trim() ?? '';
     if (given === '') {
@@ -194,5 +198,5 @@ export function readVariables<V extends Variables>(
       return [key, fallback];
     }
   });
-  return Object.fromEntries(values) as Values<V>;
+  return Object.fromEntries(values) as VariableValues<V>;
 }

@@ -3,7 +3,7 @@ import type { Lane } from '../sql/index.ts';
 import { cancellingRequest, runAdmitted } from './requests.ts';
 
 /** How many at the same time: of each organization, and in total. */
-export interface Bound {
+export interface LaneLimit {
   readonly each: number;
   readonly total: number;
 }
@@ -14,10 +14,17 @@ export interface Bound {
  * statement or transaction of a `module`, for example for a page; and a `lookup`, which does not know its organization
  * yet, for example that of a key.
  */
-export type Turn = Lane | 'short read' | 'short list' | 'short write' | 'stream' | 'module' | 'lookup';
+export type AdmissionLane =
+  | Lane
+  | 'short read'
+  | 'short list'
+  | 'short write'
+  | 'stream'
+  | 'module'
+  | 'lookup';
 
 /** Kinds of work that a client which disconnects no longer waits for. Writes that wait are still carried out. */
-const endsWithClient: ReadonlySet<Turn> = new Set<Turn>([
+const endsWithClient: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'short read',
   'short list',
   'read',
@@ -28,13 +35,13 @@ const endsWithClient: ReadonlySet<Turn> = new Set<Turn>([
 ]);
 
 /** The bounds of an {@link Admission}. */
-export interface Bounds {
+export interface AdmissionLimits {
   /** Statements that run at the same time; one must fit all bounds of its turn. Several turns may share a bound. */
-  readonly turns: Readonly<Record<Turn, readonly Bound[]>>;
+  readonly turns: Readonly<Record<AdmissionLane, readonly LaneLimit[]>>;
   /** Statements that wait for one kind of turn. */
-  readonly queue: Bound;
+  readonly queue: LaneLimit;
   /** Bytes of responses that their readers have not taken yet. */
-  readonly bytes: Bound;
+  readonly bytes: LaneLimit;
   /** The longest wait for a turn, in milliseconds; one during which this process stood still is begun once more. */
   readonly waitMs: number;
 }
@@ -46,7 +53,7 @@ export interface Admission {
    * @throws HttpError 503 `overloaded` when too many wait already, or the turn does not come in time; 400 for a read whose
    *   client has disconnected
    */
-  readonly run: <T>(turn: Turn, organization: string, work: () => Promise<T>) => Promise<T>;
+  readonly run: <T>(turn: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
    * Counts bytes held in memory for an organization; while it, or all together, hold too many, none of its
    * statements starts. An organization that holds nothing is never kept waiting for others' readers.
@@ -58,8 +65,8 @@ export interface Admission {
 }
 
 /** What runs and waits, for each turn. */
-export interface TurnLoad {
-  readonly turn: Turn;
+export interface LaneLoad {
+  readonly turn: AdmissionLane;
   readonly running: number;
   /** How many may run at the same time; turns may share it. */
   readonly limit: number;
@@ -76,7 +83,7 @@ export interface TurnLoad {
 
 /** How busy an {@link Admission} is. */
 export interface AdmissionLoad {
-  readonly turns: readonly TurnLoad[];
+  readonly turns: readonly LaneLoad[];
   /** Bytes that are held in memory for readers, and how many may be. */
   readonly bytes: number;
   readonly byteLimit: number;
@@ -90,12 +97,12 @@ interface Waiting {
 }
 
 /** Makes an admission. It belongs to one process; nodes count for themselves. */
-export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
+export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits): Admission {
   const gates = new Map(
     [...new Set(Object.values(turns).flat())].map((bound) => [bound, counter()] as const),
   );
   const held = counter();
-  const queues = (Object.keys(turns) as Turn[]).map((turn) => ({
+  const queues = (Object.keys(turns) as AdmissionLane[]).map((turn) => ({
     turn,
     running: 0,
     size: 0,
@@ -105,12 +112,12 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
     byOrganization: new Map<string, Waiting[]>(),
   }));
   const queueOf = Object.fromEntries(queues.map((each) => [each.turn, each])) as Record<
-    Turn,
+    AdmissionLane,
     (typeof queues)[number]
   >;
   let waiting = 0;
 
-  const fits = (turn: Turn, organization: string): boolean => {
+  const fits = (turn: AdmissionLane, organization: string): boolean => {
     const heldBytes = held.of(organization);
     if (heldBytes > 0 && (heldBytes >= bytes.each || held.total() >= bytes.total)) return false;
     return turns[turn].every((bound) => {
@@ -118,13 +125,13 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
       return running !== undefined && running.of(organization) < bound.each && running.total() < bound.total;
     });
   };
-  const count = (turn: Turn, organization: string, change: 1 | -1): void => {
+  const count = (turn: AdmissionLane, organization: string, change: 1 | -1): void => {
     for (const bound of turns[turn]) gates.get(bound)?.add(organization, change);
     queueOf[turn].running += change;
   };
 
   /** Whether an organization has as many of a turn as one may have. */
-  const isBounded = (turn: Turn, organization: string): boolean =>
+  const isBounded = (turn: AdmissionLane, organization: string): boolean =>
     held.of(organization) >= bytes.each ||
     turns[turn].some((bound) => (gates.get(bound)?.of(organization) ?? 0) >= bound.each);
 
@@ -151,7 +158,7 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
   };
 
   /** Removes an entry from its queue. @returns the entries of its organization that still wait */
-  const leaveQueue = (turn: Turn, organization: string, entry: Waiting): Waiting[] => {
+  const leaveQueue = (turn: AdmissionLane, organization: string, entry: Waiting): Waiting[] => {
     const { byOrganization } = queueOf[turn];
     const queued = byOrganization.get(organization) ?? [];
     queued.splice(queued.indexOf(entry), 1);
@@ -160,7 +167,7 @@ export function admission({ turns, queue, bytes, waitMs }: Bounds): Admission {
     waiting--;
     return queued;
   };
-  const waitInQueue = (turn: Turn, organization: string): Promise<void> => {
+  const waitInQueue = (turn: AdmissionLane, organization: string): Promise<void> => {
     const queued = queueOf[turn].byOrganization.get(organization) ?? [];
     if (queued.length >= queue.each || queueOf[turn].size >= queue.total) {
       queueOf[turn].full++;

@@ -2,9 +2,9 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
-import { Output, type Records } from '../sql/index.ts';
-import type { Rows } from './database.ts';
-import { codes, columns, firstColumn, frames, headLength, type Take } from './frames.ts';
+import { ByteOutput, type RecordWriter } from '../sql/index.ts';
+import type { TextRows } from './database.ts';
+import { codes, columns, firstColumn, frames, headLength, type MessageHandler } from './frames.ts';
 import { RecordsReader } from './records-reader.ts';
 
 /** Internals of pg's connection that its types lack. */
@@ -19,9 +19,9 @@ const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfi
 /** A connection that keeps rows as bytes until somebody wants them as text. */
 export class FramedConnection extends PgConnection {
   /** Takes every message in place of pg. */
-  take: Take | undefined;
+  take: MessageHandler | undefined;
   /** What the rows of the current statement are written to. */
-  readonly output = new Output();
+  readonly output = new ByteOutput();
 
   override attachListeners(stream: EventEmitter): void {
     const others = new EventEmitter();
@@ -83,7 +83,11 @@ class RecordsQuery extends PgQuery {
 }
 
 /** Runs a statement whose rows are records. @param client made with a {@link FramedConnection} */
-export function queryRecords(client: pg.Client, config: pg.QueryConfig, records: Records): Promise<Rows> {
+export function queryRecords(
+  client: pg.Client,
+  config: pg.QueryConfig,
+  records: RecordWriter,
+): Promise<TextRows> {
   const { output } = client.connection as FramedConnection;
   output.clear();
   const reader = new RecordsReader(records, output);

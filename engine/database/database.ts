@@ -1,13 +1,13 @@
 import type { MikroORM } from '@mikro-orm/core';
 import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/postgresql';
 import type { Lane, Statement } from '../sql/index.ts';
-import type { Admission, Turn } from './admission.ts';
+import type { Admission, AdmissionLane } from './admission.ts';
 
 /**
  * Rows as arrays of text. For a statement whose rows are records, one row: their JSON, with commas between, then the
  * number of rows and values of the last one if they are wanted, then its further columns; no row if there is no record.
  */
-export type Rows = readonly (readonly (string | Buffer | null)[])[];
+export type TextRows = readonly (readonly (string | Buffer | null)[])[];
 
 /** MikroORM on either driver. */
 export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
@@ -18,9 +18,9 @@ export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
 /** Connections for statements that are known to be short; everything that they do not take, or do not finish, runs in a pool. */
 export interface Pipelines {
   /** The turn that a statement needs here; undefined if it is not taken at the moment. */
-  readonly turn: (statement: Runnable, organization: string) => Turn | undefined;
+  readonly turn: (statement: Runnable, organization: string) => AdmissionLane | undefined;
   /** Runs a statement; undefined if it has no result: it failed, was late or lost its connection. Never rejects. */
-  readonly run: (statement: Runnable, organization: string) => Promise<Rows | undefined>;
+  readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
   /** How busy they are. */
   readonly load: () => ConnectionLoad;
   /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
@@ -32,7 +32,7 @@ export interface Pipelines {
 }
 
 /** Writes that are carried out together with others of the same kind, which costs the database a fraction. */
-export interface Groups {
+export interface WriteBatcher {
   /** Whether a statement can join a group at the moment. */
   readonly takes: (statement: Runnable, organization: string) => boolean;
   /**
@@ -40,9 +40,9 @@ export interface Groups {
    * @returns its rows; undefined if its group failed, for whatever reason: then nothing was written, and it has to run alone
    * @throws Error when the connection is lost: then nobody knows whether it was written
    */
-  readonly run: (statement: Runnable) => Promise<Rows | undefined>;
+  readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
   /** Runs what has to run alone. If it fails or takes long, its organization's writes join no groups for a second. */
-  readonly alone: (organization: string, work: () => Promise<Rows>) => Promise<Rows>;
+  readonly alone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
   /** How busy the connections are. */
   readonly load: () => ConnectionLoad;
   /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
@@ -54,9 +54,9 @@ export interface Groups {
 }
 
 /** A server as far as statements of requests run there. */
-export interface ReadingServer {
+export interface ReadServer {
   /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
-  readonly run: (statement: Runnable) => Promise<Rows>;
+  readonly run: (statement: Runnable) => Promise<TextRows>;
   /** Connections that short statements share; undefined if there are none. */
   readonly pipelines?: Pipelines | undefined;
 }
@@ -68,7 +68,7 @@ export interface Replicas {
    * @param mayWrite whether the caller may write: then the replica must have everything that was acknowledged to
    *   anybody before this call, on any node; otherwise what the primary had at some moment within the configured lag
    */
-  readonly find: (organization: string, mayWrite: boolean) => Promise<ReadingServer | undefined>;
+  readonly find: (organization: string, mayWrite: boolean) => Promise<ReadServer | undefined>;
   /** Why each is left out, by its hosts and database; undefined for one that is used. */
   readonly status: () => Readonly<Record<string, string | undefined>>;
 }
@@ -85,7 +85,7 @@ export interface ConnectionLoad {
 }
 
 /** An open database. */
-export interface Database extends ReadingServer {
+export interface Database extends ReadServer {
   readonly kind: 'embedded' | 'postgresql';
   /** Whether a running server has the embedded database, which is reached through that: its tables must not change. */
   readonly isServed?: boolean;
@@ -94,7 +94,7 @@ export interface Database extends ReadingServer {
   /** Schedules the statements of requests. */
   readonly admission: Admission;
   /** Connections for writes that are carried out together; undefined if there are none. */
-  readonly groups?: Groups | undefined;
+  readonly groups?: WriteBatcher | undefined;
   /** How busy the connections to the primary are; absent where there are none. */
   readonly connections?: () => readonly ConnectionLoad[];
   /** Undefined where none are configured. */

@@ -12,13 +12,15 @@ import {
 import { withExtensions } from './extensions.ts';
 
 /** A column, an index, a trigger, … as data. */
-export type Part = Readonly<Record<string, unknown>>;
+export type SchemaPart = Readonly<Record<string, unknown>>;
 
 /** What a table consists of, in the words of MikroORM. */
-export const sections = ['columns', 'indexes', 'checks', 'triggers', 'foreignKeys'] as const;
+export const tableSections = ['columns', 'indexes', 'checks', 'triggers', 'foreignKeys'] as const;
 
 /** A table as data: the parts of each section by their names. */
-export type TableShape = { readonly [Section in (typeof sections)[number]]: Readonly<Record<string, Part>> };
+export type TableShape = {
+  readonly [Section in (typeof tableSections)[number]]: Readonly<Record<string, SchemaPart>>;
+};
 
 /** Tables as data, by name. */
 export type TableShapes = Readonly<Record<string, TableShape>>;
@@ -50,9 +52,9 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
   /** The tables of the model. */
   shapes(): TableShapes {
     const { tables } = JSON.parse(JSON.stringify(this.getTargetSchema())) as {
-      tables: readonly (Part & { name: string })[];
+      tables: readonly (SchemaPart & { name: string })[];
     };
-    return Object.fromEntries(tables.map((table) => [table.name, shapeOf(table)]));
+    return Object.fromEntries(tables.map((table) => [table.name, tableShape(table)]));
   }
 
   /** The statements that make tables those of the model. */
@@ -67,7 +69,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
 
   #schemaOf(shapes: TableShapes): DatabaseSchema {
     const schema = new DatabaseSchema(this.platform, this.config.get('schema'));
-    const list = <T>(parts: Readonly<Record<string, Part>>) => Object.values(parts) as unknown as T;
+    const list = <T>(parts: Readonly<Record<string, SchemaPart>>) => Object.values(parts) as unknown as T;
     const tables = Object.entries(shapes).map(([name, shape]) => {
       const table = new DatabaseTable(this.platform, name, 'public');
       table.setIndexes(list(shape.indexes));
@@ -87,11 +89,11 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
 }
 
 /** A table as MikroORM writes it: some sections are lists there. */
-export function shapeOf(table: Part): TableShape {
-  const shape = sections.map((section) => {
-    const parts = table[section] as readonly Part[] | Readonly<Record<string, Part>> | undefined;
+export function tableShape(table: SchemaPart): TableShape {
+  const shape = tableSections.map((section) => {
+    const parts = table[section] as readonly SchemaPart[] | Readonly<Record<string, SchemaPart>> | undefined;
     if (!Array.isArray(parts)) return [section, parts ?? {}];
-    const named = (parts as readonly Part[]).map((part) => [String(part.keyName ?? part.name), part]);
+    const named = (parts as readonly SchemaPart[]).map((part) => [String(part.keyName ?? part.name), part]);
     return [section, Object.fromEntries(named)];
   });
   return Object.fromEntries(shape) as TableShape;

@@ -4,18 +4,18 @@ import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { fileReason, UserError } from '../errors.ts';
-import { admission } from './admission.ts';
-import { embeddedBounds } from './bounds.ts';
+import { createAdmission } from './admission.ts';
 import { createCluster } from './cluster.ts';
 import type { Database } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
-import { copyCluster, type FolderWatch, prepareCluster, tighten, watchFolder } from './folder.ts';
+import { copyCluster, type FolderWatch, prepareCluster, restrictAccess, watchFolder } from './folder.ts';
+import { embeddedLimits } from './limits.ts';
 import type { Release } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { runPrepared } from './prepared.ts';
 import { admitted } from './requests.ts';
 import { serveSession } from './session-socket.ts';
-import { keepStatistics } from './statistics.ts';
+import { analyzeAfterWrites } from './statistics.ts';
 import { parsers } from './types.ts';
 import type { DatabaseConfig } from './variables.ts';
 
@@ -39,7 +39,7 @@ export async function openEmbedded(
     const client = await orm.em.getConnection().getNativeClient();
     const watch = watchFolder(config.dataFolder);
     guard(client, watch);
-    tighten(config.dataFolder);
+    restrictAccess(config.dataFolder);
     const run = checked(watch, runPrepared(client));
     // Analyzing a table stops everything else meanwhile, so the samples are small.
     await client.exec('set default_statistics_target = 10');
@@ -52,8 +52,8 @@ export async function openEmbedded(
           () => die(new UserError('the embedded database has ended; what was acknowledged is stored')),
         )
       : async () => {};
-    const stopStatistics = keepStatistics((text) => run({ name: '', text, values: [] }));
-    const slots = admission(embeddedBounds(config));
+    const stopStatistics = analyzeAfterWrites((text) => run({ name: '', text, values: [] }));
+    const slots = createAdmission(embeddedLimits(config));
     return {
       kind: 'embedded',
       orm,
@@ -73,7 +73,7 @@ export async function openEmbedded(
           await orm.close(true);
           // MikroORM closes it only if MikroORM itself has run a query.
           if (!client.closed) await client.close();
-          tighten(config.dataFolder);
+          restrictAccess(config.dataFolder);
         }
         watch.close();
         release();

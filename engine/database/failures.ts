@@ -73,10 +73,10 @@ export function failureReason(cause: unknown): string {
 }
 
 /** SQLSTATEs of a statement that was cancelled, as by its time limit, and of one that waited too long for a lock. */
-export const timedOut: readonly string[] = ['57014', '55P03'];
+export const timeoutStates: readonly string[] = ['57014', '55P03'];
 
 /** Whether a statement was ended because of its time limit. */
-export const ranTooLong = (cause: unknown): boolean => sqlState(cause) === '57014';
+export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) === '57014';
 
 /**
  * A driver's error as a 500; as a 503 if the database ended a statement, as a 400 if a
@@ -84,7 +84,7 @@ export const ranTooLong = (cause: unknown): boolean => sqlState(cause) === '5701
  */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
-  if (state !== undefined && timedOut.includes(state)) return errors.tooSlow(cause);
+  if (state !== undefined && timeoutStates.includes(state)) return errors.tooSlow(cause);
   const rule = rejectingRule(cause);
   if (rule !== undefined) return errors.rejectedByDatabase(rule, cause);
   return errors.database(cause);

@@ -31,9 +31,9 @@ const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: fal
  * Creates a folder and its parents where they are missing. Node's own recursive mkdir never returns below /proc.
  * @param mode of the folder itself; its parents get the usual one
  */
-export function makeFolder(folder: string, mode = 0o777): void {
+export function createFolder(folder: string, mode = 0o777): void {
   const parent = dirname(folder);
-  if (!existsSync(parent)) makeFolder(parent);
+  if (!existsSync(parent)) createFolder(parent);
   try {
     mkdirSync(folder, { mode });
   } catch (cause) {
@@ -45,7 +45,7 @@ export function makeFolder(folder: string, mode = 0o777): void {
  * Removes the access of other users to the service's files, and to the folder itself if it holds nothing else.
  * Call it before and after a cluster is in use: PGlite sets its own modes on some files.
  */
-export function tighten(folder: string): void {
+export function restrictAccess(folder: string): void {
   const found = readdirSync(folder);
   for (const name of contents) if (found.includes(name)) tightenTree(join(folder, name));
   if (found.every((name) => contents.includes(name))) tightenOne(folder);
@@ -85,7 +85,7 @@ export async function prepareCluster(
       throw new UserError(`${unfinished} was not left by a first start: move it away`);
     }
     removeUnfinished(unfinished);
-    makeFolder(unfinished, 0o700);
+    createFolder(unfinished, 0o700);
     writeFileSync(join(unfinished, mark), 'The next start replaces this folder.\n', { mode: 0o600 });
     await initialise(join(unfinished, 'cluster'));
     if (existsSync(cluster)) rmdirSync(cluster);

@@ -1,5 +1,5 @@
 /** Takes one message of PostgreSQL's protocol: its code, and where its body begins and ends in the bytes. */
-export type Take = (code: number, bytes: Buffer, start: number, end: number) => void;
+export type MessageHandler = (code: number, bytes: Buffer, start: number, end: number) => void;
 
 /** The codes of the messages that this folder reads itself. */
 export const codes = {
@@ -15,7 +15,7 @@ export const headLength = 5;
  * Splits a stream of bytes into messages.
  * @returns takes the next bytes of the stream
  */
-export function frames(take: Take): (chunk: Buffer) => void {
+export function frames(take: MessageHandler): (chunk: Buffer) => void {
   let pending: Buffer[] = [];
   let size = 0;
   /** Bytes until the first pending message is complete. */

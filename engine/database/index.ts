@@ -3,24 +3,25 @@
 
 export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';
 export type { Admission } from './admission.ts';
-export { connectionsOf, shareOf } from './bounds.ts';
+export { withAdvisoryLock, withAdvisoryLockIfFree } from './advisory-lock.ts';
 export { clusterSetting } from './cluster.ts';
-export type { Database, ReadingServer, Replicas, Rows } from './database.ts';
-export { type Part, sections, shapeOf, type TableShape, type TableShapes } from './differ.ts';
-export { exclusively, ifFree } from './exclusive.ts';
+export type { Database, ReadServer, Replicas, TextRows } from './database.ts';
+export { type SchemaPart, type TableShape, type TableShapes, tableSections, tableShape } from './differ.ts';
+export { hasRunningOwner } from './embedded-owner.ts';
 export {
   databaseFailure,
   failureReason,
   foreignKeyViolation,
   isDatabaseError,
-  ranTooLong,
+  isStatementTimeout,
   rejectingRule,
   sqlState,
   uniqueViolation,
   violatedConstraint,
 } from './failures.ts';
-export { makeFolder } from './folder.ts';
-export { isInUse } from './lock.ts';
+export { createFolder } from './folder.ts';
+export { connectionsOf, processShare } from './limits.ts';
+export { isFolderLocked } from './lock.ts';
 export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
@@ -32,7 +33,6 @@ export {
   runOutsideRequests,
   runShared,
 } from './requests.ts';
-export { isServed } from './served.ts';
+export { TimeoutError, withTimeout } from './timeout.ts';
 export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';
-export { TooLong, within } from './within.ts';

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileReason, UserError } from '../errors.ts';
-import { makeFolder } from './folder.ts';
+import { createFolder } from './folder.ts';
 
 /** Releases a lock. Calling it again does nothing. */
 export type Release = () => void;
@@ -34,7 +34,7 @@ function lockReason(path: string, errcode: number): string {
 }
 
 /** Whether {@link lockFolder} failed because another process has the folder. */
-export const isInUse = (cause: unknown): boolean =>
+export const isFolderLocked = (cause: unknown): boolean =>
   ((cause as Error).cause as { errcode?: number } | undefined)?.errcode === busy;
 
 /**
@@ -48,7 +48,7 @@ export const isInUse = (cause: unknown): boolean =>
  */
 export function lockFolder(folder: string): Release {
   try {
-    makeFolder(folder, 0o700);
+    createFolder(folder, 0o700);
     const database = new DatabaseSync(join(folder, 'lock'));
     try {
       database.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');

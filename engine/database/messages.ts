@@ -1,4 +1,4 @@
-import { arrayText, type Value } from '../sql/index.ts';
+import { arrayText, type BoundValue } from '../sql/index.ts';
 
 /** The codes of messages, and of a statement among the things that can be closed. */
 const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 0x53, 0x53] as const;
@@ -23,7 +23,7 @@ export class Messages {
   }
 
   /** Binds a prepared statement to values as text, for results as text. */
-  bind(name: string, given: readonly Value[]): void {
+  bind(name: string, given: readonly BoundValue[]): void {
     const values = given.map((value) =>
       value === null || typeof value === 'string' ? value : arrayText(value),
     );

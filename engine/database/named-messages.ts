@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { Runnable } from './database.ts';
 import { Messages } from './messages.ts';
-import { namesPerConnection } from './named.ts';
+import { statementsPerConnection } from './named-statements.ts';
 
 /** The messages of one connection that keeps its named statements prepared, the most recently used of them. */
 export class NamedMessages {
   readonly #messages = new Messages();
   readonly #names = new LRUCache<string, true>({
-    max: namesPerConnection,
+    max: statementsPerConnection,
     // Sent ahead of the statement that takes its place.
     dispose: (_, name, reason) => reason === 'evict' && this.#messages.close(name),
   });

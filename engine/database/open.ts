@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Database } from './database.ts';
-import { isInUse, lockFolder, type Release } from './lock.ts';
-import { isServed, openServed } from './served.ts';
+import { hasRunningOwner, openThroughOwner } from './embedded-owner.ts';
+import { isFolderLocked, lockFolder, type Release } from './lock.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** How often a folder that is in use is tried again, in milliseconds. */
@@ -20,7 +20,7 @@ export async function openDatabase(
   // Only the driver that is used is loaded.
   if (config.databaseAddress === undefined) {
     const release = await holdFolder(config);
-    if (release === undefined) return openServed(config, entities);
+    if (release === undefined) return openThroughOwner(config, entities);
     const { openEmbedded } = await import('./embedded.ts');
     return openEmbedded(config, entities, release);
   }
@@ -40,8 +40,8 @@ async function holdFolder(config: DatabaseConfig): Promise<Release | undefined> 
     try {
       return lockFolder(config.dataFolder);
     } catch (cause) {
-      if (config.serves || !isInUse(cause)) throw cause;
-      if (await isServed(config)) return undefined;
+      if (config.serves || !isFolderLocked(cause)) throw cause;
+      if (await hasRunningOwner(config)) return undefined;
       if (performance.now() > end) throw cause;
     }
     await pause(pollMs);

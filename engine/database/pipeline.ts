@@ -2,19 +2,19 @@ import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
 import { valuesOfMany } from '../sql/index.ts';
 import type { FramedConnection } from './connection.ts';
-import type { Rows, Runnable } from './database.ts';
+import type { Runnable, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
-import { timedOut } from './failures.ts';
+import { timeoutStates } from './failures.ts';
 import { codes, columns, firstColumn } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
+import { cancelStatement, disconnect } from './pg-internals.ts';
 import { RecordsReader } from './records-reader.ts';
-import { cancel, cut } from './wire.ts';
 
 /** A statement that somebody waits for. */
 interface Waiting {
   readonly statement: Runnable;
   readonly organization: string;
-  readonly done: (outcome: Outcome) => void;
+  readonly done: (outcome: PipelineResult) => void;
 }
 
 /** What was sent as one statement: one that somebody waits for, or many that are the same but for their values. */
@@ -24,7 +24,7 @@ interface Sent {
   /** Of lists, that of the part whose rows arrive. */
   reader: RecordsReader | undefined;
   /** Rows that are no records; of many statements, the row of each. */
-  readonly rows: Rows[number][];
+  readonly rows: TextRows[number][];
   /** Of lists, the part whose rows arrive. */
   part: number | undefined;
   /** Bytes of its rows; of lists, of that part's. */
@@ -37,7 +37,7 @@ interface Sent {
  * The rows of a statement; `late` if the server ended it because of a time limit, `refused` if it failed, both without
  * writing anything; `lost` if the connection ended before the result, so that nobody knows.
  */
-export type Outcome = Rows | 'late' | 'refused' | 'lost';
+export type PipelineResult = TextRows | 'late' | 'refused' | 'lost';
 
 /** What a {@link Pipeline} is made with. */
 export interface PipelineOptions {
@@ -134,7 +134,7 @@ export class Pipeline {
   }
 
   /** Sends a named statement. Never rejects. */
-  run(statement: Runnable, organization: string): Promise<Outcome> {
+  run(statement: Runnable, organization: string): Promise<PipelineResult> {
     return new Promise((done) => {
       this.#waiting.push({ statement, organization, done });
       this.#watch ??= setInterval(() => this.#check(), checkIntervalMs).unref();
@@ -147,8 +147,8 @@ export class Pipeline {
   /** Gives the connection up. What it still has to do is lost. */
   close(): void {
     if (!this.#isOpen) return;
-    if (this.pending > 0) cancel(this.#client, this.#limitMs);
-    cut(this.#client);
+    if (this.pending > 0) cancelStatement(this.#client, this.#limitMs);
+    disconnect(this.#client);
     this.#lose();
   }
 
@@ -265,7 +265,7 @@ export class Pipeline {
     }
     this.#connection.output.clear();
     this.#messages.forget(name);
-    const isLate = timedOut.includes(failed);
+    const isLate = timeoutStates.includes(failed);
     const together = areLists(sent);
     if (together) this.#apart.set(name, true);
     // Together lists may be late that are not so alone.

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
 import type { Lane } from '../sql/index.ts';
-import type { Turn } from './admission.ts';
+import type { AdmissionLane } from './admission.ts';
 import type { Pipelines } from './database.ts';
 import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
@@ -18,7 +18,7 @@ const count = 2;
  */
 const [avoidMs, longestAvoidMs] = [1000, 30_000];
 
-const turns: Readonly<Partial<Record<Lane, Turn>>> = { read: 'short read', list: 'short list' };
+const turns: Readonly<Partial<Record<Lane, AdmissionLane>>> = { read: 'short read', list: 'short list' };
 
 /**
  * @param open connects; rejects when there is no connection

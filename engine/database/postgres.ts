@@ -3,21 +3,21 @@ import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from
 import type { Pool, TypeOverrides } from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
-import { admission } from './admission.ts';
-import { connections, postgresBounds, shareOf } from './bounds.ts';
-import { guardedClients } from './client.ts';
+import { createAdmission } from './admission.ts';
+import { createClientPool } from './client-pool.ts';
 import type { Database, Runnable } from './database.ts';
-import { groups } from './groups.ts';
-import { runNamed } from './named.ts';
+import { connections, postgresLimits, processShare } from './limits.ts';
+import { runNamed } from './named-statements.ts';
 import { ormOptions } from './orm.ts';
 import { sharePools } from './pool-sharing.ts';
-import { openReading, poolLoad } from './reading.ts';
+import { openReadPool, poolLoad } from './read-pool.ts';
 import { openReplicas } from './replicas.ts';
 import { admitted } from './requests.ts';
-import { findServer } from './server.ts';
-import { keepStatistics } from './statistics.ts';
+import { analyzeAfterWrites } from './statistics.ts';
 import { parsers } from './types.ts';
+import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
+import { createWriteBatcher } from './write-batcher.ts';
 
 /**
  * How long connections in use may take at shutdown, and again how long cancelling what they run may take, in milliseconds.
@@ -45,11 +45,11 @@ export async function openPostgres(
 ): Promise<Database> {
   const { statementTimeoutMs } = config;
   const { target } = address;
-  const max = connections(shareOf(config.pool, config));
+  const max = connections(processShare(config.pool, config));
   const server = await findServer(config, address, address.connectTimeoutMs ?? config.connectTimeoutMs);
   const { route, pooled, login } = server;
   const clients = (limitMs: number) =>
-    guardedClients({
+    createClientPool({
       route,
       target,
       statementTimeoutMs: limitMs,
@@ -73,7 +73,7 @@ export async function openPostgres(
   const records: Pool = await orm.em.getConnection().getNativeClient();
   const types = records.options.types as TypeOverrides;
   for (const [oid, parse] of Object.entries(parsers)) types.setTypeParser(Number(oid), parse);
-  const reading = openReading(config, server, target, records.options);
+  const reading = openReadPool(config, server, target, records.options);
   const { pipelines } = reading;
   const replicas =
     config.replicaAddresses.length === 0
@@ -87,20 +87,22 @@ export async function openPostgres(
     return client;
   };
   // A pooler runs each statement on any of its connections, so none can be kept under a name there.
-  const grouped = pooled ? undefined : groups(openGroup, (statementTimeoutMs || groupMs) + graceMs);
+  const grouped = pooled
+    ? undefined
+    : createWriteBatcher(openGroup, (statementTimeoutMs || groupMs) + graceMs);
   sharePools({
     records,
     lists: reading.pool,
     besides: [pipelines, grouped],
     timeoutMs: config.connectTimeoutMs,
   });
-  const stopStatistics = keepStatistics((text) => runNamed(records, { name: '', text, values: [] }));
+  const stopStatistics = analyzeAfterWrites((text) => runNamed(records, { name: '', text, values: [] }));
   const closePool = async () => {
     await orm.close(true);
     // MikroORM closes it only if MikroORM itself has run a query; its idle connections would keep the process for 30 s.
     if (!records.ending) await records.end();
   };
-  const slots = admission(postgresBounds(config));
+  const slots = createAdmission(postgresLimits(config));
   const run = (statement: Runnable) =>
     statement.lane !== undefined && listLanes.includes(statement.lane)
       ? reading.run(statement)

@@ -1,6 +1,6 @@
 import type { PGlite } from '@electric-sql/pglite';
-import { Output, type Records } from '../sql/index.ts';
-import type { Database, Rows, Runnable } from './database.ts';
+import { ByteOutput, type RecordWriter } from '../sql/index.ts';
+import type { Database, Runnable, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { codes, columns, firstColumn, frames } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
@@ -13,7 +13,7 @@ import { RecordsReader } from './records-reader.ts';
 export function runPrepared(client: PGlite): Database['run'] {
   const messages = new NamedMessages();
 
-  async function run({ name, text, values, records }: Runnable): Promise<Rows> {
+  async function run({ name, text, values, records }: Runnable): Promise<TextRows> {
     messages.run({ name, text: records?.asJson ?? text, values });
     const found = read(Buffer.from(await client.execProtocolRaw(messages.take())), records);
     if (!(found instanceof Error)) return found;
@@ -25,10 +25,10 @@ export function runPrepared(client: PGlite): Database['run'] {
 }
 
 /** The rows of a response. Where the database built the JSON of records, it is the first column, null if there is none. */
-function read(bytes: Buffer, records: Records | undefined): Rows | Error {
+function read(bytes: Buffer, records: RecordWriter | undefined): TextRows | Error {
   const areRecords = records !== undefined;
   const reader =
-    areRecords && records.asJson === undefined ? new RecordsReader(records, new Output()) : undefined;
+    areRecords && records.asJson === undefined ? new RecordsReader(records, new ByteOutput()) : undefined;
   const rows: (string | Buffer | null)[][] = [];
   let error: Error | undefined;
   const next = frames((code, _, start, end) => {

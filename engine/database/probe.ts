@@ -1,7 +1,7 @@
 import type { PGlite } from '@electric-sql/pglite';
 import pg, { type Pool } from 'pg';
 import type { Database } from './database.ts';
-import { within } from './within.ts';
+import { withTimeout } from './timeout.ts';
 
 /** Checks whether the database responds, without the connections that requests use. */
 export interface Probe {
@@ -26,7 +26,7 @@ export async function openProbe({ kind, orm }: Database): Promise<Probe> {
 }
 
 const embeddedProbe = (client: PGlite): Probe => ({
-  migrations: async (timeoutMs) => names(await within(timeoutMs, client.query<Row>(statement))),
+  migrations: async (timeoutMs) => names(await withTimeout(timeoutMs, client.query<Row>(statement))),
   close: () => {},
 });
 
@@ -57,7 +57,7 @@ function postgresProbe({ options }: Pool): Probe {
         return ask();
       });
       try {
-        return names(await within(timeoutMs, asked));
+        return names(await withTimeout(timeoutMs, asked));
       } catch (cause) {
         drop();
         throw cause;

@@ -1,17 +1,17 @@
-import { copied, type Output, type Records } from '../sql/index.ts';
-import type { Rows } from './database.ts';
+import { type ByteOutput, copyBytes, type RecordWriter } from '../sql/index.ts';
+import type { TextRows } from './database.ts';
 import { columnAt, columns, firstColumn } from './frames.ts';
 
 /** Turns the rows of one statement into the text of their records, while they arrive. */
 export class RecordsReader {
-  readonly #records: Records;
-  readonly #output: Output;
+  readonly #records: RecordWriter;
+  readonly #output: ByteOutput;
   #further: readonly (string | null)[] = none;
   #count = 0;
   #lastRow: readonly [bytes: Buffer, at: number] | undefined;
 
   /** @param output empty, and nobody else's until the rows are taken */
-  constructor(records: Records, output: Output) {
+  constructor(records: RecordWriter, output: ByteOutput) {
     this.#records = records;
     this.#output = output;
   }
@@ -22,15 +22,15 @@ export class RecordsReader {
     if (this.#count++ > 0) {
       const { between } = this.#records;
       output.reserve(between.length);
-      output.length = copied(between, output.bytes, output.length);
+      output.length = copyBytes(between, output.bytes, output.length);
     }
     const at = this.#records.write(bytes, start + firstColumn, output);
     if (at < end) this.#further = columns(bytes, at, end);
     if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumn];
   }
 
-  /** The rows, see {@link Rows}. The output is free again. */
-  take(): Rows {
+  /** The rows, see {@link TextRows}. The output is free again. */
+  take(): TextRows {
     if (this.#count === 0) return [];
     return [[this.#output.take(), ...this.#last(), ...this.#further]];
   }

@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PoolConfig } from 'pg';
 import { type Address, describeAddress } from './address.ts';
-import type { ReadingServer, Rows, Runnable } from './database.ts';
-import { openReading, type Reading } from './reading.ts';
-import { findServer } from './server.ts';
-import { shared } from './shared.ts';
+import { coalesce } from './coalesce.ts';
+import type { ReadServer, Runnable, TextRows } from './database.ts';
+import { openReadPool, type ReadPool } from './read-pool.ts';
+import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** Where the primary was in its log of changes, in bytes since the beginning, at a time of this process in milliseconds. */
-export interface Position {
+export interface WalPosition {
   readonly at: number;
   readonly bytes: number;
   /** Which cluster and database it is. */
@@ -20,20 +20,20 @@ export interface Replica {
   /** Its hosts and its database. */
   readonly name: string;
   /** Its connections; undefined while it is left out. */
-  readonly server: (maxLagMs: number) => ReadingServer | undefined;
+  readonly server: (maxLagMs: number) => ReadServer | undefined;
   /** Why it is left out; undefined while it is used. */
   readonly problem: (maxLagMs: number) => string | undefined;
   /** Waits for a moment until it has a position. @returns whether it does */
   readonly reaches: (bytes: number) => Promise<boolean>;
   /** Finds out how it is. @param primary where the primary was a moment ago */
-  readonly check: (primary: Position | undefined) => Promise<void>;
+  readonly check: (primary: WalPosition | undefined) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
 /** How long a read waits for its replica before it goes to the primary, and how long between two looks, in milliseconds. */
 const [waitMs, lookMs] = [20, 1];
 /** How long a server may take to say where it is, in milliseconds. */
-export const answerMs = 500;
+export const replicaTimeoutMs = 500;
 /** Positions of the primary that are remembered until the replica has them. */
 const maxPositions = 1000;
 
@@ -42,13 +42,15 @@ const stateText = `select ${identitySql}, pg_is_in_recovery()::text, (pg_last_wa
 const state: Runnable = { name: 'replica_state', text: stateText, values: [], lane: 'read' };
 
 /** Runs a statement on a shared connection, or one of the pool. @returns undefined if there is no result in time */
-export async function answer(
-  { pipelines, run }: ReadingServer,
+export async function queryServer(
+  { pipelines, run }: ReadServer,
   statement: Runnable,
-): Promise<Rows | undefined> {
+): Promise<TextRows | undefined> {
   const found = async () => (await pipelines?.run(statement, '')) ?? run(statement);
   const late = new AbortController();
-  const timeout = delay(answerMs, undefined, { signal: late.signal, ref: false }).catch(() => undefined);
+  const timeout = delay(replicaTimeoutMs, undefined, { signal: late.signal, ref: false }).catch(
+    () => undefined,
+  );
   try {
     return await Promise.race([found().catch(() => undefined), timeout]);
   } finally {
@@ -58,29 +60,29 @@ export async function answer(
 
 /** A replica that is connected to at its first check, and again after each that fails. */
 export function openReplica(config: DatabaseConfig, address: Address, options: PoolConfig): Replica {
-  let reading: Reading | undefined;
+  let reading: ReadPool | undefined;
   let isClosed = false;
   let problem: string | undefined = 'not connected yet';
   /** Where it is, and since when it has had everything that the primary had: a time of this process. */
   let bytes = 0;
   let freshAt = Number.NEGATIVE_INFINITY;
   /** Where the primary was, which the replica is not yet known to have; oldest first. */
-  let ahead: Position[] = [];
+  let ahead: WalPosition[] = [];
   /** Whether a read has waited in vain since the last check. */
   let isLate = false;
 
-  async function connect(): Promise<Reading | undefined> {
+  async function connect(): Promise<ReadPool | undefined> {
     if (reading !== undefined) return reading;
     const server = await findServer(config, address, config.connectTimeoutMs).catch(() => undefined);
     if (server === undefined || isClosed) return undefined;
-    reading = openReading(config, server, address.target, options);
+    reading = openReadPool(config, server, address.target, options);
     return reading;
   }
 
   /** @returns why it cannot be used, whatever its position */
   async function look(expected: string | undefined): Promise<string | undefined> {
     const server = await connect();
-    const [row] = (server && (await answer(server, state))) ?? [];
+    const [row] = (server && (await queryServer(server, state))) ?? [];
     const [identity, inRecovery, position] = row ?? [];
     if (identity === undefined) return 'does not respond';
     if (expected !== undefined && identity !== expected) return 'holds another database';
@@ -88,7 +90,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     bytes = Number(position);
     return undefined;
   }
-  const lookAgain = shared(async () => look(undefined));
+  const lookAgain = coalesce(async () => look(undefined));
 
   const problemNow = (maxLagMs: number): string | undefined => {
     if (problem !== undefined) return problem;
@@ -128,7 +130,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     close: async () => {
       isClosed = true;
       const closing = reading;
-      setTimeout(() => closing?.cutAll(), answerMs).unref();
+      setTimeout(() => closing?.cutAll(), replicaTimeoutMs).unref();
       await closing?.close();
     },
   };

@@ -1,8 +1,8 @@
 import type { PoolConfig } from 'pg';
 import type { Address } from './address.ts';
-import type { ReadingServer, Replicas, Runnable } from './database.ts';
-import { answer, identitySql, openReplica, type Position } from './replica.ts';
-import { shared } from './shared.ts';
+import { coalesce } from './coalesce.ts';
+import type { ReadServer, Replicas, Runnable } from './database.ts';
+import { identitySql, openReplica, queryServer, type WalPosition } from './replica.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** How often each replica is looked at, in milliseconds. */
@@ -22,18 +22,18 @@ const position = statement('primary_position', `select ${bytesSql}, ${identitySq
 export function openReplicas(
   config: DatabaseConfig,
   addresses: readonly Address[],
-  primary: ReadingServer,
+  primary: ReadServer,
   options: PoolConfig,
 ): Replicas & { readonly close: () => Promise<void> } {
   const { replicaLagMs } = config;
   const all = addresses.map((address) => openReplica(config, address, options));
-  const bytesNow = shared(async (): Promise<number | undefined> => {
-    const [row] = (await answer(primary, bytes)) ?? [];
+  const bytesNow = coalesce(async (): Promise<number | undefined> => {
+    const [row] = (await queryServer(primary, bytes)) ?? [];
     return row === undefined ? undefined : Number(row[0]);
   });
-  async function locate(): Promise<Position | undefined> {
+  async function locate(): Promise<WalPosition | undefined> {
     const at = performance.now();
-    const [row] = (await answer(primary, position)) ?? [];
+    const [row] = (await queryServer(primary, position)) ?? [];
     return row === undefined ? undefined : { at, bytes: Number(row[0]), identity: String(row[1]) };
   }
 

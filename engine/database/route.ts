@@ -3,18 +3,18 @@ import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { type Address, describeHost, type Host, type SessionTarget } from './address.ts';
 import { sqlState } from './failures.ts';
-import { cut, wire } from './wire.ts';
+import { disconnect, pgInternals } from './pg-internals.ts';
 
 /** A host and one way to encrypt the connection to it. */
-export interface Way {
+export interface RouteCandidate {
   readonly host: string;
   readonly port: number;
   readonly ssl: ConnectionOptions | false;
 }
 
 /** The result of a trial connection. */
-export interface Found {
-  readonly way: Way;
+export interface TrialResult {
+  readonly way: RouteCandidate;
   /** Whether a pooler is in between: the process that runs statements is not the one that was connected to. */
   readonly pooled: boolean;
   /** The schemas where it looks for tables. */
@@ -27,12 +27,12 @@ export interface Route {
    * The way that new connections use. If there are several, it is searched again after {@link forget}.
    * @throws Error as {@link find}
    */
-  readonly way: () => Promise<Way>;
+  readonly way: () => Promise<RouteCandidate>;
   /**
    * Tries the ways with trial connections, each host with a head start over the next.
    * @throws Error with each host and the reason why it is not usable
    */
-  readonly find: () => Promise<Found>;
+  readonly find: () => Promise<TrialResult>;
   /** Forgets the way after a connection failed or its server became read-only: the next one searches again. */
   readonly forget: () => void;
 }
@@ -51,10 +51,10 @@ const checks: Readonly<Record<SessionTarget, string>> = {
 const refusals = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
 
 /** SQL of whether a server does not match target_session_attrs. */
-export const unfit = (target: SessionTarget): string => checks[target];
+export const mismatchSql = (target: SessionTarget): string => checks[target];
 
-/** The error for a server where {@link unfit} is true. */
-export const unfitError = (target: SessionTarget): Error =>
+/** The error for a server where {@link mismatchSql} is true. */
+export const mismatchError = (target: SessionTarget): Error =>
   Object.assign(new Error(`Connection terminated: ${refusals[target]}`), { code: '25006' });
 
 /**
@@ -64,24 +64,24 @@ export const unfitError = (target: SessionTarget): Error =>
 export function route({ hosts, target }: Address, login: pg.ClientConfig, timeoutMs: number): Route {
   const [first, second] = hosts.flatMap(waysTo);
   const only = second === undefined ? first : undefined;
-  let current: Way | undefined;
-  let finding: Promise<Found> | undefined;
+  let current: RouteCandidate | undefined;
+  let finding: Promise<TrialResult> | undefined;
 
   /** Connects and disconnects. @throws Error when the server does not respond or does not match */
-  async function tryWay(way: Way, signal: AbortSignal): Promise<Found> {
+  async function tryWay(way: RouteCandidate, signal: AbortSignal): Promise<TrialResult> {
     const client = new pg.Client({ ...login, ...way });
-    const stop = () => cut(client);
+    const stop = () => disconnect(client);
     client.on('error', () => {});
     signal.addEventListener('abort', stop);
     try {
       signal.throwIfAborted();
       await client.connect();
       const { rows } = await client.query<{ unfit: boolean; pid: number; path: string }>(
-        `select ${unfit(target)} as unfit, pg_backend_pid() as pid, current_setting('search_path') as path`,
+        `select ${mismatchSql(target)} as unfit, pg_backend_pid() as pid, current_setting('search_path') as path`,
       );
       const [row] = rows;
-      if (row?.unfit !== false) throw unfitError(target);
-      return { way, pooled: row.pid !== wire(client).processID, searchPath: row.path };
+      if (row?.unfit !== false) throw mismatchError(target);
+      return { way, pooled: row.pid !== pgInternals(client).processID, searchPath: row.path };
     } catch (cause) {
       throw signal.aborted ? new Error('timeout exceeded when trying to connect') : cause;
     } finally {
@@ -92,7 +92,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
   }
 
   /** The ways to one host, one after the other: one without encryption must not win a race. */
-  async function tryHost(host: Host, signal: AbortSignal): Promise<Found> {
+  async function tryHost(host: Host, signal: AbortSignal): Promise<TrialResult> {
     let failed: unknown;
     for (const way of waysTo(host)) {
       try {
@@ -107,10 +107,10 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
     throw failed;
   }
 
-  async function tryHosts(): Promise<Found> {
+  async function tryHosts(): Promise<TrialResult> {
     const over = new AbortController();
     const signal = AbortSignal.any([over.signal, AbortSignal.timeout(timeoutMs)]);
-    const trials: Promise<Found>[] = [];
+    const trials: Promise<TrialResult>[] = [];
     try {
       for (const host of hosts) {
         const trial = tryHost(host, signal);
@@ -146,18 +146,19 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
   };
 }
 
-const waysTo = ({ host, port, encryption }: Host): Way[] => encryption.map((ssl) => ({ host, port, ssl }));
+const waysTo = ({ host, port, encryption }: Host): RouteCandidate[] =>
+  encryption.map((ssl) => ({ host, port, ssl }));
 
 /** One error for all hosts; the driver's own if there is one host. */
 function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
   const [cause] = causes;
   if (cause !== undefined && hosts.length === 1) return cause;
-  const reasons = hosts.map((host, index) => `${describeHost(host)}: ${reason(causes[index])}`);
+  const reasons = hosts.map((host, index) => `${describeHost(host)}: ${connectionErrorText(causes[index])}`);
   return Object.assign(new Error(`Connection terminated: ${reasons.join('; ')}`), { code: '08001' });
 }
 
 /** The message of a failed connection, or its code if it has no message. */
-export function reason(cause: unknown): string {
+export function connectionErrorText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as { code?: string; message?: string };
   return message || code || 'no reason given';
 }

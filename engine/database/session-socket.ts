@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import type { PGlite } from '@electric-sql/pglite';
 import { codes, frames, headLength } from './frames.ts';
-import { makeSocketPlace } from './socket-path.ts';
+import { prepareSocket } from './socket-path.ts';
 
 /** Runs messages of PostgreSQL's protocol on the one session there is. */
 type RunMessages = (messages: Buffer) => Promise<Uint8Array>;
@@ -77,7 +77,7 @@ export async function serveSession(
     socket.once('close', () => session.leave().finally(() => sessions.delete(socket)));
     socket.on('data', startup(socket, greeting, session));
   });
-  const place = makeSocketPlace(dataFolder);
+  const place = prepareSocket(dataFolder);
   const listening = await new Promise<boolean>((resolve) => {
     server.once('error', () => resolve(false));
     // The file is made at once, and must not be anybody's for a moment.

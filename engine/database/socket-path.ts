@@ -28,14 +28,14 @@ export function socketFolder(dataFolder: string): string {
 }
 
 /** A socket's path as it is prepared for a server that has the data folder. */
-export interface SocketPlace {
+export interface PreparedSocket {
   readonly path: string;
   /** Removes what was made for it. */
   readonly remove: () => void;
 }
 
 /** Prepares the path of the socket, and removes what a killed server left. Call it with the data folder locked. */
-export function makeSocketPlace(dataFolder: string): SocketPlace {
+export function prepareSocket(dataFolder: string): PreparedSocket {
   const before = socketFolder(dataFolder);
   rmSync(join(before, socketName), { force: true });
   if (fits(dataFolder)) return { path: join(dataFolder, socketName), remove: () => {} };

@@ -1,4 +1,4 @@
-import type { Rows } from './database.ts';
+import type { TextRows } from './database.ts';
 
 /** How often to check, in milliseconds. */
 const checkIntervalMs = 2000;
@@ -26,7 +26,7 @@ const stale = `
  * @param run runs one statement
  * @returns stops it; resolves when no statement of it runs any more
  */
-export function keepStatistics(run: (text: string) => Promise<Rows>): () => Promise<void> {
+export function analyzeAfterWrites(run: (text: string) => Promise<TextRows>): () => Promise<void> {
   /** Empty tables never get statistics, so trying once is enough. */
   const tried = new Set<string>();
   let checking: Promise<void> | undefined;

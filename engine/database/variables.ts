@@ -2,13 +2,13 @@ import { accessSync, constants } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import {
+  choiceVariable,
   instanceFolder,
-  integer,
-  oneOf,
-  path,
-  shipped,
-  type Values,
+  integerVariable,
+  pathVariable,
+  shippedFolder,
   type Variable,
+  type VariableValues,
 } from '../config/index.ts';
 import { fileReason, UserError } from '../errors.ts';
 import { type Address, describeAddress, isAddress, parseAddress } from './address.ts';
@@ -40,7 +40,7 @@ export const databaseVariables = {
     },
   } satisfies Variable<readonly Address[]> as Variable<readonly Address[]>,
   /** How old what a replica has may be for callers who cannot write, in milliseconds. */
-  replicaLagMs: integer('DATABASE_REPLICA_LAG_MS', 1000, [300, 600_000]),
+  replicaLagMs: integerVariable('DATABASE_REPLICA_LAG_MS', 1000, [300, 600_000]),
   /** A file with the password of the database, read again for each connection; undefined: the address has it. */
   passwordFile: {
     name: 'DATABASE_PASSWORD_FILE',
@@ -57,18 +57,18 @@ export const databaseVariables = {
     },
   } satisfies Variable<string | undefined> as Variable<string | undefined>,
   /** Whether a pooler shares the connections; undefined: detected at start. */
-  databasePooler: oneOf<boolean | undefined>('DATABASE_POOLER', undefined, {
+  databasePooler: choiceVariable<boolean | undefined>('DATABASE_POOLER', undefined, {
     transaction: true,
     none: false,
   }),
   /** Folder of the embedded database. */
-  dataFolder: path('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { refusesBlank: true }),
+  dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { refusesBlank: true }),
   /** Folder of migrations. */
-  migrations: path('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
+  migrations: pathVariable('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
   /** Folder of the platform's migrations; null if `migrations` has them too. */
-  platformMigrations: shipped('MIGRATIONS_DIR', 'migrations'),
+  platformMigrations: shippedFolder('MIGRATIONS_DIR', 'migrations'),
   /** Connections in the pool. */
-  pool: integer('DATABASE_POOL', 16, [1, 1000]),
+  pool: integerVariable('DATABASE_POOL', 16, [1, 1000]),
   /** Processes that serve the instance and share its pool and its bounds. */
   workers: {
     name: 'WORKERS',
@@ -79,18 +79,18 @@ export const databaseVariables = {
       return /^\d{1,3}$/.test(given) && +given >= 1 && +given <= maxWorkers ? +given : undefined;
     },
   } satisfies Variable<number> as Variable<number>,
-  connectTimeoutMs: integer('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
-  statementTimeoutMs: integer('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
+  connectTimeoutMs: integerVariable('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
+  statementTimeoutMs: integerVariable('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
   /** Time limit of a list on PostgreSQL, in milliseconds. */
-  listTimeoutMs: integer('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
+  listTimeoutMs: integerVariable('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
   /** Longest wait for a lock on PostgreSQL, in milliseconds. */
-  lockTimeoutMs: integer('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
+  lockTimeoutMs: integerVariable('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
   /** Bytes of unread responses of all organizations; beyond it, statements wait. */
-  responseBytes: integer('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
+  responseBytes: integerVariable('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
 };
 
 /** How the database is reached and bounded. */
-export interface DatabaseConfig extends Values<typeof databaseVariables> {
+export interface DatabaseConfig extends VariableValues<typeof databaseVariables> {
   /** A schema whose tables come before the others, if it is there: how those who run an older model see the tables. */
   readonly views?: string;
   /** Whether this process serves the embedded database: alone, and to commands through a socket in the data folder. */

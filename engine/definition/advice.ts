@@ -1,4 +1,4 @@
-import type { Advice } from '../yaml/index.ts';
+import type { AlternativeFor } from '../yaml/index.ts';
 
 /** What other tools call a type, and what it is here. Compared in lower case, without what is in brackets. */
 const types: readonly (readonly [words: string, here: string])[] = [
@@ -87,7 +87,7 @@ export const typeAdvice = (type: string): string | undefined =>
   here(type.replace(/[([<|?].*$/, '').replace(/[\s-]/g, ''), types);
 
 /** What to use for a word that other tools have, at its place in a file. */
-export const adviseOn: Advice = (word, path, value) => {
+export const alternativeFor: AlternativeFor = (word, path, value) => {
   if (path.length === 0) {
     const isField = typeof value === 'object' && value !== null && 'type' in value;
     return isField ? 'fields belong under "fields", indented by two spaces' : here(word, resourceKeys);

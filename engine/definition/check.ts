@@ -1,51 +1,51 @@
 import type { Field } from '../fields/index.ts';
 import { declareQuery } from '../query/index.ts';
 import {
-  choice,
-  inOrder,
-  type Problem,
   parseYaml,
   type Source,
   shape,
+  sortIssues,
   suggestion,
+  suggestionOrList,
   YamlError,
+  type YamlIssue,
 } from '../yaml/index.ts';
-import { adviseOn } from './advice.ts';
+import { alternativeFor } from './advice.ts';
 import type { RawResource, ResourceDefinition } from './definition.ts';
-import { type Report, readField } from './field.ts';
-import { resourceNameOf, type Shaped, withOverlays } from './overlay.ts';
-import { aliasOf, readRenamed } from './renamed.ts';
+import { type ReportIssue, readField } from './field.ts';
+import { aliasOf, readFormerName } from './former-name.ts';
+import { resourceNameOf, type ValidatedSource, withOverlays } from './overlay.ts';
 import { resourceSchema } from './schema.ts';
-import { commonName, stem } from './sources.ts';
+import { commonName, fileStem } from './sources.ts';
 import { readUniques } from './unique.ts';
 
 /** Where a field is written: its file and its path there. */
 interface Place {
-  readonly parsed: Shaped;
+  readonly parsed: ValidatedSource;
   readonly path: readonly string[];
 }
 
-const hasShape = shape<RawResource>(resourceSchema, adviseOn);
+const hasShape = shape<RawResource>(resourceSchema, alternativeFor);
 /**
  * Checks YAML sources and puts the shared fields in.
  * @returns the definitions, by name
  * @throws YamlError with every mistake in every file
  */
 export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
-  const problems: Problem[] = [];
-  const read: Shaped[] = [];
+  const problems: YamlIssue[] = [];
+  const read: ValidatedSource[] = [];
   const broken = new Set<string>();
   for (const source of sources) {
     const parsed = parseYaml(source, problems);
     if (parsed !== undefined && hasShape(parsed, problems)) read.push(parsed);
-    else broken.add(stem(source.file));
+    else broken.add(fileStem(source.file));
   }
   // Without the shared fields everything else would look wrong.
-  if (broken.has(commonName)) throw new YamlError(inOrder(problems, files(sources)));
+  if (broken.has(commonName)) throw new YamlError(sortIssues(problems, files(sources)));
 
   const shipped = checkShipped(sources, read, problems);
   const shaped = withOverlays(shipped, (name) => broken.has(name), problems);
-  const common = shaped.find((file) => stem(file.file) === commonName);
+  const common = shaped.find((file) => fileStem(file.file) === commonName);
   const drafts = shaped
     .filter((file) => file !== common)
     .map((file) => draft(file, common, problems))
@@ -58,12 +58,16 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const definitions = drafts
     .filter((each) => !broken.has(each.name))
     .map((each) => finish(each, drafts, broken, problems));
-  if (problems.length > 0) throw new YamlError(inOrder(problems, files(sources)));
+  if (problems.length > 0) throw new YamlError(sortIssues(problems, files(sources)));
   return definitions;
 }
 
 /** The files without those that only come with the engine already, which are reported. */
-function checkShipped(sources: readonly Source[], files: readonly Shaped[], problems: Problem[]): Shaped[] {
+function checkShipped(
+  sources: readonly Source[],
+  files: readonly ValidatedSource[],
+  problems: YamlIssue[],
+): ValidatedSource[] {
   const shipped = new Set(sources.filter(({ isShipped }) => isShipped).map(({ file }) => file));
   const names = new Set(files.filter(({ file }) => shipped.has(file)).map(resourceNameOf));
   return files.filter((each) => {
@@ -84,7 +88,7 @@ const files = (sources: readonly Source[]): string[] => sources.map(({ file }) =
 const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** A resource's name is a path, a table and an object of permissions. */
-function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: Problem[]): void {
+function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: YamlIssue[]): void {
   const report = (message: string) => problems.push(parsed.problem({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
   if (name.startsWith('crm_')) report('names that begin with "crm_" are the platform\'s own');
@@ -96,7 +100,7 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: P
 }
 
 /** The description names what one record is by the singular: two of one name would be one. */
-function checkSingulars(drafts: readonly Draft[], problems: Problem[]): void {
+function checkSingulars(drafts: readonly Draft[], problems: YamlIssue[]): void {
   const owners = new Map<string, Draft>();
   for (const each of drafts) {
     const { name, parsed } = each;
@@ -111,7 +115,7 @@ function checkSingulars(drafts: readonly Draft[], problems: Problem[]): void {
 }
 
 /** No two resources have had one name, and none has the alias of another one. */
-function checkFormerNames(drafts: readonly Draft[], problems: Problem[]): void {
+function checkFormerNames(drafts: readonly Draft[], problems: YamlIssue[]): void {
   const former = new Map<string, Draft>();
   for (const each of drafts) {
     const { renamed_from: from, alias } = each.parsed.data;
@@ -135,7 +139,7 @@ function checkFormerNames(drafts: readonly Draft[], problems: Problem[]): void {
 /** A resource whose fields are read, before links between resources are checked. */
 interface Draft {
   readonly name: string;
-  readonly parsed: Shaped;
+  readonly parsed: ValidatedSource;
   readonly fields: readonly Field[];
   /** Fields that only their columns are left of. */
   readonly retired: readonly Field[];
@@ -144,7 +148,7 @@ interface Draft {
   readonly broken: boolean;
 }
 
-function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]): Draft {
+function draft(parsed: ValidatedSource, common: ValidatedSource | undefined, problems: YamlIssue[]): Draft {
   const raw = parsed.data;
   const found = problems.length;
   const places = new Map<string, Place>();
@@ -190,7 +194,7 @@ function draft(parsed: Shaped, common: Shaped | undefined, problems: Problem[]):
 function checkFormerFields(
   fields: readonly Field[],
   places: ReadonlyMap<string, Place>,
-  problems: Problem[],
+  problems: YamlIssue[],
 ): void {
   const former = new Map<string, string>();
   for (const { name, renamedFrom: from, alias } of fields) {
@@ -219,7 +223,7 @@ function placeOf({ parsed, path }: Place): string {
 
 /** Reports a mistake in a field: an unknown type at its value, everything else at the key. */
 const reporter =
-  ({ parsed, path }: Place, problems: Problem[]): Report =>
+  ({ parsed, path }: Place, problems: YamlIssue[]): ReportIssue =>
   (key, message) => {
     const target = key === undefined ? { path, key: true } : { path: [...path, key], key: key !== 'type' };
     problems.push(parsed.problem(target, message));
@@ -230,7 +234,7 @@ function finish(
   each: Draft,
   drafts: readonly Draft[],
   broken: ReadonlySet<string>,
-  problems: Problem[],
+  problems: YamlIssue[],
 ): ResourceDefinition {
   const { parsed, fields, name } = each;
   const raw = parsed.data;
@@ -256,7 +260,7 @@ function finish(
     description: raw.description ?? '',
     fields: shown,
     retired: each.retired,
-    ...readRenamed(name, raw, (key, message) => report([key], message)),
+    ...readFormerName(name, raw, (key, message) => report([key], message)),
     uniques: readUniques(raw, byName, {
       atField: (field, message) => {
         const place = each.places.get(field.name);
@@ -272,7 +276,7 @@ function finish(
 const maxColumns = 1600 - 1;
 
 /** No two fields may be stored in one column, and a table has room for all of them. */
-function checkColumns({ parsed, fields, retired, places }: Draft, problems: Problem[]): void {
+function checkColumns({ parsed, fields, retired, places }: Draft, problems: YamlIssue[]): void {
   const columns = [...fields, ...retired].flatMap((field) => field.type.columns?.(field) ?? []).length;
   if (columns > maxColumns) {
     const message = `the fields need ${columns} columns, and a table of PostgreSQL has room for ${maxColumns}: divide the resource`;
@@ -298,7 +302,7 @@ function checkLink(
   { fields, places }: Draft,
   drafts: readonly Draft[],
   broken: ReadonlySet<string>,
-  problems: Problem[],
+  problems: YamlIssue[],
 ): void {
   const place = places.get(field.name);
   if (place === undefined) return;
@@ -306,13 +310,13 @@ function checkLink(
     problems.push(place.parsed.problem({ path: [...place.path, key] }, message));
   if (field.to !== undefined && !broken.has(field.to) && !drafts.some(({ name }) => name === field.to)) {
     const known = drafts.map(({ name }) => name);
-    report('to', `no resource "${field.to}"${choice(field.to, known)}`);
+    report('to', `no resource "${field.to}"${suggestionOrList(field.to, known)}`);
   }
   if (field.through === undefined) return;
   const link = fields.find(({ name }) => name === field.through);
   if (link?.type.refers !== true) {
     const references = fields.filter(({ type }) => type.refers === true).map(({ name }) => name);
-    report('through', `no reference "${field.through}" here${choice(field.through, references)}`);
+    report('through', `no reference "${field.through}" here${suggestionOrList(field.through, references)}`);
     return;
   }
   const target = drafts.find((draft) => draft.name === link.to && !draft.broken);
@@ -320,7 +324,7 @@ function checkLink(
     const found = target?.fields.find(({ name }) => name === shown);
     if (target !== undefined && found?.type.text === undefined) {
       const texts = target.fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name);
-      report('show', `no text field "${shown}" in ${target.name}${choice(shown, texts)}`);
+      report('show', `no text field "${shown}" in ${target.name}${suggestionOrList(shown, texts)}`);
     }
   }
 }

@@ -67,15 +67,15 @@ export interface RawResource extends RawRename {
 }
 
 /** Fields that a part of the service writes or finds records by, which a definition must therefore have. */
-export interface Needs {
+export interface FieldRequirements {
   /** The source file that needs them. */
   readonly file: string;
   readonly resource: string;
-  readonly fields: Readonly<Record<string, NeededField>>;
+  readonly fields: Readonly<Record<string, RequiredField>>;
 }
 
 /** What a needed field must be. */
-export interface NeededField {
+export interface RequiredField {
   readonly types: readonly FieldTypeName[];
   /** Written as a caller would: a read-only field would silently stay empty. */
   readonly writable?: true;

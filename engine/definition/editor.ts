@@ -1,16 +1,16 @@
-import { type FieldType, fieldTypes, type Schema } from '../fields/index.ts';
+import { type FieldType, fieldTypes, type JsonSchema } from '../fields/index.ts';
 import { type NamedField, querySchemaOf } from '../query/index.ts';
-import { has, implies, oneOf, type Parsed, parseYaml, type Source } from '../yaml/index.ts';
+import { hasKey, implies, oneOfSchema, type Parsed, parseYaml, type Source } from '../yaml/index.ts';
 import type { RawField } from './definition.ts';
-import { forbidden, serverTypes } from './field.ts';
+import { reservedFieldNames, serverTypes } from './field.ts';
 import { resourceSchema } from './schema.ts';
-import { commonName, stem, taken } from './sources.ts';
+import { commonName, fileStem, reservedTableNames } from './sources.ts';
 
 /**
  * JSON Schemas for editors, by the names of their files: `_resource`, which follows from the registries alone, and one for
  * each file of the instance, which knows the names that there are. Files may be wrong: what can be read of them counts.
  */
-export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, Schema> {
+export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {
     const parsed = parseYaml(source, []);
     return parsed === undefined ? [] : [fileOf(parsed, source.isShipped === true)];
@@ -28,7 +28,7 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, S
       : [{ ...file, fields: [...(base?.fields ?? []).filter(isKept), ...known] }];
   });
   const extended = bases.map((base) => overlays.find((file) => file.extended === base.name) ?? base);
-  return new Map<string, Schema>([
+  return new Map<string, JsonSchema>([
     ['_resource', anyResource],
     ...(files.some((file) => file.stem === commonName && !file.isShipped)
       ? [[commonName, extending({})] as const]
@@ -39,7 +39,7 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, S
   ]);
 }
 
-const extending = (more: Schema): Schema => ({
+const extending = (more: JsonSchema): JsonSchema => ({
   $schema: resourceSchema.$schema,
   allOf: [{ $ref: '_resource.json' }],
   ...more,
@@ -75,9 +75,9 @@ function fileOf({ file, data }: Parsed, isShipped: boolean): File {
     return { name, raw, type, nullable: raw.nullable === true };
   });
   const extended = typeof map.extends === 'string' ? map.extends : undefined;
-  const name = extended ?? stem(file);
+  const name = extended ?? fileStem(file);
   return {
-    stem: stem(file),
+    stem: fileStem(file),
     name: typeof map.name === 'string' ? map.name : name,
     isShipped,
     extended,
@@ -110,28 +110,28 @@ function schemaOf(
   { data, extended, fields }: File & { readonly fields: readonly Known[] },
   resources: readonly (File & { readonly fields: readonly Known[] })[],
   common: readonly Known[],
-): Schema {
+): JsonSchema {
   const inUse = fields.filter(({ raw }) => raw.retired !== true);
   const references = inUse.filter(({ type }) => type.refers === true);
   const shows = references.map(({ name, raw }) => {
     const target = resources.find((each) => each.name === raw.to)?.fields ?? [];
     const texts = namesOf(target.filter(({ type }) => type.text !== undefined));
-    return implies(has('through', name), { properties: { show: { items: oneOf(texts) } } });
+    return implies(hasKey('through', name), { properties: { show: { items: oneOfSchema(texts) } } });
   });
   const shared = namesOf(sharedBy(data, common));
-  const unique = oneOf(namesOf(inUse));
+  const unique = oneOfSchema(namesOf(inUse));
   return {
     properties: {
       common: {
-        anyOf: [{ const: 'all' }, { type: 'array', items: oneOf(namesOf(common)), uniqueItems: true }],
+        anyOf: [{ const: 'all' }, { type: 'array', items: oneOfSchema(namesOf(common)), uniqueItems: true }],
       },
       fields: {
         ...(shared.length > 0 && { propertyNames: { not: { enum: shared } } }),
         ...(extended === undefined && keys(shared)),
         additionalProperties: {
           properties: {
-            to: oneOf(resources.map(({ name }) => name)),
-            through: oneOf(namesOf(references)),
+            to: oneOfSchema(resources.map(({ name }) => name)),
+            through: oneOfSchema(namesOf(references)),
             set: { not: { enum: Object.values(identity) } },
           },
           ...(shows.length > 0 && { allOf: shows }),
@@ -147,25 +147,25 @@ function schemaOf(
 const identity = { id: 'id', organization_id: 'organization' } as const;
 
 /** The fields that every table has, and no other like them, where the shared fields do not bring them. */
-function keys(shared: readonly string[]): Schema {
+function keys(shared: readonly string[]): JsonSchema {
   const missing = Object.entries(identity).filter(([name]) => !shared.includes(name));
   return {
     required: missing.map(([name]) => name),
-    properties: Object.fromEntries(missing.map(([name, set]) => [name, has('set', set)])),
+    properties: Object.fromEntries(missing.map(([name, set]) => [name, hasKey('set', set)])),
   };
 }
 
-const yes = (key: string): Schema => has(key, true);
-const given = (key: string): Schema => ({ required: [key] });
-const each = (keys: readonly string[], schema: Schema | false): Schema =>
+const yes = (key: string): JsonSchema => hasKey(key, true);
+const given = (key: string): JsonSchema => ({ required: [key] });
+const each = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));
 /** Keys that must not be there. */
-const without = (...keys: string[]): Schema => each(keys, false);
+const without = (...keys: string[]): JsonSchema => each(keys, false);
 /** Keys that must not be true. */
-const untrue = (...keys: string[]): Schema => each(keys, { const: false });
+const untrue = (...keys: string[]): JsonSchema => each(keys, { const: false });
 
 /** What the keys of a new name need of one another, of fields and of resources. */
-const renames: readonly Schema[] = [
+const renames: readonly JsonSchema[] = [
   implies(yes('alias'), { required: ['renamed_from', 'deprecated', 'sunset'] }),
   ...['deprecated', 'sunset'].map((key) => implies(given(key), yes('alias'))),
 ];
@@ -175,7 +175,7 @@ const ofType = Object.entries<FieldType>(fieldTypes).map(([name, type]) => {
   const { refers = false, joins = false } = type;
   const sets = Object.entries(serverTypes).flatMap(([set, wanted]) => (wanted === name ? [set] : []));
   const unfilled = type.empty === undefined && !refers && !joins;
-  return implies(has('type', name), {
+  return implies(hasKey('type', name), {
     required: [...(refers ? ['to', 'nullable'] : []), ...(joins ? ['through', 'show'] : [])],
     properties: {
       ...(refers ? { nullable: { const: true } } : without('to')),
@@ -189,7 +189,7 @@ const ofType = Object.entries<FieldType>(fieldTypes).map(([name, type]) => {
   });
 });
 
-const rules: readonly Schema[] = [
+const rules: readonly JsonSchema[] = [
   ...ofType,
   ...renames,
   { not: { required: ['enum', 'suggested'] } },
@@ -204,15 +204,18 @@ const { field } = resourceSchema.$defs;
 const types = Object.entries<FieldType>(fieldTypes);
 
 /** Any file of definitions, as far as the registries say what may be in it. */
-const anyResource: Schema = {
+const anyResource: JsonSchema = {
   ...resourceSchema,
   allOf: renames,
   properties: {
     ...resourceSchema.properties,
-    name: { ...resourceSchema.properties.name, not: { pattern: taken.source } },
+    name: { ...resourceSchema.properties.name, not: { pattern: reservedTableNames.source } },
     fields: {
       ...resourceSchema.properties.fields,
-      propertyNames: { ...resourceSchema.properties.fields.propertyNames, not: { enum: [...forbidden] } },
+      propertyNames: {
+        ...resourceSchema.properties.fields.propertyNames,
+        not: { enum: [...reservedFieldNames] },
+      },
     },
   },
   $defs: {

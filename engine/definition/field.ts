@@ -7,10 +7,10 @@ import {
   type ServerValue,
   validateValue,
 } from '../fields/index.ts';
-import { choice, suggestion } from '../yaml/index.ts';
+import { suggestion, suggestionOrList } from '../yaml/index.ts';
 import { typeAdvice } from './advice.ts';
 import type { RawField } from './definition.ts';
-import { readRenamed } from './renamed.ts';
+import { readFormerName } from './former-name.ts';
 
 /** The type that a field needs for what the server writes into it. */
 export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
@@ -22,22 +22,27 @@ export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   updated: 'timestamp',
 };
 /** Names with a meaning on every JavaScript object, and the key that `?expand=` adds to a record. */
-export const forbidden: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
+export const reservedFieldNames: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
 
 /** The type that was probably meant, or all that there are. */
 function typeHint(type: string): string {
   const advice = typeAdvice(type);
-  return advice === undefined ? choice(type, Object.keys(fieldTypes)) : `: ${advice}`;
+  return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `: ${advice}`;
 }
 
 /** Reports a mistake at a key of the field, or at the field's name where `key` is undefined. */
-export type Report = (key: string | undefined, message: string) => void;
+export type ReportIssue = (key: string | undefined, message: string) => void;
 
 /**
  * A field from its YAML, with the checks that need nothing else.
  * @returns undefined if its type is unknown
  */
-export function readField(name: string, raw: RawField, place: string, report: Report): Field | undefined {
+export function readField(
+  name: string,
+  raw: RawField,
+  place: string,
+  report: ReportIssue,
+): Field | undefined {
   if (!Object.hasOwn(fieldTypes, raw.type)) {
     report('type', `unknown type "${raw.type}"${typeHint(raw.type)}`);
     return undefined;
@@ -48,7 +53,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
   // A record may have neither: keys need no user, and users can be deleted.
   const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
-  if (forbidden.has(name)) report(undefined, `"${name}" cannot be a field name`);
+  if (reservedFieldNames.has(name)) report(undefined, `"${name}" cannot be a field name`);
   for (const [key, ability] of [
     ['to', type.refers],
     ['through', type.joins],
@@ -100,7 +105,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
     ...(raw.set === undefined ? {} : { set: raw.set }),
     unique: raw.unique === true,
     sensitive: raw.sensitive === true,
-    ...readRenamed(name, raw, report),
+    ...readFormerName(name, raw, report),
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
   if (raw.retired === true) {
@@ -113,7 +118,7 @@ export function readField(name: string, raw: RawField, place: string, report: Re
 }
 
 /** Checks that the known values can be told apart, and that the default is one of those that reports know. */
-function checkValues({ enum: closed, suggested, default: given }: RawField, report: Report): void {
+function checkValues({ enum: closed, suggested, default: given }: RawField, report: ReportIssue): void {
   const key = closed === undefined ? 'suggested' : 'enum';
   const seen = new Map<string, string>();
   for (const value of closed ?? suggested ?? []) {
@@ -128,7 +133,7 @@ function checkValues({ enum: closed, suggested, default: given }: RawField, repo
 const bare = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
 /** Checks that a field without a given value has a default. */
-function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: Report): void {
+function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: ReportIssue): void {
   const nullable = raw.nullable === true;
   if (type.refers === true && !nullable) {
     report(undefined, 'a reference needs "nullable: true": it becomes null when the record is deleted');
@@ -144,7 +149,7 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
 }
 
 /** A default is validated like a value in a body: otherwise it could be a value that no caller may send. */
-function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, report: Report): void {
+function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, report: ReportIssue): void {
   if (raw.default === undefined) return;
   if (field.nullable) {
     report('default', 'a nullable field is null when absent; it has no default');

@@ -2,7 +2,7 @@
 // May import errors, fields, yaml, query.
 
 export { checkSources } from './check.ts';
-export type { Needs, ResourceDefinition, Unique } from './definition.ts';
+export type { FieldRequirements, ResourceDefinition, Unique } from './definition.ts';
 export { editorSchemas } from './editor.ts';
-export { checkNeeds } from './needs.ts';
-export { readSources, stem } from './sources.ts';
+export { checkRequirements } from './requirements.ts';
+export { fileStem, readSources } from './sources.ts';

@@ -1,15 +1,15 @@
-import { hasAt, type Parsed, type Problem, suggestion, type Target } from '../yaml/index.ts';
+import { hasPath, type Parsed, suggestion, type Target, type YamlIssue } from '../yaml/index.ts';
 import type { RawResource } from './definition.ts';
-import { stem } from './sources.ts';
+import { fileStem } from './sources.ts';
 
 /** A file of the right shape. */
-export type Shaped = Parsed & { data: RawResource };
+export type ValidatedSource = Parsed & { data: RawResource };
 
 /** Keys of the file that is extended, which an overlay leaves as they are. */
 const fixed = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sunset'];
 
 /** The name of the resource that a file defines. */
-export const resourceNameOf = ({ data, file }: Shaped): string => data.name ?? stem(file);
+export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.name ?? fileStem(file);
 
 /**
  * Puts overlays into the files that they extend: fields are added or get other keys, filters and unique fields are added
@@ -17,11 +17,11 @@ export const resourceNameOf = ({ data, file }: Shaped): string => data.name ?? s
  * @param isBroken whether a file of this name could not be read, which is reported already
  */
 export function withOverlays(
-  files: readonly Shaped[],
+  files: readonly ValidatedSource[],
   isBroken: (name: string) => boolean,
-  problems: Problem[],
-): readonly Shaped[] {
-  const overlays = new Map<string, Shaped>();
+  problems: YamlIssue[],
+): readonly ValidatedSource[] {
+  const overlays = new Map<string, ValidatedSource>();
   const bases = files.filter(({ data }) => data.extends === undefined);
   for (const overlay of files) {
     const { extends: name } = overlay.data;
@@ -72,12 +72,12 @@ function checkOverlay(
 /** An entry of a list, and where it is written. */
 interface Entry {
   readonly value: unknown;
-  readonly parsed: Shaped;
+  readonly parsed: ValidatedSource;
   readonly path: readonly (string | number)[];
 }
 
 /** Both files as one, whose mistakes are shown in the overlay if it says anything of the same key or field. */
-function merged(base: Shaped, overlay: Shaped): Shaped {
+function merged(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changed = Object.entries(fields)
     .map(([name, field]) => [name, { ...base.data.fields[name], ...field }] as const)
@@ -103,7 +103,7 @@ function merged(base: Shaped, overlay: Shaped): Shaped {
       const entry = lists[section as keyof typeof lists]?.[Number(index)];
       if (entry !== undefined)
         return entry.parsed.problem({ ...target, path: [...entry.path, ...below] }, message);
-      return (hasAt(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
+      return (hasPath(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
     },
   };
 }
@@ -121,7 +121,7 @@ function joined(
 const fieldOf = (filter: unknown): string =>
   typeof filter === 'string' ? filter : (filter as { field: string }).field;
 
-const filtersOf = (parsed: Shaped): Entry[] =>
+const filtersOf = (parsed: ValidatedSource): Entry[] =>
   ((parsed.data.filters ?? []) as readonly unknown[]).map((value, index) => ({
     value,
     parsed,
@@ -129,7 +129,7 @@ const filtersOf = (parsed: Shaped): Entry[] =>
   }));
 
 /** The groups of fields that are unique together; a list of names is one group. */
-function uniquesOf(parsed: Shaped): Entry[] {
+function uniquesOf(parsed: ValidatedSource): Entry[] {
   const { unique = [] } = parsed.data;
   const isOne = unique.some((each) => typeof each === 'string');
   if (isOne) return [{ value: unique, parsed, path: ['unique'] }];

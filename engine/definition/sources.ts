@@ -45,10 +45,10 @@ function misplacedFile(folder: string, path: string): Source {
 }
 
 /** The file's name without folder and ending. */
-export const stem = (file: string): string => basename(file).replace(/\.ya?ml$/, '');
+export const fileStem = (file: string): string => basename(file).replace(/\.ya?ml$/, '');
 
 /** The file of the fields that resources share, without its ending. */
 export const commonName = 'common';
 
 /** Names of tables that belong to the platform or to PostgreSQL. */
-export const taken = /^(?:crm|pg)_/;
+export const reservedTableNames = /^(?:crm|pg)_/;

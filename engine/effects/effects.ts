@@ -1,9 +1,9 @@
-import type { Values, Variable } from '../config/index.ts';
+import type { Variable, VariableValues } from '../config/index.ts';
+import { changeLog } from './change-log.ts';
 import type { Effect } from './effect.ts';
-import { ledger } from './ledger.ts';
 
 /** Every effect by its name, which is also the key of its variable. */
-export const effects = { audit: ledger } as const satisfies Readonly<Record<string, Effect>>;
+export const effects = { audit: changeLog } as const satisfies Readonly<Record<string, Effect>>;
 
 type EffectName = keyof typeof effects;
 
@@ -18,5 +18,5 @@ export const effectVariables = Object.fromEntries(all.map(([name, { variable }])
 export const effectTables = all.flatMap(([, { tables }]) => tables);
 
 /** The effects that an instance has, as its variables say. */
-export const chosenEffects = (config: Values<typeof effectVariables>): readonly Effect[] =>
+export const enabledEffects = (config: VariableValues<typeof effectVariables>): readonly Effect[] =>
   all.flatMap(([name, effect]) => (config[name] ? [effect] : []));

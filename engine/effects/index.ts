@@ -3,4 +3,4 @@
 
 export { type Actor, type AuditConfig, commandLine, recordChanges } from './actor.ts';
 export type { Caller, Effect, WriteAction } from './effect.ts';
-export { chosenEffects, effects, effectTables, effectVariables } from './effects.ts';
+export { effects, effectTables, effectVariables, enabledEffects } from './effects.ts';

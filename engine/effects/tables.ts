@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely';
-import { bigint, identity, now, table, text, time } from '../tables/index.ts';
+import { bigintColumn, defineTable, identity, now, textColumn, timestampColumn } from '../tables/index.ts';
 
 declare module '../tables/index.ts' {
   interface TableRows {
@@ -37,24 +37,24 @@ declare module '../tables/index.ts' {
   }
 }
 
-const optionalText = { ...text, nullable: true };
+const optionalText = { ...textColumn, nullable: true };
 
-const ledger = table(
+const ledger = defineTable(
   'crm_ledger',
   {
-    organization_id: { ...bigint, primary: true },
+    organization_id: { ...bigintColumn, primary: true },
     // Before the id: numbers of transactions say what a reader may have missed, those of rows do not.
     transaction: { type: 'string', columnType: 'xid8', defaultRaw: 'pg_current_xact_id()', primary: true },
     id: identity,
     at: now,
-    actor_kind: text,
-    actor_id: { ...bigint, nullable: true },
+    actor_kind: textColumn,
+    actor_id: { ...bigintColumn, nullable: true },
     actor_name: optionalText,
-    action: text,
-    object: text,
-    object_id: { ...bigint, nullable: true },
+    action: textColumn,
+    object: textColumn,
+    object_id: { ...bigintColumn, nullable: true },
     request_id: optionalText,
-    version: { ...bigint, nullable: true },
+    version: { ...bigintColumn, nullable: true },
     record: optionalText,
     before: optionalText,
   },
@@ -67,13 +67,13 @@ const ledger = table(
 );
 
 /** The times in which places in the ledger mean the same; the one that began last is now. */
-const epochs = table('crm_ledger_epochs', {
+const epochs = defineTable('crm_ledger_epochs', {
   id: identity,
-  epoch: text,
-  source: text,
+  epoch: textColumn,
+  source: textColumn,
   started_at: now,
-  pruned_before: { ...time, defaultRaw: `'-infinity'` },
+  pruned_before: { ...timestampColumn, defaultRaw: `'-infinity'` },
 });
 
 /** The ledger. Rows are only added, by the statement or in the transaction of the change. */
-export const ledgerTables = [ledger, epochs];
+export const changeLogTables = [ledger, epochs];

@@ -1,14 +1,14 @@
-import { trueOrFalse } from './encode.ts';
+import { jsonBoolean } from './encode.ts';
 import type { FieldType } from './type.ts';
 
 /** true or false. */
-export const boolean: FieldType = {
+export const booleanType: FieldType = {
   expected: 'true or false',
   json: { type: 'boolean' },
   columns: () => [{ suffix: '', type: 'boolean' }],
   empty: false,
   write: (value) => [String(value)],
-  encode: trueOrFalse,
+  encode: jsonBoolean,
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::boolean`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::boolean`,

@@ -1,14 +1,14 @@
 /**
  * Writes a value as JSON.
  * @param from holds the value as PostgreSQL's text, UTF-8, from `start` to `end`
- * @param to has room for {@link longest} bytes for each byte of the value, and for two more
+ * @param to has room for {@link maxJsonBytesPerByte} bytes for each byte of the value, and for two more
  * @param at where to write
  * @returns the end of what was written
  */
 export type Encoder = (from: Uint8Array, start: number, end: number, to: Uint8Array, at: number) => number;
 
 /** Bytes of JSON for one byte of a value, at most: `\u001f`. */
-export const longest = 6;
+export const maxJsonBytesPerByte = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
 const [quote, backslash, minus] = [ascii('"'), ascii('\\'), ascii('-')];
@@ -31,7 +31,7 @@ for (const [byte, letter] of [
 }
 
 /** Numbers and everything else whose text is JSON already. */
-export const asItIs: Encoder = (from, start, end, to, at) => {
+export const verbatim: Encoder = (from, start, end, to, at) => {
   let next = at;
   for (let index = start; index < end; index++) to[next++] = from[index] as number;
   return next;
@@ -41,18 +41,18 @@ export const asItIs: Encoder = (from, start, end, to, at) => {
 export const decimal: Encoder = (from, start, end, to, at) => {
   const first = from[start] === minus ? start + 1 : start;
   const isNumber = (from[first] as number) <= nine;
-  return isNumber ? asItIs(from, start, end, to, at) : quoted(from, start, end, to, at);
+  return isNumber ? verbatim(from, start, end, to, at) : jsonString(from, start, end, to, at);
 };
 
 /** `t` and `f`. */
-export const trueOrFalse: Encoder = (from, start, _end, to, at) => {
+export const jsonBoolean: Encoder = (from, start, _end, to, at) => {
   const text = from[start] === ascii('t') ? 'true' : 'false';
   for (let index = 0; index < text.length; index++) to[at + index] = text.charCodeAt(index);
   return at + text.length;
 };
 
 /** A JSON string; escapes what `row_to_json` escapes, in the same way. */
-export const quoted: Encoder = (from, start, end, to, at) => {
+export const jsonString: Encoder = (from, start, end, to, at) => {
   let next = at;
   to[next++] = quote;
   for (let index = start; index < end; index++) {

@@ -1,22 +1,22 @@
-import { boolean } from './boolean.ts';
-import { joined, reference } from './links.ts';
-import { bigint, integer, number } from './numbers.ts';
-import { string, text } from './string.ts';
-import { date, timestamp } from './temporal.ts';
+import { booleanType } from './boolean.ts';
+import { joinedType, referenceType } from './links.ts';
+import { bigintType, integerType, numberType } from './numbers.ts';
+import { stringType, textType } from './string.ts';
+import { dateType, timestampType } from './temporal.ts';
 import type { FieldType } from './type.ts';
 
 /** Every field type by the name that YAML uses. */
 export const fieldTypes = {
-  string,
-  text,
-  integer,
-  int64: bigint,
-  number,
-  boolean,
-  timestamp,
-  date,
-  reference,
-  joined,
+  string: stringType,
+  text: textType,
+  integer: integerType,
+  int64: bigintType,
+  number: numberType,
+  boolean: booleanType,
+  timestamp: timestampType,
+  date: dateType,
+  reference: referenceType,
+  joined: joinedType,
 } as const satisfies Readonly<Record<string, FieldType>>;
 
 /** The name of a field type. */

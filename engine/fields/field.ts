@@ -1,6 +1,6 @@
 import type { FieldTypeName } from './field-types.ts';
 import type { Lookup } from './lookups.ts';
-import type { Column, FieldType } from './type.ts';
+import type { ColumnDefinition, FieldType } from './type.ts';
 
 /** What the server writes into a read-only field, and when. */
 export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
@@ -49,5 +49,5 @@ export interface Deprecation {
 }
 
 /** The columns that store a field, with their names; none if it is computed on read. */
-export const columnsOf = (field: Field): readonly (Column & { readonly name: string })[] =>
+export const fieldColumns = (field: Field): readonly (ColumnDefinition & { readonly name: string })[] =>
   (field.type.columns?.(field) ?? []).map((column) => ({ ...column, name: `${field.name}${column.suffix}` }));

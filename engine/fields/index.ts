@@ -1,13 +1,13 @@
 // Fields: what a value is, one object for each type.
 // May import nothing of ours.
 
-export { asItIs, type Encoder, longest } from './encode.ts';
+export { type Encoder, maxJsonBytesPerByte, verbatim } from './encode.ts';
 export { ExactNumber, int64, integerText, isRowId } from './exact.ts';
 export { jsonNumber, parseExactJson } from './exact-json.ts';
-export { columnsOf, type Deprecation, type Field, type ServerValue } from './field.ts';
+export { type Deprecation, type Field, fieldColumns, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
-export { head, type Lookup, lookupOf } from './lookups.ts';
+export { indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 export { isStorable } from './string.ts';
 export { isDate, parseInstant, parseTimestamp } from './temporal.ts';
-export type { Distinction, FieldType, Parameter, Schema } from './type.ts';
+export type { Distinction, FieldType, JsonSchema, ParameterText } from './type.ts';
 export { errorMessage, validateValue, validator, valueSchema } from './validate.ts';

@@ -1,9 +1,9 @@
 // Which beginnings of texts are indexed, and in what form.
 
 /** Characters of a text in an index: a B-tree entry is limited to about 2,700 bytes, a text is not. */
-export const indexed = 100;
+export const indexedLength = 100;
 /** The beginning of a text that an index holds. */
-export const head = (column: string) => `left(${column}, ${indexed})`;
+export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;
 
 interface LookupKind {
   /** SQL that is equal for equivalent texts. Immutable, because it is indexed. */

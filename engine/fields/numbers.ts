@@ -1,4 +1,4 @@
-import { asItIs, decimal } from './encode.ts';
+import { decimal, verbatim } from './encode.ts';
 import { decimalText, int64, integerText } from './exact.ts';
 import type { Distinction, FieldType } from './type.ts';
 
@@ -6,7 +6,7 @@ const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
 const comparable = (type: string) =>
   ({
-    encode: asItIs,
+    encode: verbatim,
     order: byColumn,
     bounds: (placeholder: string) => [`${placeholder}::${type}`],
     equals: (column: string, placeholder: string) => `${column} = ${placeholder}::${type}`,
@@ -14,10 +14,13 @@ const comparable = (type: string) =>
   }) as const;
 
 /** How a unique index tells the values of one column apart. */
-export const byValue = (value: string): Distinction => ({ keys: [value], filled: `${value} is not null` });
+export const valueDistinction = (value: string): Distinction => ({
+  keys: [value],
+  filled: `${value} is not null`,
+});
 
 /** A whole number of 32 bits. */
-export const integer: FieldType = {
+export const integerType: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
   json: { type: 'integer', format: 'int32', minimum: int32.min, maximum: int32.max },
   body: () => ({ exact: 'int32' }),
@@ -25,13 +28,13 @@ export const integer: FieldType = {
   empty: 0,
   write: (value) => [integerText(value) ?? null],
   ...comparable('integer'),
-  distinct: byValue,
+  distinct: valueDistinction,
   parse: (text) => (isInt32(text) ? text : undefined),
   examples: [0, 7, -1, int32.max, int32.min],
 };
 
 /** A whole number of 64 bits, exact beyond the range of JavaScript's numbers. */
-export const bigint: FieldType = {
+export const bigintType: FieldType = {
   expected: 'an integer of 64 bits',
   json: { type: 'integer', format: 'int64' },
   body: () => ({ exact: 'int64' }),
@@ -39,13 +42,13 @@ export const bigint: FieldType = {
   empty: 0,
   write: (value) => [integerText(value) ?? null],
   ...comparable('bigint'),
-  distinct: byValue,
+  distinct: valueDistinction,
   parse: int64,
   examples: [0, 42, -42, 9007199254740991],
 };
 
 /** A decimal number, stored and returned as it was written. */
-export const number: FieldType = {
+export const numberType: FieldType = {
   expected: 'a number',
   json: { type: 'number' },
   body: () => ({ exact: 'decimal' }),

@@ -1,5 +1,5 @@
-import { quoted } from './encode.ts';
-import { head, indexed, type Lookup, lookupOf } from './lookups.ts';
+import { jsonString } from './encode.ts';
+import { indexedLength, indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
@@ -8,14 +8,14 @@ export const isStorable = (text: string): boolean => text.isWellFormed() && !tex
 /** Characters of a text that its order depends on, so that a place in the order has a bounded size. */
 const sorted = 500;
 /** The highest code point: no text that begins with another one comes after that one followed by these. */
-const highest = `repeat(chr(1114111), ${indexed})`;
+const highest = `repeat(chr(1114111), ${indexedLength})`;
 
 /** The indexed key of a text. The result of `lower` depends on the collation: a value needs that of the column. */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
-  head(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
+  indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
 
 /** Any Unicode text without U+0000, by convention on one line. */
-export const string: FieldType = {
+export const stringType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },
   body: ({ maxLength, pattern }: FieldOptions) => ({
@@ -28,11 +28,11 @@ export const string: FieldType = {
   columns: () => [{ suffix: '', type: 'text', collation: 'C' }],
   empty: '',
   write: (value) => [value as string],
-  encode: quoted,
-  order: (column) => [head(column), `left(${column}, ${sorted})`],
+  encode: jsonString,
+  order: (column) => [indexedPrefix(column), `left(${column}, ${sorted})`],
   // A character may be two UTF-16 code units.
   place: (shown) => [...shown.slice(0, 2 * sorted)].slice(0, sorted).join(''),
-  bounds: (placeholder) => [head(`${placeholder}::text`), `left(${placeholder}::text, ${sorted})`],
+  bounds: (placeholder) => [indexedPrefix(`${placeholder}::text`), `left(${placeholder}::text, ${sorted})`],
   equals: (column, placeholder, lookup) => {
     const value = `${placeholder}::text`;
     return `(${key(column, lookup)} = ${key(value, lookup, ' collate "C"')} and ${column} = ${value})`;
@@ -44,12 +44,15 @@ export const string: FieldType = {
   },
   startsWith: (column, placeholder) => {
     const value = `${placeholder}::text`;
-    return `(${head(column)} >= ${head(value)} and ${head(column)} <= ${head(`(${value} || ${highest})`)} and starts_with(${column}, ${value}))`;
+    return `(${indexedPrefix(column)} >= ${indexedPrefix(value)} and ${indexedPrefix(column)} <= ${indexedPrefix(`(${value} || ${highest})`)} and starts_with(${column}, ${value}))`;
   },
   contains: (column, placeholder) => `strpos(${column}, ${placeholder}::text) > 0`,
   distinct: (value) => ({
     // Beyond the beginning a hash stands for the text; the same one for all short texts.
-    keys: [head(value), `case when length(${value}) > ${indexed} then md5(${value}) else '' end`],
+    keys: [
+      indexedPrefix(value),
+      `case when length(${value}) > ${indexedLength} then md5(${value}) else '' end`,
+    ],
     filled: `${value} <> ''`,
   }),
   parse: (text) => (isStorable(text) ? text : undefined),
@@ -59,4 +62,4 @@ export const string: FieldType = {
 };
 
 /** A string that may have several lines. */
-export const text: FieldType = { ...string, examples: ['First line.\nSecond line.', ''] };
+export const textType: FieldType = { ...stringType, examples: ['First line.\nSecond line.', ''] };

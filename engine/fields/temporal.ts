@@ -1,5 +1,5 @@
-import { quoted } from './encode.ts';
-import { byValue } from './numbers.ts';
+import { jsonString } from './encode.ts';
+import { valueDistinction } from './numbers.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /** SQL of RFC 3339 text without an offset, from SQL of a timestamp without time zone; PostgreSQL trims the fraction. */
@@ -52,7 +52,7 @@ const dayMs = 86_400_000;
  * A point in time. A writable one keeps the UTC offset that was written in a second column, because the API
  * does not convert time zones; one that the server sets is UTC.
  */
-export const timestamp: FieldType = {
+export const timestampType: FieldType = {
   expected: 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
   json: { type: 'string', format: 'date-time' },
   body: () => ({ type: 'string', format: 'rfc3339' }),
@@ -74,7 +74,7 @@ export const timestamp: FieldType = {
     if (offset === undefined) return `${local(utc)} || 'Z'`;
     return `${local(`${utc} + ${interval(offset)}`)} || ${offset}`;
   },
-  encode: quoted,
+  encode: jsonString,
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
   place: (shown) => {
@@ -99,18 +99,18 @@ export const timestamp: FieldType = {
 };
 
 /** A calendar day. */
-export const date: FieldType = {
+export const dateType: FieldType = {
   expected: 'a date, such as 2026-03-01',
   json: { type: 'string', format: 'date' },
   body: () => ({ type: 'string', format: 'calendarDate' }),
   columns: () => [{ suffix: '', type: 'date' }],
   write: (value) => [value as string],
-  encode: quoted,
+  encode: jsonString,
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::date`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::date[])`,
-  distinct: byValue,
+  distinct: valueDistinction,
   parse: parseDate,
   shift: (value, days) =>
     new Date(Date.parse(`${value}T00:00:00Z`) + days * dayMs).toISOString().slice(0, 10),
@@ -125,4 +125,4 @@ export const isDate = (text: string): boolean => parseDate(text) !== undefined;
  * @returns its text for a `timestamptz` parameter, or undefined if it is neither
  */
 export const parseInstant = (text: string): string | undefined =>
-  isDate(text) ? `${text}T00:00:00Z` : timestamp.parse?.(text);
+  isDate(text) ? `${text}T00:00:00Z` : timestampType.parse?.(text);

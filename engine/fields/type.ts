@@ -3,10 +3,10 @@ import type { Encoder } from './encode.ts';
 import type { Lookup } from './lookups.ts';
 
 /** A value that goes to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */
-export type Parameter = string | null;
+export type ParameterText = string | null;
 
 /** A JSON Schema (2020-12) fragment. */
-export type Schema = Readonly<Record<string, unknown>>;
+export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** How a unique index tells values apart, as SQL. */
 export interface Distinction {
@@ -24,7 +24,7 @@ export interface FieldOptions {
 }
 
 /** A column that stores a field, or a part of it. */
-export interface Column {
+export interface ColumnDefinition {
   /** Appended to the field's name; empty for the first column. */
   readonly suffix: string;
   /** PostgreSQL type. */
@@ -37,15 +37,15 @@ export interface FieldType {
   /** Completes "<field> must be …". */
   readonly expected: string;
   /** The value in responses and in the OpenAPI document. */
-  readonly json: Schema;
+  readonly json: JsonSchema;
   /** The schema that validates a non-null value in a body; absent: `json`. */
-  readonly body?: (options: FieldOptions) => Schema;
+  readonly body?: (options: FieldOptions) => JsonSchema;
   /** Stored columns; absent if the value is computed on read. */
-  readonly columns?: (options: FieldOptions) => readonly Column[];
+  readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
   /** The value of an absent field that is not "or null"; types without one must be nullable or required. */
   readonly empty?: string | number | boolean;
   /** A validated JSON value as parameters, one for each column. */
-  readonly write?: (value: unknown) => readonly Parameter[];
+  readonly write?: (value: unknown) => readonly ParameterText[];
   /** SQL for each column from its parameters' placeholders; absent: the placeholders themselves. */
   readonly assign?: (placeholders: readonly string[]) => readonly string[];
   /** SQL of the value in the response, from SQL of each column; absent: the first column. */

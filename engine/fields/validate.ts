@@ -3,7 +3,7 @@ import { RE2JS } from 're2js';
 import { decimalText, integerText } from './exact.ts';
 import { isStorable } from './string.ts';
 import { isDate, parseTimestamp } from './temporal.ts';
-import type { FieldOptions, FieldType, Schema } from './type.ts';
+import type { FieldOptions, FieldType, JsonSchema } from './type.ts';
 
 /** What validation needs to know of a field. */
 export interface ValidatedField extends FieldOptions {
@@ -54,7 +54,7 @@ export const validator = new Validator({
   .addFormat('calendarDate', isDate);
 
 /** The JSON Schema of one value in a body; null means "absent" unless the field is required. */
-export function valueSchema(field: ValidatedField): Schema {
+export function valueSchema(field: ValidatedField): JsonSchema {
   const schema: Record<string, unknown> = { ...(field.type.body?.(field) ?? field.type.json) };
   const orNull = !field.required;
   if (typeof schema.exact === 'string') schema.exact = { kind: schema.exact, orNull };

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHa
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../errors.ts';
 import { varyBy } from './reply.ts';
-import { weightsOf } from './weights.ts';
+import { parseWeights } from './weights.ts';
 
 /** Smaller bodies fit into a packet as they are; larger ones take more of the processor than they save. In bytes. */
 const [smallest, largest] = [1024, 512 * 1024];
@@ -98,7 +98,7 @@ function sharedBody(bytes: Buffer): SharedBody {
 
 function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable): Readable {
   varyBy(reply, 'accept-encoding');
-  const weights = weightsOf(acceptedCodings(request));
+  const weights = parseWeights(acceptedCodings(request));
   if ((weights.get('gzip') ?? weights.get('*') ?? 0) === 0) return body;
   reply.header('content-encoding', 'gzip');
   // A failure on either side ends the other.
@@ -117,7 +117,7 @@ const isJson = (type: unknown): boolean => typeof type === 'string' && type.star
 
 /** The coding that a client likes best (RFC 9110, section 12.5.3); undefined: none. */
 export function acceptedCoding(header: string): Coding | undefined {
-  const weights = weightsOf(header);
+  const weights = parseWeights(header);
   const weightOf = (coding: string) => weights.get(coding) ?? weights.get('*') ?? 0;
   if (weightOf('br') > 0 && weightOf('br') >= weightOf('gzip')) return 'br';
   return weightOf('gzip') > 0 ? 'gzip' : undefined;

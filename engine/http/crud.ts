@@ -10,8 +10,8 @@ import {
   type OperationRequest,
   type Principal,
   readBody,
-  routed,
-  type Signing,
+  routedOperations,
+  type TextSigner,
   type Trace,
 } from '../records/index.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
@@ -19,9 +19,9 @@ import { decodeBody } from './compression.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
 import { logSlow } from './log.ts';
-import { refuseOtherMethods } from './methods.ts';
-import { namesSent } from './names-sent.ts';
+import { rejectOtherMethods } from './methods.ts';
 import { json } from './reply.ts';
+import { fieldNamesInRequest } from './requested-names.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -58,7 +58,7 @@ export interface CrudOptions {
   /** Origin of links, without a slash at the end; empty where it is not known, then links are paths. */
   readonly publicUrl: () => string;
   /** Signs the cursors of lists. */
-  readonly signing: Signing;
+  readonly signing: TextSigner;
 }
 
 /** The routes of a resource: every operation, and 405 for all other methods. */
@@ -71,7 +71,7 @@ export async function crud(
   const pathName = path.slice(path.lastIndexOf('/') + 1);
   const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   sendDeprecations(app, resource, path);
-  for (const { operation, compiled } of routed(resource.operations)) {
+  for (const { operation, compiled } of routedOperations(resource.operations)) {
     const url = `${path}${operation.path}`;
     const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
     allowed.set(url, [...(allowed.get(url) ?? []), ...methods]);
@@ -93,7 +93,8 @@ export async function crud(
           },
         };
         const { principal } = received.caller;
-        const tell = () => app.namesSent?.(principal, pathName, namesSent(received.query, sent, known));
+        const tell = () =>
+          app.namesSent?.(principal, pathName, fieldNamesInRequest(received.query, sent, known));
         if (compiled.export !== undefined) {
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
           if (format !== undefined) {
@@ -129,7 +130,7 @@ export async function crud(
   for (const [url, methods] of allowed) {
     // A record may be asked for by any text.
     const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
-    refuseOtherMethods(app, url, methods, elsewhere);
+    rejectOtherMethods(app, url, methods, elsewhere);
   }
 }
 

@@ -10,7 +10,7 @@ import {
   sqlState,
 } from '../database/index.ts';
 import { type ErrorCode, errorJson, errors, HttpError } from '../errors.ts';
-import type { Missing } from './missing.ts';
+import type { NotFound } from './not-found.ts';
 import { json } from './reply.ts';
 import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 
@@ -45,7 +45,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
 const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
 
 /** The HttpError to send for a thrown value; logs what an administrator must see. */
-export function failureOf(error: unknown, request: FastifyRequest): HttpError {
+export function httpErrorOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
   // While the process drains, refusals are expected.
   if (isFailure(failure) && failure.status !== 503) logFailure(failure, request);
@@ -55,7 +55,7 @@ export function failureOf(error: unknown, request: FastifyRequest): HttpError {
 
 /** Sends an error in the one shape, `{"error": …}`. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const failure = failureOf(error, request);
+  const failure = httpErrorOf(error, request);
   const { headers = {} } = failure.extra;
   reply.code(failure.status).headers({ ...standardHeaders(request.id), ...headers, 'content-type': json });
   reply.send(errorJson(failure, { request_id: request.id }));
@@ -120,8 +120,8 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
  * Responds to an address that cannot be decoded, such as `/%ff`: 404, because no record has such an id; 401 without
  * credentials.
  */
-export const refuseAddress =
-  (missing: Missing) =>
+export const rejectUndecodableUrl =
+  (missing: NotFound) =>
   (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const { code } = error as Partial<FastifyError>;
     const isStranger = request.headers.authorization === undefined;
@@ -135,7 +135,7 @@ const connectionErrors: Readonly<Record<string, { readonly status: number; reado
 };
 
 /** Responds to what never became a request: a head that is malformed, too large or too slow. */
-export function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -166,7 +166,7 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
 
 /** One shape for every error, also for unknown paths. */
 export const errorHandling = fastifyPlugin(
-  async (app: FastifyInstance, { missing }: { readonly missing: Missing }) => {
+  async (app: FastifyInstance, { missing }: { readonly missing: NotFound }) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     // Node would respond 417 in its own format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {

@@ -2,16 +2,16 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../database/index.ts';
 import {
-  type Exporting,
+  type ExportReader,
   exported,
   type FormatName,
   formatOf,
   formatOfType,
+  type OperationPlan,
   type OperationRequest,
-  type Plan,
 } from '../records/index.ts';
 import { varyBy } from './reply.ts';
-import { weightsOf } from './weights.ts';
+import { parseWeights } from './weights.ts';
 
 /**
  * The format that a client asks for by name (RFC 9110, section 12.5.1), and likes at least as much as JSON; undefined:
@@ -23,7 +23,7 @@ export function acceptedFormat(
   formats: readonly FormatName[],
 ): FormatName | undefined {
   if (accept === undefined || accept === '*/*' || accept === 'application/json') return undefined;
-  const weights = weightsOf(accept);
+  const weights = parseWeights(accept);
   // A type that is named counts more than a range with the same weight.
   const json = weights.get('application/json');
   const range = weights.get('application/*') ?? weights.get('*/*') ?? 0;
@@ -41,7 +41,7 @@ export function acceptedFormat(
 
 /** What is exported. */
 interface Export {
-  readonly operation: Exporting;
+  readonly operation: ExportReader;
   readonly asked: OperationRequest;
   readonly format: FormatName;
   /** Rejects once the caller may not have any more. */
@@ -55,7 +55,7 @@ export async function sendExport(
   database: Database,
   { operation, asked, format, assertAllowed }: Export,
 ): Promise<FastifyReply> {
-  const plan: Plan = operation.plan(asked);
+  const plan: OperationPlan = operation.plan(asked);
   const sent =
     request.method === 'HEAD'
       ? Readable.from([])

@@ -9,7 +9,7 @@ import { type FormatName, formatNames, formatOf, formatOfType, uploads } from '.
 import { authorize, authorizeAgain } from './authorize.ts';
 import { operationRequest } from './crud.ts';
 import { sendDeprecations } from './deprecations.ts';
-import { refuseOtherMethods } from './methods.ts';
+import { rejectOtherMethods } from './methods.ts';
 import { assertWritable } from './read-only.ts';
 
 /** Bytes that an import holds in memory: lines that were read and are not written yet. */
@@ -19,7 +19,7 @@ const minimumRate = 1024;
 const gracePeriodMs = 30_000;
 
 /** What the routes of imports need. */
-export interface ImportOptions {
+export interface ImportRouteOptions {
   readonly resource: Resource;
   readonly database: Database;
   /** Path of the resource. */
@@ -31,7 +31,7 @@ export interface ImportOptions {
 /** The routes of a resource that take bodies of any length, as streams. */
 export async function importRoutes(
   app: FastifyInstance,
-  { resource, database, path, maxBytes }: ImportOptions,
+  { resource, database, path, maxBytes }: ImportRouteOptions,
 ): Promise<void> {
   sendDeprecations(app, resource, path);
   app.removeAllContentTypeParsers();
@@ -63,7 +63,7 @@ export async function importRoutes(
       },
     });
     // A record may be asked for by any text.
-    refuseOtherMethods(app, `${path}${operation.path}`, [operation.method], ['GET', 'HEAD']);
+    rejectOtherMethods(app, `${path}${operation.path}`, [operation.method], ['GET', 'HEAD']);
   }
 }
 

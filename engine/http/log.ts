@@ -19,7 +19,7 @@ const levels: Readonly<Record<number, string>> = {
 const standard = ['level', 'time', 'pid', 'hostname', 'msg'];
 
 /** A line of the log for people: time, level and message, then all else. */
-export function readable(line: string): string {
+export function formatLogLine(line: string): string {
   const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
   const { level, time, msg = '' } = entry;
   const at = new Date(Number(time)).toISOString().slice(11, 23);
@@ -31,7 +31,7 @@ export function readable(line: string): string {
 
 /** Standard error, in JSON or for people. */
 export const logStream = (format: 'json' | 'text'): LogStream =>
-  format === 'json' ? process.stderr : { write: (line) => void process.stderr.write(readable(line)) };
+  format === 'json' ? process.stderr : { write: (line) => void process.stderr.write(formatLogLine(line)) };
 
 /** Who sent a request, by ids. */
 function callerOf({ principal }: FastifyRequest) {

@@ -15,7 +15,7 @@ const stoodInFor = new WeakMap<IncomingMessage, string | undefined>();
  * Lets TRACE stand in for the methods that nothing takes, so that a known path refuses them too: Node knows 26 of
  * them, and routes for each would make half of the start's routing tables.
  */
-export function standInForMethod(request: IncomingMessage): void {
+export function substituteMethod(request: IncomingMessage): void {
   if (routed.has(request.method)) return;
   stoodInFor.set(request, request.method);
   request.method = 'TRACE';
@@ -31,7 +31,7 @@ export function restoreMethod(request: IncomingMessage): void {
  * body is not read.
  * @param elsewhere methods of the path that another route has
  */
-export function refuseOtherMethods(
+export function rejectOtherMethods(
   app: FastifyInstance,
   url: string,
   allowed: readonly HTTPMethods[],

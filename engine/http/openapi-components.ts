@@ -1,5 +1,5 @@
 import { type ErrorCode, errorCodes, errors, HttpError } from '../errors.ts';
-import type { Schema } from '../fields/index.ts';
+import type { JsonSchema } from '../fields/index.ts';
 
 /** The shared parts of the OpenAPI document: responses of errors, headers, parameters. */
 
@@ -31,7 +31,7 @@ const retryAfter = (required: boolean) => ({
  * An error response; its examples are named by their codes, and there is one of each code that it may have.
  * @param examples errors as they are thrown
  */
-const failure = (description: string, examples: readonly HttpError[], headers?: Schema) => ({
+const failure = (description: string, examples: readonly HttpError[], headers?: JsonSchema) => ({
   description: `${description} \`code\` is ${listed(examples.map(({ code }) => `\`${code}\``))}.`,
   headers: { ...everyHeader, ...headers },
   content: {

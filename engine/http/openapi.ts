@@ -1,5 +1,5 @@
 import type { Fragment } from '../compile/index.ts';
-import type { Schema } from '../fields/index.ts';
+import type { JsonSchema } from '../fields/index.ts';
 import { everyHeader, headers, parameters, responses, schemaExamples } from './openapi-components.ts';
 import { schemas } from './openapi-schemas.ts';
 
@@ -17,11 +17,11 @@ const schemaReference = '#/components/schemas/';
 /** Adds to each body the example of its schema, under the schema's name. */
 const exemplified =
   (examples: Named<unknown>) =>
-  <T extends Schema>(body: T): T =>
+  <T extends JsonSchema>(body: T): T =>
     'content' in body
       ? {
           ...body,
-          content: mapValues(body.content as Named<Schema>, (media) => {
+          content: mapValues(body.content as Named<JsonSchema>, (media) => {
             const { $ref = '' } = media.schema as { readonly $ref?: string };
             const name = $ref.slice(schemaReference.length);
             return Object.hasOwn(examples, name) && !('examples' in media)
@@ -34,15 +34,15 @@ const exemplified =
 /** Adds to every operation its examples, the headers of every response, and 405. */
 function completed(paths: Paths, examples: Named<unknown>): Paths {
   const withExample = exemplified(examples);
-  const response = (described: Schema): Schema =>
+  const response = (described: JsonSchema): JsonSchema =>
     '$ref' in described
       ? described
       : { ...withExample(described), headers: { ...everyHeader, ...(described.headers ?? {}) } };
-  const operation = (described: Schema): Schema => ({
+  const operation = (described: JsonSchema): JsonSchema => ({
     ...described,
-    ...('requestBody' in described && { requestBody: withExample(described.requestBody as Schema) }),
+    ...('requestBody' in described && { requestBody: withExample(described.requestBody as JsonSchema) }),
     responses: {
-      ...mapValues(described.responses as Named<Schema>, response),
+      ...mapValues(described.responses as Named<JsonSchema>, response),
       405: { $ref: '#/components/responses/MethodNotAllowed' },
     },
   });
@@ -60,8 +60,8 @@ const merged = <T>(parts: readonly (Named<T> | undefined)[]): Record<string, T> 
  */
 export function openApiDocument(
   fragments: readonly Fragment[],
-  about: Schema & { readonly version: string },
-): Schema {
+  about: JsonSchema & { readonly version: string },
+): JsonSchema {
   const examples = merged([schemaExamples, ...fragments.map((fragment) => fragment.examples)]);
   const paths = completed(merged(fragments.map((fragment) => fragment.paths)), examples);
   const text = JSON.stringify(paths);

@@ -1,15 +1,15 @@
 import type { Server } from 'node:http';
 import type { FastifyHttpOptions, FastifyInstance, LogController } from 'fastify';
-import { type Admission, type DatabaseConfig, shareOf } from '../database/index.ts';
+import { type Admission, type DatabaseConfig, processShare } from '../database/index.ts';
 import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
-import { errorHandling, refuseAddress, refuseConnection } from './error-handling.ts';
+import { errorHandling, rejectMalformedRequest, rejectUndecodableUrl } from './error-handling.ts';
 import { gracefulClose } from './graceful-close.ts';
 import { logRequests, logStream } from './log.ts';
 import { memory } from './memory.ts';
-import { restoreMethod, standInForMethod } from './methods.ts';
-import { type Missing, missing, type NamedResource } from './missing.ts';
+import { restoreMethod, substituteMethod } from './methods.ts';
+import { createNotFound, type NamedResource, type NotFound } from './not-found.ts';
 import { rawBodies } from './raw-bodies.ts';
 import { requestIdOf } from './request-id.ts';
 import { requestScopes } from './request-scope.ts';
@@ -24,7 +24,7 @@ export async function httpServer(
   admission: Admission,
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
-  const refused = missing(resources);
+  const refused = createNotFound(resources);
   // Commands that serve nothing do without.
   const { default: fastify, LogController } = await import('fastify');
   const logController = new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' });
@@ -33,8 +33,8 @@ export async function httpServer(
   app.decorate('tracesStatements', false);
   app.decorate('slowMs', config.logSlowMs === 0 ? Infinity : config.logSlowMs);
   if (config.logRequests) logRequests(app);
-  const maxConnections = shareOf(config.maxConnections, config);
-  const bodyBytes = shareOf(config.responseBytes, config);
+  const maxConnections = processShare(config.maxConnections, config);
+  const bodyBytes = processShare(config.responseBytes, config);
   await app.register(errorHandling, { missing: refused });
   await app.register(gracefulClose);
   await app.register(requestScopes);
@@ -65,7 +65,7 @@ export const connectionOptions = {
 /** Limits are in bytes and milliseconds. */
 function serverOptions(
   { logLevel, logFormat = process.stderr.isTTY ? 'text' : 'json', trustedProxies }: HttpConfig,
-  refused: Missing,
+  refused: NotFound,
   logController: LogController,
 ): FastifyHttpOptions<Server> {
   return {
@@ -73,7 +73,7 @@ function serverOptions(
     logController,
     // The first that Fastify calls before it looks for the route, and the first after.
     rewriteUrl: (request) => {
-      standInForMethod(request);
+      substituteMethod(request);
       return request.url ?? '';
     },
     genReqId: (request) => {
@@ -87,7 +87,7 @@ function serverOptions(
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: 16_384 },
-    clientErrorHandler: refuseConnection,
-    frameworkErrors: refuseAddress(refused),
+    clientErrorHandler: rejectMalformedRequest,
+    frameworkErrors: rejectUndecodableUrl(refused),
   };
 }

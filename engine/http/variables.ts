@@ -1,4 +1,10 @@
-import { flag, integer, oneOf, type Values, type Variable } from '../config/index.ts';
+import {
+  choiceVariable,
+  flagVariable,
+  integerVariable,
+  type Variable,
+  type VariableValues,
+} from '../config/index.ts';
 import { parseOrigins } from './cors.ts';
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -13,22 +19,25 @@ const corsOrigins: Variable<readonly string[]> = {
 /** The environment variables of the HTTP server. */
 export const httpVariables = {
   /** Connections of clients; further ones get 503. */
-  maxConnections: integer('MAX_CONNECTIONS', 5000, [1, 1_000_000]),
-  logLevel: oneOf('LOG_LEVEL', 'warn', Object.fromEntries(levels.map((level) => [level, level]))),
+  maxConnections: integerVariable('MAX_CONNECTIONS', 5000, [1, 1_000_000]),
+  logLevel: choiceVariable('LOG_LEVEL', 'warn', Object.fromEntries(levels.map((level) => [level, level]))),
   /** Whether each request is logged, at any level. */
-  logRequests: flag('LOG_REQUESTS', false),
+  logRequests: flagVariable('LOG_REQUESTS', false),
   /** Statements of a request that take longer are logged, in milliseconds; 0: none. */
-  logSlowMs: integer('LOG_SLOW_MS', 1000, [0, 600_000]),
-  logFormat: oneOf<'json' | 'text' | undefined>('LOG_FORMAT', undefined, { json: 'json', text: 'text' }),
+  logSlowMs: integerVariable('LOG_SLOW_MS', 1000, [0, 600_000]),
+  logFormat: choiceVariable<'json' | 'text' | undefined>('LOG_FORMAT', undefined, {
+    json: 'json',
+    text: 'text',
+  }),
   /** Origins whose pages may call the API. */
   corsOrigins,
   /** Whether lists, the description and the explorer are compressed; false where a proxy does it. */
-  compress: flag('COMPRESSION', true),
+  compress: flagVariable('COMPRESSION', true),
   /** The longest body of an import, once it is decoded, in bytes. */
-  importBytes: integer('IMPORT_MAX_MB', 1024, [1, 1_048_576], 1024 * 1024),
+  importBytes: integerVariable('IMPORT_MAX_MB', 1024, [1, 1_048_576], 1024 * 1024),
   /** Proxies in front whose X-Forwarded-For is believed. */
-  trustedProxies: integer('TRUSTED_PROXIES', 0, [0, 10]),
+  trustedProxies: integerVariable('TRUSTED_PROXIES', 0, [0, 10]),
 };
 
 /** How the server listens and logs. */
-export type HttpConfig = Values<typeof httpVariables>;
+export type HttpConfig = VariableValues<typeof httpVariables>;

@@ -1,5 +1,5 @@
 /** What a header such as `Accept` names, in lower case and without parameters, with its weight from 0 to 1. */
-export const weightsOf = (header: string): ReadonlyMap<string, number> =>
+export const parseWeights = (header: string): ReadonlyMap<string, number> =>
   new Map(
     header
       .toLowerCase()

@@ -15,7 +15,7 @@ export interface Background {
    * it returns is awaited: before the work is done again, and before the app closes. Pauses while the app is read-only.
    * @param name unique within the app
    */
-  readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => Repeated;
+  readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
   /** Whether this process is the one that does it. */
   readonly isOurs: () => boolean;
 }
@@ -24,7 +24,7 @@ export interface Background {
 type Work = () => void | Promise<void>;
 
 /** Work that is repeated. */
-export interface Repeated {
+export interface PeriodicTask {
   /** Has it done now, by the process that does it. */
   readonly now: () => void;
 }

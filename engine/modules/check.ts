@@ -1,5 +1,5 @@
 /** A part of an instance that checks look at. */
-export type CheckedPart = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
+export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
 
 /** Something that is wrong, or perhaps not meant, and how to mend it. */
 export interface Finding {
@@ -17,10 +17,10 @@ export interface Finding {
  * One thing that `crm doctor` looks at. It changes no record and no setting.
  * @typeParam Subject the parts of the instance that it needs
  */
-export interface Check<Subject = unknown> {
+export interface DoctorCheck<Subject = unknown> {
   /** What it is about, in a few words, such as "time". */
   readonly name: string;
   /** Where one of these parts cannot be had, the check is skipped. It gets no others. */
-  readonly needs: readonly CheckedPart[];
+  readonly needs: readonly DoctorSubject[];
   readonly run: (subject: Subject) => readonly Finding[] | Promise<readonly Finding[]>;
 }

@@ -4,7 +4,7 @@ import { type Command, Option } from '@commander-js/extra-typings';
 import { UserError } from '../errors.ts';
 
 /** What a command prints: for people, or one JSON object. */
-export interface Result {
+export interface CommandResult {
   /** With --json, the whole of standard output. */
   readonly json: Readonly<Record<string, unknown>>;
   /** Without; empty: nothing, because the command has written to standard output itself. */
@@ -18,19 +18,19 @@ export interface CommandLine<Instance> {
   /** The configuration, without opening anything. @throws UserError with every mistake in it */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
   /** Prints what a command did; a mistake of the caller is one message on standard error and exit code 1. */
-  readonly run: (json: true | undefined, work: Promise<Result>) => Promise<void>;
+  readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;
   /** Opens the instance, does some work, and closes it. @throws UserError where it cannot be opened */
   readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
 }
 
 /** The option that every command has. */
-export const asJson = () => new Option('--json', 'print one JSON object and nothing else');
+export const jsonResult = () => new Option('--json', 'print one JSON object and nothing else');
 
 /** The option of commands that are about one organization. */
-export const ofOrganization = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
+export const organizationOption = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
 
 /** Rows as lines with aligned columns, a line of titles first. */
-export function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = titles.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
   );
@@ -48,7 +48,7 @@ export function table(titles: readonly string[], rows: readonly (readonly string
  * @param given what `--yes` says
  * @throws UserError when it is another name, or nobody is there to ask
  */
-export async function confirmed(name: string, question: string, given: string | undefined): Promise<void> {
+export async function confirm(name: string, question: string, given: string | undefined): Promise<void> {
   if (given === undefined && !process.stdin.isTTY) {
     throw new UserError(`nobody can be asked here: to confirm, add --yes ${name}`);
   }

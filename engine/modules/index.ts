@@ -2,18 +2,18 @@
 // are removed.
 // May import errors, config, definition, tables, compile.
 
-export { type BackgroundOfProcess, backgroundWork, type Repeated } from './background.ts';
-export type { Check, CheckedPart, Finding } from './check.ts';
+export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';
+export type { DoctorCheck, DoctorSubject, Finding } from './check.ts';
 export {
-  asJson,
   type CommandLine,
-  confirmed,
+  type CommandResult,
+  confirm,
   firstLineOfInput,
-  ofOrganization,
-  type Result,
-  table,
+  formatTable,
+  jsonResult,
+  organizationOption,
 } from './command-line.ts';
-export type { Family, Metrics, TellValue } from './metrics.ts';
+export type { Family, Metrics, ReportValue } from './metrics.ts';
 export type { Module } from './module.ts';
-export { type Pruned, pruneRegularly, pruningStep, removeOld } from './pruning.ts';
-export { assertWritable, type Output, progress, written } from './written.ts';
+export { assertOutputWritable, type CommandOutput, showProgress, writeOutput } from './output.ts';
+export { deleteExpired, type RetentionRule, retentionBatch, startRetention } from './retention.ts';

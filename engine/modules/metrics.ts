@@ -13,11 +13,11 @@ export interface Metrics {
    */
   readonly ofInstance: boolean;
   /** Tells the values of this moment. What it throws leaves them out. */
-  readonly read: (tell: TellValue) => void | Promise<void>;
+  readonly read: (tell: ReportValue) => void | Promise<void>;
 }
 
 /**
  * Takes one value of a family.
  * @param labels few values each: never what a caller sends, and no name or id of an organization
  */
-export type TellValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
+export type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;

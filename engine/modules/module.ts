@@ -2,8 +2,8 @@ import type { EntitySchema } from '@mikro-orm/core';
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
-import type { Needs } from '../definition/index.ts';
-import type { Check } from './check.ts';
+import type { FieldRequirements } from '../definition/index.ts';
+import type { DoctorCheck } from './check.ts';
 import type { CommandLine } from './command-line.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -23,7 +23,7 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   /** What the OpenAPI description says of its routes. */
   readonly openApi?: Fragment;
   /** Fields of resources that it writes by name: without them it would fail when it is called. */
-  readonly needs?: readonly Needs[];
+  readonly needs?: readonly FieldRequirements[];
   /** Adds its hooks, decorators and routes. */
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
   /** Adds its pages to the setup screens. */
@@ -33,5 +33,5 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   /** Adds its commands to the command line; loads what they are made of then, because a service needs none of it. */
   readonly commands?: (line: CommandLine<Instance>) => void | Promise<void>;
   /** What `crm doctor` looks at. */
-  readonly checks?: readonly Check<Checked>[];
+  readonly checks?: readonly DoctorCheck<Checked>[];
 }

@@ -2,7 +2,7 @@ import { type Field, int64 } from '../fields/index.ts';
 import { column, type Placeholder } from '../sql/index.ts';
 
 /** A place in the order of a list: after this record. */
-export interface Place {
+export interface CursorPosition {
   /** The number of the page that begins there, decimal text. */
   readonly page: string;
   /** The record's sort key, as a parameter of its field's type; null for "no value". */
@@ -12,29 +12,29 @@ export interface Place {
 }
 
 /** A place that a request names: not to be used before its signature is verified. */
-export interface GivenPlace extends Place {
+export interface UnverifiedCursor extends CursorPosition {
   /** The signed part of the cursor. */
   readonly text: string;
   readonly signature: string;
 }
 
 /** The part of a cursor that is signed. */
-export const placeText = ({ page, key, id }: Place): string =>
+export const positionText = ({ page, key, id }: CursorPosition): string =>
   Buffer.from(JSON.stringify([page, key, id])).toString('base64url');
 
 /** A cursor: the text of a place and its signature. */
-export const cursorOf = (text: string, signature: string): string => `${text}.${signature}`;
+export const encodeCursor = (text: string, signature: string): string => `${text}.${signature}`;
 
 const form = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
 
 /** The text of a place and its signature; undefined for what has another form. */
-export function cursorParts(cursor: string): Pick<GivenPlace, 'text' | 'signature'> | undefined {
+export function cursorParts(cursor: string): Pick<UnverifiedCursor, 'text' | 'signature'> | undefined {
   const [, text, signature] = form.exec(cursor) ?? [];
   return text === undefined || signature === undefined ? undefined : { text, signature };
 }
 
 /** Reads a cursor. @returns undefined if it has another form */
-export function parseCursor(cursor: string): GivenPlace | undefined {
+export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   const parts = cursorParts(cursor);
   if (parts === undefined) return undefined;
   const { text, signature } = parts;
@@ -53,17 +53,17 @@ export function parseCursor(cursor: string): GivenPlace | undefined {
 }
 
 /** The part of a place that the text of a statement depends on. */
-export const placeShape = ({ key }: Place): string => (key === null ? 'after null' : 'after');
+export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
  * The conditions of the records after a place, each of which an index can begin at; together they are all of them, in
  * the order of the list. PostgreSQL has nulls last, or first where the order descends.
  */
-export function after(
+export function afterPosition(
   field: Field,
   direction: 'asc' | 'desc',
-  place: Place,
-  placeholder: Placeholder<Place>,
+  place: CursorPosition,
+  placeholder: Placeholder<CursorPosition>,
 ): readonly string[] {
   const ascends = direction === 'asc';
   const than = ascends ? '>' : '<';

@@ -1,9 +1,15 @@
-import type { FieldProblem } from '../errors.ts';
-import { type Field, lookupOf, type Schema } from '../fields/index.ts';
+import type { FieldIssue } from '../errors.ts';
+import { type Field, type JsonSchema, lookupOf } from '../fields/index.ts';
 import { indexKey, lookupKey } from '../sql/index.ts';
-import { implies, oneOf, suggestion } from '../yaml/index.ts';
+import { implies, oneOfSchema, suggestion } from '../yaml/index.ts';
 import { type OperatorName, operatorOf, operators } from './operators.ts';
-import { type Declaring, type NamedField, type Query, type QueryPart, wrong } from './part.ts';
+import {
+  type DeclarationContext,
+  type NamedField,
+  parameterIssue,
+  type Query,
+  type QueryPart,
+} from './part.ts';
 
 /** The maximum number of values of one filter. */
 export const maxFilterValues = 50;
@@ -65,7 +71,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     const groups = Object.entries(Object.groupBy(able, (field) => operatorsOf(field).join()));
     const named = groups.map(([names, of = []]) => ({
       operators: names.split(','),
-      field: oneOf(of.map(({ name }) => name)),
+      field: oneOfSchema(of.map(({ name }) => name)),
     }));
     return {
       items: {
@@ -79,13 +85,13 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
           },
           {
             type: 'object',
-            properties: { field: oneOf(able.map(({ name }) => name)) },
+            properties: { field: oneOfSchema(able.map(({ name }) => name)) },
             allOf: [
               true,
               ...named.map(({ field, operators }) =>
                 implies(
                   { required: ['field'], properties: { field } },
-                  { properties: { operators: { items: oneOf(operators) } } },
+                  { properties: { operators: { items: oneOfSchema(operators) } } },
                 ),
               ),
             ],
@@ -172,7 +178,7 @@ const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
 
 /** A filter from its entry in the YAML; none if there is no such field. */
 function declareFilter(
-  { fields, reserved, report }: Declaring,
+  { fields, reserved, report }: DeclarationContext,
   entry: Entry,
   index: number,
 ): readonly Filter[] {
@@ -206,7 +212,7 @@ const parametersOf = (declared: readonly Filter[]) =>
   declared.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
 /** A field or an operator that is not declared is a mistake, unlike other unknown parameters. */
-function refuseUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldProblem[]): void {
+function refuseUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldIssue[]): void {
   const bracketed = Object.keys(query).filter((name) => name.includes('['));
   if (bracketed.length === 0) return;
   const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
@@ -216,7 +222,7 @@ function refuseUnknownOperators(declared: readonly Filter[], query: Query, probl
     const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
     const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
     const hint = accepted === '' ? 'this list has no filters with operators' : `accepted are ${accepted}`;
-    problems.push(wrong(name, `is no filter of this list: ${hint}`));
+    problems.push(parameterIssue(name, `is no filter of this list: ${hint}`));
   }
 }
 
@@ -226,23 +232,23 @@ function parseValues(
   field: Field,
   operator: OperatorName,
   given: string | readonly string[],
-  problems: FieldProblem[],
+  problems: FieldIssue[],
 ): readonly string[] {
   const texts = [given].flat().filter((text) => text !== '');
   const { repeatable, words } = operatorOf(operator);
   const values = texts.map((text) =>
     words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),
   );
-  if (!repeatable && values.length > 1) problems.push(wrong(name, 'must be given once'));
+  if (!repeatable && values.length > 1) problems.push(parameterIssue(name, 'must be given once'));
   else if (values.length > maxFilterValues) {
-    problems.push(wrong(name, `must be given at most ${maxFilterValues} times`));
+    problems.push(parameterIssue(name, `must be given at most ${maxFilterValues} times`));
   } else if (values.includes(undefined)) {
-    problems.push(wrong(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
+    problems.push(parameterIssue(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
   }
   return values.filter((value) => value !== undefined);
 }
 
-function describeParameter(field: Field, name: string, operator: OperatorName): Schema {
+function describeParameter(field: Field, name: string, operator: OperatorName): JsonSchema {
   const { describe, repeatable, words } = operatorOf(operator);
   const value = words === undefined ? field.type.json : { type: 'string', enum: words };
   const known = field.values && {

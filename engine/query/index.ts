@@ -1,15 +1,22 @@
 // Query: what a caller may ask of a list, one object for each part.
 // May import errors, fields, yaml, sql.
 
-export { cursorOf, cursorParts, type GivenPlace, type Place, parseCursor, placeText } from './cursor.ts';
-export { pageSize } from './page.ts';
-export { type NamedField, parameterValue, type Query, wrong } from './part.ts';
 export {
-  type Asked,
+  type CursorPosition,
+  cursorParts,
+  encodeCursor,
+  parseCursor,
+  positionText,
+  type UnverifiedCursor,
+} from './cursor.ts';
+export { pageSize } from './page.ts';
+export { type NamedField, parameterIssue, parameterValue, type Query } from './part.ts';
+export {
   type Declarations,
   declareQuery,
   describeQuery,
   listParameters,
+  type ParsedQuery,
   parseQuery,
   queryClauses,
   queryCost,
@@ -17,7 +24,7 @@ export {
   querySchema,
   querySchemaOf,
   queryShape,
+  type RequestedProjection,
   recordQuery,
-  type Shown,
 } from './parts.ts';
-export { foreignCursor } from './sort.ts';
+export { foreignCursorIssue } from './sort.ts';

@@ -1,6 +1,6 @@
-import type { FieldProblem } from '../errors.ts';
+import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { type Query, wrong } from './part.ts';
+import { parameterIssue, type Query } from './part.ts';
 
 /** Characters of an unknown name that a response repeats. */
 const maxEcho = 40;
@@ -14,7 +14,7 @@ export function parseNames(
   parameter: string,
   given: Query[string],
   known: readonly Field[],
-  problems: FieldProblem[],
+  problems: FieldIssue[],
 ): readonly Field[] {
   const texts = [given ?? []].flat().flatMap((text) => text.split(','));
   const names = new Set(texts.map((name) => name.trim()).filter((name) => name !== ''));
@@ -23,7 +23,7 @@ export function parseNames(
   const unknown = [...names].find((name) => !known.some((field) => field.name === name)) ?? '';
   const accepted = known.map(({ name }) => name).join(', ');
   problems.push(
-    wrong(
+    parameterIssue(
       parameter,
       `knows no ${JSON.stringify(unknown.slice(0, maxEcho))}: accepted are ${accepted}, separated by commas`,
     ),

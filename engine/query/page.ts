@@ -1,5 +1,5 @@
-import type { FieldProblem } from '../errors.ts';
-import { parameterValue, type Query, type QueryPart, wrong } from './part.ts';
+import type { FieldIssue } from '../errors.ts';
+import { parameterIssue, parameterValue, type Query, type QueryPart } from './part.ts';
 
 /** Records on one page of a list. */
 export const pageSize = 20;
@@ -11,7 +11,7 @@ const farOffset = 10_000;
 const farthestPage = 10 ** 12;
 
 /** The requested page. */
-export interface Page {
+export interface PageParameter {
   /** At least 1; decimal text, for it may be of any size. */
   readonly page: string;
   /** Records to skip; undefined where the page is beyond any table. */
@@ -20,14 +20,14 @@ export interface Page {
 }
 
 /** `?page=`: lists have pages of {@link pageSize} records. */
-export const page: QueryPart<null, Page> = {
+export const page: QueryPart<null, PageParameter> = {
   declare: () => null,
   reserved: ['page'],
   parameters: () => ['page'],
   parse: (_, query, problems) => {
     const input = parameterValue(query, 'page');
     if (input !== undefined && query.cursor !== undefined) {
-      problems.push(wrong('page', 'must not be given with cursor, which has its own place'));
+      problems.push(parameterIssue('page', 'must not be given with cursor, which has its own place'));
     }
     const text = pageNumber(input, problems);
     const number = Number(text);
@@ -48,13 +48,13 @@ export const page: QueryPart<null, Page> = {
   describe: () => [{ $ref: '#/components/parameters/page' }],
 };
 
-const isFar = ({ offset = farOffset }: Pick<Page, 'offset'>): boolean => offset >= farOffset;
+const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean => offset >= farOffset;
 
 /** Returns the page as canonical decimal text. Values below 1 become 1. */
-function pageNumber(input: Query[string], problems: FieldProblem[]): string {
+function pageNumber(input: Query[string], problems: FieldIssue[]): string {
   if (input === undefined) return '1';
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
-    problems.push(wrong('page', 'must be an integer'));
+    problems.push(parameterIssue('page', 'must be an integer'));
     return '1';
   }
   const digits = input.replace(/^0+/, '');

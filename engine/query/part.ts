@@ -1,5 +1,5 @@
-import { excerpt, type FieldProblem } from '../errors.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import { excerpt, type FieldIssue } from '../errors.ts';
+import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
 /** A request's query parameters; a repeated one is a list. */
@@ -9,7 +9,7 @@ export type Query = Readonly<Record<string, string | readonly string[] | undefin
 export const parameterValue = (query: Query, name: string): Query[string] => query[name] || undefined;
 
 /** The input of a part that reads its YAML key. */
-export interface Declaring {
+export interface DeclarationContext {
   /** The value of the part's key in the YAML file, validated by its `yaml` schema; undefined if absent. */
   readonly yaml: unknown;
   /** The resource's fields, by name. */
@@ -68,11 +68,11 @@ export type Index =
  */
 export interface QueryPart<Declared = unknown, Asked = unknown> {
   /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
-  readonly yaml?: Schema;
+  readonly yaml?: JsonSchema;
   /** What a resource with these fields can have under the key, for editors: the schema says what its names may be. */
-  readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => Schema;
+  readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
-  readonly declare: (declaring: Declaring) => Declared;
+  readonly declare: (declaring: DeclarationContext) => Declared;
   /** Whether it also shapes a record that is read by its id. */
   readonly ofRecord?: true;
   /** Parameters that it always reserves, so that no field may be filtered by one of these names. */
@@ -80,7 +80,7 @@ export interface QueryPart<Declared = unknown, Asked = unknown> {
   /** Names of the parameters that it knows for this resource. */
   readonly parameters: (declared: Declared) => readonly string[];
   /** Reads its parameters from a request; adds what is wrong to `problems`. */
-  readonly parse: (declared: Declared, query: Query, problems: FieldProblem[]) => Asked;
+  readonly parse: (declared: Declared, query: Query, problems: FieldIssue[]) => Asked;
   /** The part of `asked` that the statement's text depends on; requests of one shape share a statement. */
   readonly shape: (asked: Asked) => string;
   /** The index that it needs; absent if it needs none. */
@@ -88,13 +88,13 @@ export interface QueryPart<Declared = unknown, Asked = unknown> {
   /** Its part of the statement. Values go through `placeholder`, never into the text. */
   readonly clauses: (declared: Declared, asked: Asked, placeholder: Placeholder<Asked>) => Clauses;
   /** Its parameters as OpenAPI describes them. */
-  readonly describe: (declared: Declared) => readonly Schema[];
+  readonly describe: (declared: Declared) => readonly JsonSchema[];
   /** Indexes that serve it; `sort` is the field of the default order. */
   readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
 }
 
 /** Returns the error of a field or parameter; the message starts with its name. */
-export const wrong = (name: string, message: string): FieldProblem => {
+export const parameterIssue = (name: string, message: string): FieldIssue => {
   const field = excerpt(name);
   return { field, message: `${field} ${message}` };
 };

@@ -1,16 +1,16 @@
-import type { FieldProblem } from '../errors.ts';
-import type { Field, Schema } from '../fields/index.ts';
+import type { FieldIssue } from '../errors.ts';
+import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 import { expansion } from './expansion.ts';
+import { fieldsParameter } from './fields-parameter.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
-import type { Clauses, Cost, Declaring, Index, NamedField, Query, QueryPart } from './part.ts';
+import type { Clauses, Cost, DeclarationContext, Index, NamedField, Query, QueryPart } from './part.ts';
 import { search } from './search.ts';
-import { selection } from './selection.ts';
 import { sort } from './sort.ts';
 
 /** Every query part by its name, which is also its YAML key. Wrong parameters are listed in this order. */
-export const queryParts = { page, sort, filters, search, selection, expansion } as const;
+export const queryParts = { page, sort, filters, search, selection: fieldsParameter, expansion } as const;
 
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
@@ -18,7 +18,7 @@ export type PartName = keyof Parts;
 /** The declarations of a definition, by part. */
 export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]['declare']> };
 /** The parsed parameters of a request, by part. */
-export type Asked = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
+export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
 
 /** The parts as a list, for work that is the same for each; their individual types are erased. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
@@ -32,7 +32,7 @@ export const querySchema = Object.fromEntries(
 );
 
 /** What the keys may hold in a resource with these fields, for editors. */
-export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, Schema>> =>
+export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
   );
@@ -44,8 +44,8 @@ export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<st
  */
 export function declareQuery(
   yaml: Readonly<Record<string, unknown>>,
-  fields: Declaring['fields'],
-  report: Declaring['report'],
+  fields: DeclarationContext['fields'],
+  report: DeclarationContext['report'],
 ): Declarations {
   return Object.fromEntries(
     parts.map(([name, part]) => [
@@ -65,15 +65,15 @@ export const listParameters = (declarations: Declarations): string[] =>
   parts.flatMap(([name, part]) => part.parameters(declarations[name]));
 
 /** Reads a request's parameters; adds everything that is wrong to `problems`. */
-export const parseQuery = (declarations: Declarations, query: Query, problems: FieldProblem[]): Asked =>
-  parseParts(parts, declarations, query, problems) as Asked;
+export const parseQuery = (declarations: Declarations, query: Query, problems: FieldIssue[]): ParsedQuery =>
+  parseParts(parts, declarations, query, problems) as ParsedQuery;
 
 /** One object that grows: this runs for every list. */
 function parseParts(
   some: typeof parts,
   declarations: Declarations,
   query: Query,
-  problems: FieldProblem[],
+  problems: FieldIssue[],
 ): Readonly<Record<string, unknown>> {
   const asked: Record<string, unknown> = {};
   for (const [name, part] of some) asked[name] = part.parse(declarations[name], query, problems);
@@ -81,13 +81,13 @@ function parseParts(
 }
 
 /** The part of a request that the text of its statement depends on. */
-export const queryShape = (asked: Asked): string =>
+export const queryShape = (asked: ParsedQuery): string =>
   parts.map(([name, part]) => part.shape(asked[name])).join(' ');
 
 /** The clauses of a list's statement, of all parts. */
-export function queryClauses<Input extends { readonly asked: Asked }>(
+export function queryClauses<Input extends { readonly asked: ParsedQuery }>(
   declarations: Declarations,
-  asked: Asked,
+  asked: ParsedQuery,
   placeholder: Placeholder<Input>,
 ): Clauses {
   const clauses = parts.map(([name, part]) =>
@@ -105,7 +105,7 @@ export function queryClauses<Input extends { readonly asked: Asked }>(
 }
 
 /** The index that a list needs so that it does not scan all records of the organization. */
-export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field } {
+export function queryCost(asked: ParsedQuery): Required<Cost> & { readonly sort: Field } {
   const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
   return {
     equal: costs.flatMap(({ equal = [] }) => equal),
@@ -117,16 +117,16 @@ export function queryCost(asked: Asked): Required<Cost> & { readonly sort: Field
 }
 
 /** What a request asks to see of each record. */
-export type Shown = Pick<Asked, 'selection' | 'expansion'>;
+export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
 /** The same as {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for one record. */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),
-  parse: (declarations: Declarations, query: Query, problems: FieldProblem[]): Shown =>
-    parseParts(recordParts, declarations, query, problems) as unknown as Shown,
-  shape: (shown: Shown): string =>
-    recordParts.map(([name, part]) => part.shape(shown[name as keyof Shown])).join(' '),
+  parse: (declarations: Declarations, query: Query, problems: FieldIssue[]): RequestedProjection =>
+    parseParts(recordParts, declarations, query, problems) as unknown as RequestedProjection,
+  shape: (shown: RequestedProjection): string =>
+    recordParts.map(([name, part]) => part.shape(shown[name as keyof RequestedProjection])).join(' '),
   describe: (declarations: Declarations) =>
     recordParts.flatMap(([name, part]) => part.describe(declarations[name])),
 } as const;

@@ -1,7 +1,7 @@
 import { type Field, isStorable } from '../fields/index.ts';
 import { column, quote } from '../sql/index.ts';
-import { oneOf, suggestion } from '../yaml/index.ts';
-import { type QueryPart, wrong } from './part.ts';
+import { oneOfSchema, suggestion } from '../yaml/index.ts';
+import { parameterIssue, type QueryPart } from './part.ts';
 
 /** The longest text that may be searched for, in UTF-16 code units, and the maximum number of its words. */
 export const searchLimits = { length: 200, words: 8 } as const;
@@ -17,7 +17,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
     examples: [['name', 'email']],
   },
   yamlOf: (fields) => ({
-    items: oneOf(fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name)),
+    items: oneOfSchema(fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name)),
   }),
   declare: ({ yaml, fields, report }) =>
     ((yaml ?? []) as readonly string[]).flatMap((name, index) => {
@@ -34,15 +34,15 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
   parse: (declared, { q = '' }, problems) => {
     if (declared.length === 0) return [];
     if (typeof q !== 'string') {
-      problems.push(wrong('q', 'must be given once'));
+      problems.push(parameterIssue('q', 'must be given once'));
       return [];
     }
     const words = [...new Set(q.split(/\s+/).filter((word) => word !== ''))];
     if (q.length > searchLimits.length || words.length > searchLimits.words) {
       const { length, words: most } = searchLimits;
-      problems.push(wrong('q', `must have at most ${most} words and ${length} characters`));
+      problems.push(parameterIssue('q', `must have at most ${most} words and ${length} characters`));
     } else if (!isStorable(q)) {
-      problems.push(wrong('q', 'must not contain U+0000 or lone surrogates'));
+      problems.push(parameterIssue('q', 'must not contain U+0000 or lone surrogates'));
     }
     return words;
   },

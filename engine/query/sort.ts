@@ -1,8 +1,8 @@
 import type { Field } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
-import { oneOf, suggestion } from '../yaml/index.ts';
-import { after, type GivenPlace, parseCursor, placeShape } from './cursor.ts';
-import { parameterValue, type QueryPart, wrong } from './part.ts';
+import { oneOfSchema, suggestion } from '../yaml/index.ts';
+import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
+import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
 /** The order of a resource's lists, as its YAML says. */
 export interface Sort {
@@ -17,7 +17,7 @@ export interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
   /** Of `?cursor=`. */
-  readonly after?: GivenPlace;
+  readonly after?: UnverifiedCursor;
 }
 
 interface Yaml {
@@ -48,7 +48,7 @@ export const sort: QueryPart<Sort, Order> = {
   },
   yamlOf: (fields) => ({
     properties: {
-      by: oneOf(fields.filter(({ type }) => type.order !== undefined).map(({ name }) => name)),
+      by: oneOfSchema(fields.filter(({ type }) => type.order !== undefined).map(({ name }) => name)),
     },
   }),
   declare: ({ yaml, fields, report }) => {
@@ -68,14 +68,14 @@ export const sort: QueryPart<Sort, Order> = {
   parse: (declared, query, problems) => {
     let { field, direction } = declared;
     const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
-    if (query.cursor !== undefined && place === undefined) problems.push(foreignCursor());
+    if (query.cursor !== undefined && place === undefined) problems.push(foreignCursorIssue());
     const begin = place && { after: place };
     if (declared.choices.size === 0) return { field, direction, ...begin };
     const name = parameterValue(query, 'sort');
     if (name !== undefined) {
       const chosen = typeof name === 'string' ? declared.choices.get(name) : undefined;
       if (chosen === undefined) {
-        problems.push(wrong('sort', `must be one of ${[...declared.choices.keys()].join(', ')}`));
+        problems.push(parameterIssue('sort', `must be one of ${[...declared.choices.keys()].join(', ')}`));
       } else if (chosen !== field) {
         field = chosen;
         direction = 'asc';
@@ -85,15 +85,17 @@ export const sort: QueryPart<Sort, Order> = {
     if (dir !== undefined) {
       const chosen = typeof dir === 'string' ? dir.toLowerCase() : '';
       if (chosen === 'asc' || chosen === 'desc') direction = chosen;
-      else problems.push(wrong('dir', 'must be asc or desc'));
+      else problems.push(parameterIssue('dir', 'must be asc or desc'));
     }
     return { field, direction, ...begin };
   },
   shape: ({ field, direction, after: place }) =>
-    `${field.name} ${direction}${place === undefined ? '' : ` ${placeShape(place)}`}`,
+    `${field.name} ${direction}${place === undefined ? '' : ` ${positionShape(place)}`}`,
   clauses: (_, { field, direction, after: place }, placeholder) => ({
     ...(place && {
-      after: after(field, direction, place, (value) => placeholder((asked) => value(asked.after ?? place))),
+      after: afterPosition(field, direction, place, (value) =>
+        placeholder((asked) => value(asked.after ?? place)),
+      ),
     }),
     // The id ends every order: clients walk pages, and equal values are common.
     order: [...(field.type.order?.(column(field)) ?? []), column({ name: 'id' })].map(
@@ -123,5 +125,8 @@ export const sort: QueryPart<Sort, Order> = {
 };
 
 /** The problem of a cursor that was not made for a list. */
-export const foreignCursor = () =>
-  wrong('cursor', 'is not one of this list: take it from a Link header, with the parameters that are there');
+export const foreignCursorIssue = () =>
+  parameterIssue(
+    'cursor',
+    'is not one of this list: take it from a Link header, with the parameters that are there',
+  );

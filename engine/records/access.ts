@@ -6,9 +6,9 @@ export type Action = keyof typeof actions;
 export const actionNames = Object.keys(actions) as Action[];
 
 /** In a grant: every object or every action, including those added later. */
-export const everything = '*';
+export const wildcard = '*';
 
-/** Where events are sent. Whoever may change that may have records sent anywhere, so that {@link everything} does not grant it. */
+/** Where events are sent. Whoever may change that may have records sent anywhere, so that {@link wildcard} does not grant it. */
 export const eventsObject = 'events';
 
 /** What a caller may do: a mask of {@link actions} for each object, `*` for all objects. */
@@ -18,7 +18,7 @@ export type Grants = Readonly<Record<string, number>>;
 export function grantMasks(rows: Iterable<{ readonly object: string; readonly action: string }>): Grants {
   const masks: Record<string, number> = Object.create(null);
   for (const { object, action } of rows) {
-    const bits = action === everything ? ~0 : Object.hasOwn(actions, action) ? actions[action as Action] : 0;
+    const bits = action === wildcard ? ~0 : Object.hasOwn(actions, action) ? actions[action as Action] : 0;
     masks[object] = (masks[object] ?? 0) | bits;
   }
   return Object.freeze(masks);
@@ -26,7 +26,7 @@ export function grantMasks(rows: Iterable<{ readonly object: string; readonly ac
 
 /** Whether the grants allow an action on an object. */
 export function allows(grants: Grants, object: string, action: Action): boolean {
-  const ofEverything = object === eventsObject ? 0 : (grants[everything] ?? 0);
+  const ofEverything = object === eventsObject ? 0 : (grants[wildcard] ?? 0);
   return (((grants[object] ?? 0) | ofEverything) & actions[action]) !== 0;
 }
 
@@ -34,7 +34,7 @@ const writing = actions.create | actions.update | actions.delete;
 const writers = new WeakMap<Grants, boolean>();
 
 /** Whether grants allow any write of records. */
-export function mayWrite(grants: Grants): boolean {
+export function canWrite(grants: Grants): boolean {
   let known = writers.get(grants);
   if (known === undefined) {
     known = Object.values(grants).some((mask) => (mask & writing) !== 0);
@@ -53,4 +53,4 @@ export const grantedActions = (grants: Grants): Readonly<Record<string, readonly
   );
 
 /** Name of the profile whose members administer their organization. */
-export const administrator = 'administrator';
+export const administratorProfile = 'administrator';

@@ -1,15 +1,15 @@
-import { columnsOf, type Field, type Parameter, type ServerValue } from '../fields/index.ts';
+import { type Field, fieldColumns, type ParameterText, type ServerValue } from '../fields/index.ts';
 import { type Placeholder, quote, record } from '../sql/index.ts';
 import type { Body } from './body.ts';
-import { organizationOf, type Scope } from './rows.ts';
+import { organizationOf, type RowScope } from './rows.ts';
 
 /** Who writes, and where. */
-export interface Author extends Scope {
+export interface Author extends RowScope {
   readonly caller: { readonly principal: { readonly user: string | null } };
 }
 
 /** The values that a write binds. */
-export interface Writing extends Author {
+export interface WriteValues extends Author {
   readonly body: Body;
 }
 
@@ -50,9 +50,9 @@ export const serverValue = (
 export function assign<Input>(
   field: Field,
   placeholder: Placeholder<Input>,
-  parameters: (input: Input) => readonly Parameter[],
+  parameters: (input: Input) => readonly ParameterText[],
 ): Assignment[] {
-  const columns = columnsOf(field);
+  const columns = fieldColumns(field);
   const placeholders = columns.map((_, index) => placeholder((input) => parameters(input)[index] ?? null));
   // PostgreSQL reads the text of a read-only field itself.
   const assigned = field.readOnly ? undefined : field.type.assign?.(placeholders);
@@ -66,7 +66,7 @@ export function assign<Input>(
 export const assignments = (
   fields: readonly Field[],
   verb: 'create' | 'update',
-  placeholder: Placeholder<Writing>,
+  placeholder: Placeholder<WriteValues>,
 ): Assignment[] =>
   assignmentsOf(fields, verb, placeholder, (field) => assign(field, placeholder, bodyParameters(field)));
 
@@ -84,17 +84,17 @@ export const assignmentsOf = (
   });
 
 /** Keeps what is stored unless a condition holds. */
-export const ifGiven = (condition: string, written: readonly Assignment[]): Assignment[] =>
+export const assignIf = (condition: string, written: readonly Assignment[]): Assignment[] =>
   written.map(({ column, value }) => ({
     column,
     value: `case when ${condition} then ${value} else ${record}.${column} end`,
   }));
 
 /** A field's parameters from a body; absent and null mean the field's default. */
-export function bodyParameters(field: Field): (input: Pick<Writing, 'body'>) => readonly Parameter[] {
+export function bodyParameters(field: Field): (input: Pick<WriteValues, 'body'>) => readonly ParameterText[] {
   const { name, type } = field;
   const absent =
-    field.default === null ? columnsOf(field).map(() => null) : (type.write?.(field.default) ?? []);
+    field.default === null ? fieldColumns(field).map(() => null) : (type.write?.(field.default) ?? []);
   return ({ body }) => {
     const value = body[name];
     return value === undefined || value === null ? absent : (type.write?.(value) ?? []);

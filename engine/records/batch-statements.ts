@@ -4,7 +4,7 @@ import { type Placeholder, type Prepared, prepare, record } from '../sql/index.t
 import type { Assignment } from './assignments.ts';
 import type { BatchPlan } from './batch.ts';
 import type { OperationContext } from './operation.ts';
-import { visible } from './rows.ts';
+import { visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 import { updateOf } from './update.ts';
 
@@ -51,7 +51,7 @@ const notFoundOf = () => notFound;
  * @param where the condition that finds the record of an item
  * @param lock how, `update` for records that will be deleted
  */
-export const foundSql = (context: OperationContext, where: string, lock = 'no key update'): string =>
+export const lockedItemsSql = (context: OperationContext, where: string, lock = 'no key update'): string =>
   `_found as materialized (select _i.*, ${record}."id" from _items _i join ${tableOf(context)} ${record} on ${where} order by ${record}."id" for ${lock} of ${record})`;
 
 /** The expression that changes the records of `_found`, with its effects. @param where a further condition */
@@ -62,13 +62,13 @@ export const updateItems = (
   name: string,
   where = '',
 ): string => {
-  const found = `${visible($)} and ${record}."id" = _i."id"${where}`;
+  const found = `${visibleSql($)} and ${record}."id" = _i."id"${where}`;
   const update = updateOf(context, assigned, found, ' from _found _i');
   return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
 };
 
 /** The condition that as many records were found as are needed. */
-export const complete = ($: Placeholder<BatchPlan>): string =>
+export const allFoundSql = ($: Placeholder<BatchPlan>): string =>
   ` and (select count(*) from _found) >= ${$(needed)}::int`;
 const needed = ({ stops, size }: BatchPlan) => (stops ? String(size) : '0');
 
@@ -77,5 +77,5 @@ export const missingResults = ($: Placeholder<BatchPlan>): string =>
   `select _i._n, ${missingSql($)} from _items _i where not exists (select from _found _f where _f._n = _i._n)`;
 
 /** The numbers of the items whose records are missing, with commas between; null if there are none. */
-export const missingNumbers =
+export const missingIndexes =
   "(select string_agg(_i._n::text, ',' order by _i._n) from _items _i where not exists (select from _found _f where _f._n = _i._n))";

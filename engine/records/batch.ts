@@ -1,13 +1,13 @@
-import type { Rows } from '../database/index.ts';
-import { errors, type FieldProblem, HttpError } from '../errors.ts';
+import type { TextRows } from '../database/index.ts';
+import { errors, type FieldIssue, HttpError } from '../errors.ts';
 import { ExactNumber, integerText } from '../fields/index.ts';
-import { wrong } from '../query/index.ts';
+import { parameterIssue } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
 import type { Body } from './body.ts';
-import { arrays, type Column, type Item, type ItemTable, type ItemValues } from './items.ts';
-import type { OperationRequest, OperationResponse, Parts, Plan } from './operation.ts';
-import { pauses } from './pauses.ts';
-import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
+import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemValues } from './items.ts';
+import type { OperationPlan, OperationRequest, OperationResponse, Parts } from './operation.ts';
+import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
+import { createYield } from './yield.ts';
 
 /** The records of one batch at most, and the values of its body. */
 export const maxItems = 1000;
@@ -16,7 +16,7 @@ const maxValues = 100_000;
 export const batchBytes = 8 * 1024 * 1024;
 
 /** Writes of many records by one statement. */
-export interface BatchPlan extends Plan, ItemValues {
+export interface BatchPlan extends OperationPlan, ItemValues {
   /** Whether nothing is written unless everything can be. */
   readonly stops: boolean;
   /** How many records it has. */
@@ -30,7 +30,7 @@ export interface BatchPlan extends Plan, ItemValues {
 }
 
 /** The body of a batch, without its items' contents. */
-export interface Envelope {
+export interface BatchEnvelope {
   readonly items: readonly unknown[];
   readonly stops: boolean;
   /** Names of the fields by which records are found. */
@@ -38,25 +38,29 @@ export interface Envelope {
 }
 
 /** Reads the body of a batch. @throws HttpError 400 with everything that is wrong with it as a whole */
-export function envelopeOf(request: OperationRequest, list: 'records' | 'ids', hasMatch = false): Envelope {
+export function envelopeOf(
+  request: OperationRequest,
+  list: 'records' | 'ids',
+  hasMatch = false,
+): BatchEnvelope {
   for (const name of ['If-Match', 'If-None-Match']) {
     if (request.headers[name.toLowerCase()] !== undefined)
       throw errors.malformedHeader(name, 'is not possible with a batch: it is about one record');
   }
   const body = request.body(undefined, maxValues);
   const { [list]: items, on_error: onError = 'stop', match, ...more } = body;
-  const problems: FieldProblem[] = unknownParameters(request, commonParameters);
+  const problems: FieldIssue[] = unknownParameters(request, commonParameters);
   if (!Array.isArray(items) || items.length === 0 || items.length > maxItems)
-    problems.push(wrong(list, `must be a list of 1 to ${maxItems}`));
+    problems.push(parameterIssue(list, `must be a list of 1 to ${maxItems}`));
   if (onError !== 'stop' && onError !== 'continue')
-    problems.push(wrong('on_error', 'must be stop or continue'));
+    problems.push(parameterIssue('on_error', 'must be stop or continue'));
   const isMatch = match === undefined || (hasMatch && isNames(match));
-  if (hasMatch && !isMatch) problems.push(wrong('match', 'must be a list of fields'));
+  if (hasMatch && !isMatch) problems.push(parameterIssue('match', 'must be a list of fields'));
   if (request.strict) {
     const unknown = [...Object.keys(more), ...(match !== undefined && !hasMatch ? ['match'] : [])];
-    problems.push(...unknown.map((key) => wrong(key, 'is not a key of this body')));
+    problems.push(...unknown.map((key) => parameterIssue(key, 'is not a key of this body')));
   }
-  refuse(problems);
+  rejectRequest(problems);
   return {
     items: items as readonly unknown[],
     stops: onError === 'stop',
@@ -79,13 +83,13 @@ export function objectOf(value: unknown): Body {
 export const idOf = integerText;
 
 /** How the items of a batch are read. */
-export interface ItemRules {
+export interface BatchItemRules {
   readonly table: ItemTable;
   readonly place: BatchPlan['place'];
   /** Reads an item. @throws HttpError with everything that is wrong with it */
-  readonly read: (value: unknown) => Item;
+  readonly read: (value: unknown) => BatchItem;
   /** What no two items may have in common. */
-  readonly key?: (item: Item) => string;
+  readonly key?: (item: BatchItem) => string;
   /** The error of those that do. */
   readonly sameKey?: HttpError;
 }
@@ -96,12 +100,12 @@ export interface ItemRules {
  */
 export async function batchPlan(
   request: OperationRequest,
-  { items, stops }: Envelope,
-  { table, place, read, key, sameKey = errors.sameInBatch(['id']) }: ItemRules,
+  { items, stops }: BatchEnvelope,
+  { table, place, read, key, sameKey = errors.sameInBatch(['id']) }: BatchItemRules,
 ): Promise<BatchPlan> {
-  const pause = pauses();
+  const pause = createYield();
   const failures = new Map<number, HttpError>();
-  const valid: (Item | undefined)[] = [];
+  const valid: (BatchItem | undefined)[] = [];
   const byKey = new Map<string, number[]>();
   for (const [index, value] of items.entries()) {
     await pause();
@@ -124,15 +128,15 @@ export async function batchPlan(
     }
   }
   const columnsOf = async (numbers: Iterable<number>) => {
-    const columns: Column[] = [];
+    const columns: ItemColumn[] = [];
     for (const number of numbers) {
       await pause();
       table.add(columns, valid[number - 1]);
     }
-    return arrays(columns);
+    return arrayTexts(columns);
   };
   const columns = await columnsOf(valid.map((_, index) => index + 1));
-  const plan = { ...planOf(request), stops, size: items.length, place, columns, columnsOf };
+  const plan = { ...planRequest(request), stops, size: items.length, place, columns, columnsOf };
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
@@ -178,7 +182,7 @@ const itemsRefused = ({ place }: BatchPlan, failures: ReadonlyMap<number, HttpEr
  * The response to a batch whose statement returns the results, and the numbers of the items whose records are missing.
  * @throws HttpError 400 if records are missing and the batch stops at errors
  */
-export function batchResponse(plan: BatchPlan, [row = []]: Rows): OperationResponse {
+export function batchResponse(plan: BatchPlan, [row = []]: TextRows): OperationResponse {
   const [results, missing] = row;
   if (plan.stops && typeof missing === 'string') {
     const numbers = missing.split(',').map(Number);

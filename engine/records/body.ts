@@ -1,6 +1,6 @@
-import type { FieldProblem } from '../errors.ts';
+import type { FieldIssue } from '../errors.ts';
 import { errorMessage, type Field, validator, valueSchema } from '../fields/index.ts';
-import { wrong } from '../query/index.ts';
+import { parameterIssue } from '../query/index.ts';
 import { unknownField } from './unknown.ts';
 
 /** A JSON object as it was sent. */
@@ -9,9 +9,9 @@ export type Body = Readonly<Record<string, unknown>>;
 /** How a resource validates bodies. */
 export interface BodyRules {
   /** All wrong fields; empty if the body is valid. */
-  readonly validate: (body: Body) => readonly FieldProblem[];
+  readonly validate: (body: Body) => readonly FieldIssue[];
   /** Keys that `Prefer: handling=strict` refuses: unknown and read-only ones. */
-  readonly unexpected: (body: Body) => readonly FieldProblem[];
+  readonly unexpected: (body: Body) => readonly FieldIssue[];
 }
 
 /**
@@ -31,7 +31,7 @@ export function bodyRules(fields: readonly Field[], partial = false): BodyRules 
   return {
     validate: (body) => {
       if (validate(body)) return [];
-      const problems = new Map<string, FieldProblem>();
+      const problems = new Map<string, FieldIssue>();
       for (const error of validate.errors ?? []) {
         const name =
           error.keyword === 'required' ? String(error.params.missingProperty) : error.instancePath.slice(1);
@@ -44,6 +44,6 @@ export function bodyRules(fields: readonly Field[], partial = false): BodyRules 
     unexpected: (body) =>
       Object.keys(body)
         .filter((key) => !byName.has(key))
-        .map((key, index) => (readOnly.has(key) ? wrong(key, 'is read-only') : unknown(key, index))),
+        .map((key, index) => (readOnly.has(key) ? parameterIssue(key, 'is read-only') : unknown(key, index))),
   };
 }

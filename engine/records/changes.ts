@@ -1,17 +1,17 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Schema } from '../fields/index.ts';
-import { isKept } from './projection.ts';
+import type { JsonSchema } from '../fields/index.ts';
+import { isLogged } from './projection.ts';
 
 /** The name of the schema of changes in the OpenAPI document, and of a list of them. */
 export const changeSchema = 'Change';
 export const changesSchema = 'Changes';
 
 /** The names of a resource's fields that changes show: also what was recorded while a field was not sensitive stays hidden. */
-export const shownInChanges = ({ fields }: Pick<ResourceDefinition, 'fields'>): string[] =>
-  fields.filter(isKept).map(({ name }) => name);
+export const loggedFieldNames = ({ fields }: Pick<ResourceDefinition, 'fields'>): string[] =>
+  fields.filter(isLogged).map(({ name }) => name);
 
 /** The condition that a row `p` of the ledger has the record as it was before the change of a row `l`, which has it not itself. */
-export const hasBefore = (p: string, l: string): string =>
+export const hasPreviousVersionSql = (p: string, l: string): string =>
   `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
 
 /** SQL of the names of the fields that a change changed, a JSON array as text; of a record that is new or gone every field, of others not those that their definition did not have then. */
@@ -19,7 +19,7 @@ const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, 
 
 /** Rows `l` of the ledger, each with what the record was before and after (`_s`). */
 const withBefore = (rows: string, fields: string): string =>
-  `from (${rows}) l left join "crm_ledger" p on ${hasBefore('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before") _s`;
+  `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before") _s`;
 
 /**
  * The statement that selects columns of rows of the ledger, and `changed`: the names of the fields that differ.
@@ -72,14 +72,14 @@ export const selectChanges = (
 
 const int64 = { type: 'integer', format: 'int64' };
 const nullable = (type: string) => ({ type: [type, 'null'] });
-const record = (description: string): Schema => ({
+const record = (description: string): JsonSchema => ({
   type: ['object', 'null'],
   description,
   additionalProperties: true,
 });
 
 /** What changes are, for the description. */
-export const changeSchemas: Readonly<Record<string, Schema>> = {
+export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
   [changeSchema]: {
     type: 'object',
     description: 'One change of one record.',

@@ -1,9 +1,9 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import { errors, type FieldProblem, type HttpError } from '../errors.ts';
+import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import type { Placeholder, Prepared } from '../sql/index.ts';
 import { allows } from './access.ts';
-import { assignmentsOf, ifGiven } from './assignments.ts';
+import { assignIf, assignmentsOf } from './assignments.ts';
 import {
   type BatchPlan,
   batchBytes,
@@ -14,24 +14,30 @@ import {
   withFailures,
 } from './batch.ts';
 import {
-  foundSql,
   isDeadlock,
+  lockedItemsSql,
   prepareBatch,
   resultsSql,
   successSql,
   updateItems,
 } from './batch-statements.ts';
-import { type Idempotent, idempotencyOf, onceResponse, onceStatement, overtaken } from './idempotency.ts';
+import {
+  type IdempotentPlan,
+  idempotencyOf,
+  idempotentResponse,
+  idempotentStatement,
+  lostRace,
+} from './idempotency.ts';
 import type { Operation, OperationContext } from './operation.ts';
-import { type Refusals, refusalsOf } from './refusals.ts';
-import { refuse } from './requests.ts';
-import { organizationOf, visible } from './rows.ts';
+import { createRejectionFinder, type RejectionFinder } from './rejections.ts';
+import { rejectRequest } from './requests.ts';
+import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
-import { isEmpty, itemValues, keyOf, namesOf, sameSql } from './uniques.ts';
+import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './uniques.ts';
 
 /** POST of many records. */
-export interface CreateBatchPlan extends BatchPlan, Idempotent {
-  readonly caller: Idempotent['caller'];
+export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
+  readonly caller: IdempotentPlan['caller'];
   /** The unique fields by which records are found and changed; empty where all are new. */
   readonly match: string;
 }
@@ -68,15 +74,15 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
           place: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
-            refuse([
+            rejectRequest([
               ...(request.strict ? rules.unexpected(body) : []),
               ...rules.validate(body),
-              ...(match ?? []).filter((field) => isEmpty(body, field)).map(matchNeeded),
+              ...(match ?? []).filter((field) => isBlankValue(body, field)).map(matchNeeded),
             ]);
             return { id: null, body };
           },
           ...(match && {
-            key: ({ body }) => keyOf(match, body),
+            key: ({ body }) => uniqueKeyText(match, body),
             sameKey: errors.sameInBatch(namesOf(match)),
           }),
         });
@@ -89,8 +95,8 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
       // With `match` nobody knows before.
       creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
       respond: (plan, rows) =>
-        plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : onceResponse(plan, rows),
-      retryable: (cause) => overtaken(cause) || isDeadlock(cause),
+        plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : idempotentResponse(plan, rows),
+      retryable: (cause) => lostRace(cause) || isDeadlock(cause),
       parts: partsOf<CreateBatchPlan>((plan) => way(plan).simple.bind(plan)),
       refusal: {
         statement: (plan) => way(plan).refusals.statement?.bind(plan),
@@ -119,7 +125,7 @@ interface Way {
   readonly simple: Prepared<CreateBatchPlan>;
   /** For requests with an `Idempotency-Key`. */
   readonly once: Prepared<CreateBatchPlan>;
-  readonly refusals: Refusals;
+  readonly refusals: RejectionFinder;
 }
 
 /** The name of a way: its fields in any order. */
@@ -137,7 +143,7 @@ const matchError = ({ uniques }: ResourceDefinition): HttpError =>
       : `must be one of ${uniques.map((unique) => JSON.stringify(namesOf(unique))).join(', ')}`,
   );
 
-const matchNeeded = ({ name }: Field): FieldProblem => ({
+const matchNeeded = ({ name }: Field): FieldIssue => ({
   field: name,
   message: `${name} must not be empty: records are matched by it`,
 });
@@ -153,14 +159,14 @@ function wayOf(context: OperationContext, match: Unique | undefined): Way {
     }),
     once: prepareBatch(($) => {
       organizationOf($);
-      return onceStatement($, {
+      return idempotentStatement($, {
         path: `${name}/batch`,
         write: (source) => writeSql(context, match, $, source),
         result: `select ${resultsOf(match, $)} as "record", '' as "tag", '0' as "record_id" from _first`,
         mark: '',
       });
     }),
-    refusals: refusalsOf(definition, table, match === undefined ? 'create' : { match }),
+    refusals: createRejectionFinder(definition, table, match === undefined ? 'create' : { match }),
   };
 }
 
@@ -193,10 +199,10 @@ function writeSql(
 function matched(context: OperationContext, match: Unique, $: Placeholder<CreateBatchPlan>): string {
   const { definition, items: table } = context;
   const assigned = assignmentsOf(definition.fields, 'update', $, (field) =>
-    ifGiven(table.isGiven(field), table.assigned(field)),
+    assignIf(table.isGiven(field), table.assigned(field)),
   );
-  const found = `${visible($)} and ${sameSql(match, itemValues(table, match))}`;
-  return `${foundSql(context, found)}, ${updateItems(context, assigned, $, '_changed')}`;
+  const found = `${visibleSql($)} and ${sameKeySql(match, itemValues(table, match))}`;
+  return `${lockedItemsSql(context, found)}, ${updateItems(context, assigned, $, '_changed')}`;
 }
 
 const resultsOf = (match: Unique | undefined, $: Placeholder<CreateBatchPlan>): string =>

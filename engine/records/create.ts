@@ -1,16 +1,22 @@
 import { type Placeholder, prepare } from '../sql/index.ts';
-import { assignments, type Writing } from './assignments.ts';
-import { type Idempotent, idempotencyOf, onceResponse, onceStatement, overtaken } from './idempotency.ts';
+import { assignments, type WriteValues } from './assignments.ts';
+import {
+  type IdempotentPlan,
+  idempotencyOf,
+  idempotentResponse,
+  idempotentStatement,
+  lostRace,
+} from './idempotency.ts';
 import type { Operation, OperationContext } from './operation.ts';
-import { refusalOf } from './refusals.ts';
-import { planOf, validBody } from './requests.ts';
+import { explainRejection } from './rejections.ts';
+import { planRequest, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
 import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
 
 /** POST of a record. */
-export interface CreatePlan extends Idempotent, Writing {
-  readonly caller: Idempotent['caller'];
+export interface CreatePlan extends IdempotentPlan, WriteValues {
+  readonly caller: IdempotentPlan['caller'];
 }
 
 /** `POST /R`: a new record; absent fields get their defaults, read-only ones what the server sets. */
@@ -34,7 +40,7 @@ export const create: Operation<CreatePlan> = {
       organizationOf($);
       const { into, values } = insertion(context, $);
       const effects = effectsOf(context, 'create', $);
-      return onceStatement($, {
+      return idempotentStatement($, {
         path: name,
         write: (source) => `_written as (${into} select ${values} from ${source} returning *)${effects}`,
         result: selectResult(context, '_written', ['record', 'tag', 'record_id']),
@@ -43,17 +49,17 @@ export const create: Operation<CreatePlan> = {
     });
     return {
       plan: (request) => ({
-        ...planOf(request),
+        ...planRequest(request),
         body: validBody(body, request),
         idempotency: idempotencyOf(request),
       }),
       statement: (plan) => (plan.idempotency === undefined ? simple : once).bind(plan),
       respond: (plan, rows) =>
-        plan.idempotency === undefined ? recordResponse(context, rows) : onceResponse(plan, rows),
+        plan.idempotency === undefined ? recordResponse(context, rows) : idempotentResponse(plan, rows),
       creates: () => 1,
       createdId: (rows) => String(rows[0]?.[2]),
-      retryable: overtaken,
-      ...refusalOf<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body })),
+      retryable: lostRace,
+      ...explainRejection<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body })),
     };
   },
   describe: ({ aRecord, recordName }) => ({

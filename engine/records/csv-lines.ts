@@ -1,11 +1,11 @@
 import { type InfoField, type InfoRecord, parse } from 'csv-parse';
-import { errors, excerpt, type FieldProblem } from '../errors.ts';
+import { errors, excerpt, type FieldIssue } from '../errors.ts';
 import { type Field, jsonNumber } from '../fields/index.ts';
-import { wrong } from '../query/index.ts';
+import { parameterIssue } from '../query/index.ts';
 import type { Body } from './body.ts';
-import { type Line, type Lines, maxRecord } from './lines.ts';
-import { pauses } from './pauses.ts';
+import { type LineReader, maxRecord, type ParsedLine } from './lines.ts';
 import { unknownField } from './unknown.ts';
+import { createYield } from './yield.ts';
 
 /** Maximum number of cells in a line: more than PostgreSQL allows columns in a table. */
 export const maxCells = 2000;
@@ -34,7 +34,7 @@ export function csvLines(
   fields: readonly Field[],
   strict: boolean,
   current = (name: string): string => name,
-): Lines {
+): LineReader {
   const ignored: string[] = [];
   // Exports contain both names: there, the column with the former name is an additional one.
   const named = (header: readonly Cell[]) => {
@@ -49,9 +49,9 @@ export function csvLines(
 async function* records(
   source: AsyncIterable<Buffer>,
   read: (header: readonly Cell[]) => readonly (Column | undefined)[],
-): AsyncGenerator<readonly Line[]> {
+): AsyncGenerator<readonly ParsedLine[]> {
   let columns: readonly (Column | undefined)[] | undefined;
-  let lines: Line[] = [];
+  let lines: ParsedLine[] = [];
   const parser = parse({
     bom: true,
     cast: (text: string, { index, lines: line, quoting }: InfoField): Cell => {
@@ -92,7 +92,7 @@ async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
       throw errors.invalidCsv('it is not UTF-8');
     }
   };
-  const pause = pauses();
+  const pause = createYield();
   const checkHeader = headerLimit();
   for await (const bytes of source) {
     for (let at = 0; at < bytes.length; at += sliceBytes) {
@@ -143,21 +143,23 @@ function columnsOf(
   strict: boolean,
   ignored: string[],
 ): readonly (Column | undefined)[] {
-  const problems: FieldProblem[] = [];
+  const problems: FieldIssue[] = [];
   const unknown = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
   const byName = new Map(fields.map((field) => [field.name, field]));
   const names = new Set<string>();
   const columns = header.map((name = '', index) => {
     const field = byName.get(name);
-    if (names.has(name)) problems.push(wrong(name, 'is there twice'));
+    if (names.has(name)) problems.push(parameterIssue(name, 'is there twice'));
     names.add(name);
     if (field !== undefined && !field.readOnly) return { name, value: reader(field) };
     ignored.push(excerpt(name));
-    if (strict) problems.push(field ? wrong(name, 'is read-only') : unknown(name, index));
+    if (strict) problems.push(field ? parameterIssue(name, 'is read-only') : unknown(name, index));
     return undefined;
   });
   if (columns.every((column) => column === undefined))
-    problems.push(wrong('header', 'has no writable field: the first line must have the names of fields'));
+    problems.push(
+      parameterIssue('header', 'has no writable field: the first line must have the names of fields'),
+    );
   if (problems.length > 0) throw errors.invalidFields(problems);
   return columns;
 }
@@ -187,7 +189,7 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
 }
 
 /** Where a record begins, and its size. @param end the line where it ends */
-function measured(cells: readonly Cell[], end: number): Pick<Line, 'number' | 'size'> {
+function measured(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
   let number = end;
   let size = cells.length;
   for (const cell of cells) {

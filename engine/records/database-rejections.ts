@@ -1,8 +1,8 @@
 import { type Database, rejectingRule } from '../database/index.ts';
 import { errors, type HttpError } from '../errors.ts';
 import { attempts } from '../tables/index.ts';
-import type { Parts, Plan } from './operation.ts';
-import { isRefusal } from './refusals.ts';
+import type { OperationPlan, Parts } from './operation.ts';
+import { isRejection } from './rejections.ts';
 
 /**
  * Finds the items of a batch that a constraint or trigger of the operator's rejects, by trying ever smaller parts of the
@@ -10,7 +10,7 @@ import { isRefusal } from './refusals.ts';
  * a rule can be anything.
  * @returns their errors, by their numbers; empty if each item is accepted when it is written alone
  */
-export function rejectedItems<P extends Plan>(
+export function rejectedItems<P extends OperationPlan>(
   database: Database,
   plan: P,
   { numbers, statement }: Parts<P>,
@@ -23,7 +23,7 @@ export function rejectedItems<P extends Plan>(
         const cause = await attempt(await statement(plan, part));
         if (cause === undefined) return;
         const rule = rejectingRule(cause);
-        if (rule === undefined && !isRefusal(cause)) throw cause;
+        if (rule === undefined && !isRejection(cause)) throw cause;
         if (part.length > 1) {
           const half = Math.ceil(part.length / 2);
           await search(part.slice(0, half));

@@ -6,9 +6,9 @@ import { list } from './list.ts';
 import type {
   CompiledOperation,
   OperationContext,
+  OperationPlan,
   OperationRequest,
   OperationResponse,
-  Plan,
 } from './operation.ts';
 import { currentNames } from './operations.ts';
 import { type Projection, projection } from './projection.ts';
@@ -43,7 +43,7 @@ export function compileExcerpts(
       const aliases = aliasesOf(context.definition);
       const current = aliases === undefined ? (request: OperationRequest) => request : currentNames(aliases);
       const running =
-        <P extends Plan>(compiled: CompiledOperation<P>): Run =>
+        <P extends OperationPlan>(compiled: CompiledOperation<P>): Run =>
         async (database, request) => {
           const plan = compiled.plan(current(request));
           return compiled.respond(plan, await execute(database, compiled, plan));

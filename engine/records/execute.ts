@@ -1,17 +1,17 @@
 import {
   type Database,
   databaseFailure,
-  type ReadingServer,
-  type Rows,
-  ranTooLong,
+  isStatementTimeout,
+  type ReadServer,
   rejectingRule,
+  type TextRows,
 } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
-import { mayWrite } from './access.ts';
-import type { CompiledOperation, Plan } from './operation.ts';
-import { isRefusal } from './refusals.ts';
+import { canWrite } from './access.ts';
 import { rejectedItems } from './database-rejections.ts';
+import type { CompiledOperation, OperationPlan } from './operation.ts';
+import { isRejection } from './rejections.ts';
 
 /** How often a write is tried. More than once, because what is in its way may be gone when the reason is looked for. */
 const maxTries = 10;
@@ -20,7 +20,7 @@ const maxTries = 10;
 const mostTraced = 100;
 
 /** The parts of an operation that say what runs. */
-type Executable<P extends Plan> = Pick<
+type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
   'statement' | 'creates' | 'readsOnly' | 'further' | 'retryable' | 'refusal' | 'parts'
 >;
@@ -32,12 +32,12 @@ type Executable<P extends Plan> = Pick<
  *   fields that another record has the same values of; 500 when the database fails or does not respond; 503 when the
  *   turn does not come in time or the database ends the statement
  */
-export async function execute<P extends Plan>(
+export async function execute<P extends OperationPlan>(
   database: Database,
   operation: Executable<P>,
   plan: P,
   tries = 1,
-): Promise<Rows> {
+): Promise<TextRows> {
   const { statement, creates, readsOnly, further, retryable, refusal, parts } = operation;
   const asked = statement(plan);
   if (asked === undefined) return [];
@@ -55,7 +55,7 @@ export async function execute<P extends Plan>(
     return more === undefined ? rows : [...rows, ...(await run(database, plan, more))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
-    const why = isRefusal(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
+    const why = isRejection(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
     if (refusal === undefined || why === undefined) {
       if (parts === undefined || rejectingRule(cause) === undefined || tries > maxTries)
         throw databaseFailure(cause);
@@ -73,13 +73,13 @@ export async function execute<P extends Plan>(
 }
 
 /** On a replica where one is fit for it, otherwise on the primary, as also if the replica fails. */
-async function onReplica(database: Database, plan: Plan, statement: Statement): Promise<Rows> {
+async function onReplica(database: Database, plan: OperationPlan, statement: Statement): Promise<TextRows> {
   const { organization, caller } = plan;
-  const replica = await database.replicas?.find(organization, mayWrite(caller.principal.grants));
+  const replica = await database.replicas?.find(organization, canWrite(caller.principal.grants));
   if (replica === undefined) return timed(database, plan, statement);
   return timed(database, plan, statement, replica).catch((cause: unknown) => {
     // Another server would be no faster, and the turn did not come.
-    if (cause instanceof HttpError || ranTooLong(cause)) throw cause;
+    if (cause instanceof HttpError || isStatementTimeout(cause)) throw cause;
     return timed(database, plan, statement);
   });
 }
@@ -87,10 +87,10 @@ async function onReplica(database: Database, plan: Plan, statement: Statement): 
 /** As {@link inTurn}, with its time added to the cost of the request. */
 function timed(
   database: Database,
-  plan: Plan,
+  plan: OperationPlan,
   statement: Statement,
-  server: ReadingServer = database,
-): Promise<Rows> {
+  server: ReadServer = database,
+): Promise<TextRows> {
   const { trace } = plan.caller;
   if (trace === undefined) return inTurn(database, plan, statement, server);
   const began = performance.now();
@@ -108,10 +108,10 @@ function timed(
 /** Short reads share connections, writes are grouped; what has no result there, or is not taken, runs on a connection of its own. */
 async function inTurn(
   database: Database,
-  { organization }: Plan,
+  { organization }: OperationPlan,
   statement: Statement,
-  server: ReadingServer = database,
-): Promise<Rows> {
+  server: ReadServer = database,
+): Promise<TextRows> {
   const { admission, groups } = database;
   const { pipelines } = server;
   const turn = pipelines?.turn(statement, organization);

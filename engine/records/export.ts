@@ -1,14 +1,14 @@
-import type { Rows } from '../database/index.ts';
-import { columnsOf } from '../fields/index.ts';
-import { parameterValue, queryShape, wrong } from '../query/index.ts';
+import type { TextRows } from '../database/index.ts';
+import { fieldColumns } from '../fields/index.ts';
+import { parameterIssue, parameterValue, queryShape } from '../query/index.ts';
 import { column, type Prepared, prepare, record } from '../sql/index.ts';
 import { type FormatName, formatOf } from './formats.ts';
-import type { Linked } from './links.ts';
-import type { Exporting, OperationContext, OperationRequest } from './operation.ts';
-import { refuse } from './requests.ts';
+import type { LinkedPlan } from './links.ts';
+import { compileListScope, listColumns, listLane } from './list-scope.ts';
+import type { ExportReader, OperationContext, OperationRequest } from './operation.ts';
+import { projectedColumns, statementsByShape } from './projected-columns.ts';
+import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
-import { laneOf, selectedOf, selectionOf } from './selection.ts';
-import { shownColumns, statementsByShape } from './shown.ts';
 
 /** Records of one statement where an index gives them in their order; else each statement reads all, so few must do. */
 const batches = { list: 1000, deep: 1000, scan: 10_000 } as const;
@@ -16,10 +16,10 @@ const batches = { list: 1000, deep: 1000, scan: 10_000 } as const;
 const maxBytes = 4 * 1024 * 1024;
 
 /** The whole of a list in another format, in batches that each begin after the last record of the one before. */
-export function exporting<P extends Linked>(
+export function exporting<P extends LinkedPlan>(
   context: OperationContext,
   planOf: (request: OperationRequest) => P,
-): Exporting<P> {
+): ExportReader<P> {
   const byShape = statementsByShape<P>(context, 'export');
   const { name } = context.definition;
   const beginning = context.effects.flatMap(({ ofExport }, index) =>
@@ -35,13 +35,13 @@ export function exporting<P extends Linked>(
     plan: (request) => {
       const plan = planOf(request);
       if (parameterValue(request.query, 'page') !== undefined) {
-        refuse([wrong('page', 'must not be given: every page is sent in this format')]);
+        rejectRequest([parameterIssue('page', 'must not be given: every page is sent in this format')]);
       }
       return plan;
     },
     begin: (plan) => beginning.map(({ bind }) => bind(plan)),
     head: ({ asked }, format) =>
-      formatOf(format).head?.(shownColumns(context, asked).map(({ name }) => name)) ?? '',
+      formatOf(format).head?.(projectedColumns(context, asked).map(({ name }) => name)) ?? '',
     statement: (plan, format) =>
       byShape(`${format} ${queryShape(plan.asked)}`, (name) =>
         batchStatement(context, plan, format, name),
@@ -56,7 +56,7 @@ export function exporting<P extends Linked>(
 }
 
 /** Where the next batch begins; undefined after an empty one, for any other may have ended early. */
-function lastPlace({ asked: { sort } }: Linked, [row]: Rows) {
+function lastPlace({ asked: { sort } }: LinkedPlan, [row]: TextRows) {
   if (row === undefined) return undefined;
   const [, , id, shown] = row;
   const { place = (text: string) => text } = sort.field.type;
@@ -66,20 +66,25 @@ function lastPlace({ asked: { sort } }: Linked, [row]: Rows) {
 }
 
 /** The statement of one batch: as many records as fit. */
-function batchStatement<P extends Linked>(
+function batchStatement<P extends LinkedPlan>(
   context: OperationContext,
   { asked }: P,
   format: FormatName,
   name: string,
 ): Prepared<P> {
-  const selected = { ...selectedOf(context, asked), layout: formatOf(format).layout };
-  const texts = context.definition.fields.flatMap(columnsOf).filter(({ type }) => type === 'text');
+  const selected = { ...listColumns(context, asked), layout: formatOf(format).layout };
+  const texts = context.definition.fields.flatMap(fieldColumns).filter(({ type }) => type === 'text');
   const size = ['0', ...texts.map((text) => `coalesce(octet_length(${column(text)}), 0)`)].join(' + ');
   return prepare<P>(
     name,
     'export',
     ($) => {
-      const { order, shown, rowsWith } = selectionOf(context, asked, $, batches[laneOf(context, asked)]);
+      const { order, shown, rowsWith } = compileListScope(
+        context,
+        asked,
+        $,
+        batches[listLane(context, asked)],
+      );
       // The length of a text is known without reading the text.
       const before = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
       const rows = rowsWith(`${before} as "_before"`);

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
-import { boundToRequest, type Database, type Rows } from '../database/index.ts';
-import { between } from '../sql/index.ts';
+import { boundToRequest, type Database, type TextRows } from '../database/index.ts';
+import { separators } from '../sql/index.ts';
 import { execute } from './execute.ts';
 import { type FormatName, formatOf } from './formats.ts';
-import type { Exporting, Plan } from './operation.ts';
+import type { ExportReader, OperationPlan } from './operation.ts';
 
 /**
  * The whole result of a plan as a stream of bytes. No connection is held between two batches, and no more than two
@@ -11,9 +11,9 @@ import type { Exporting, Plan } from './operation.ts';
  * @param assertAllowed called before each part is sent; the stream fails if it rejects
  * @throws HttpError as {@link execute}, for the first batch; the stream fails with it for all others
  */
-export function exported<P extends Plan>(
+export function exported<P extends OperationPlan>(
   database: Database,
-  operation: Exporting<P>,
+  operation: ExportReader<P>,
   plan: P,
   format: FormatName,
   assertAllowed: () => Promise<void> = async () => {},
@@ -32,20 +32,20 @@ export function exported<P extends Plan>(
 }
 
 /** The text of each batch. The next one is read while the one before is written. */
-async function* batches<P extends Plan>(
+async function* batches<P extends OperationPlan>(
   database: Database,
-  { begin, head, statement, next }: Exporting<P>,
+  { begin, head, statement, next }: ExportReader<P>,
   first: P,
   format: FormatName,
   assertAllowed: () => Promise<void>,
 ): AsyncGenerator<Buffer, undefined> {
-  const read = (plan: P): Promise<Rows> => {
+  const read = (plan: P): Promise<TextRows> => {
     const rows = execute(database, { statement: () => statement(plan, format) }, plan);
     // If nobody reads on, its failure is nobody's.
     rows.catch(() => {});
     return rows;
   };
-  const after = Buffer.from(between[formatOf(format).layout]);
+  const after = Buffer.from(separators[formatOf(format).layout]);
   for (const each of begin(first)) await execute(database, { statement: () => each }, first);
   let rows = await read(first);
   let plan = next(first, rows);

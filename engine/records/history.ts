@@ -1,31 +1,31 @@
 import { errors } from '../errors.ts';
 import {
-  cursorOf,
-  foreignCursor,
-  type GivenPlace,
+  encodeCursor,
+  foreignCursorIssue,
   pageSize,
   parseCursor,
-  placeText,
+  positionText,
+  type UnverifiedCursor,
 } from '../query/index.ts';
 import { arrayText, literal, type Placeholder, prepare, record } from '../sql/index.ts';
-import { changesSchema, selectChanges, shownInChanges } from './changes.ts';
+import { changesSchema, loggedFieldNames, selectChanges } from './changes.ts';
 import type {
   CompiledOperation,
-  Links,
+  LinkContext,
   Operation,
   OperationContext,
+  OperationPlan,
   OperationRequest,
-  Plan,
 } from './operation.ts';
-import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
+import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { organizationOf } from './rows.ts';
-import { type ById, identified, statementName, tableOf } from './statements.ts';
+import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
 /** GET of a record's changes. */
-export interface HistoryPlan extends Plan, ById {
+export interface HistoryPlan extends OperationPlan, ById {
   /** Where the page begins; undefined for the newest change. */
-  readonly after: GivenPlace | undefined;
-  readonly links?: Links | undefined;
+  readonly after: UnverifiedCursor | undefined;
+  readonly links?: LinkContext | undefined;
 }
 
 /** `GET /R/{id}/history`: the changes of a record, newest first, also of one that is gone. */
@@ -52,17 +52,17 @@ export const history: Operation<HistoryPlan> = {
       const changes = selectChanges(rows, fields, 'l."version" desc', `, l."version"::text${more}`, excerpt);
       // A row of nulls: the record is there, and none of its changes.
       const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
-      return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${identified($)} and not exists (select from _changes)`;
+      return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
     return {
       plan: (request) => {
-        refuse(unknownParameters(request, [...commonParameters, 'cursor']));
-        const plan = { ...planOf(request), id: recordId(context, request), links: request.links };
+        rejectRequest(unknownParameters(request, [...commonParameters, 'cursor']));
+        const plan = { ...planRequest(request), id: recordId(context, request), links: request.links };
         const after = placeOf(request);
         const isOurs =
           after === undefined ||
           request.links?.signing.verify(signed({ ...plan, after }, after.text), after.signature);
-        if (isOurs !== true) refuse([foreignCursor()]);
+        if (isOurs !== true) rejectRequest([foreignCursorIssue()]);
         return { ...plan, after };
       },
       statement: bind,
@@ -75,8 +75,8 @@ export const history: Operation<HistoryPlan> = {
         const last = hasMore ? changes.at(-1)?.[1] : undefined;
         const body = `{"data":[${changes.map(([change]) => change).join(',')}]}`;
         if (links === undefined || last === undefined) return { body };
-        const text = placeText({ page: '1', key: null, id: String(last) });
-        const cursor = cursorOf(text, links.signing.sign(signed(plan, text)));
+        const text = positionText({ page: '1', key: null, id: String(last) });
+        const cursor = encodeCursor(text, links.signing.sign(signed(plan, text)));
         return { body, headers: { link: `<${links.url()}/${id}/history?cursor=${cursor}>; rel="next"` } };
       },
     };
@@ -100,7 +100,7 @@ export const history: Operation<HistoryPlan> = {
 
 /** The fields that changes of a resource show, as SQL. */
 const shownFields = (definition: OperationContext['definition']): string =>
-  `${literal(arrayText(shownInChanges(definition)))}::text[]`;
+  `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
 
 /** The condition that a row `_l` of the ledger is a change of the plan's record. */
 const changesOf = (resource: string, $: Placeholder<ById>): string =>
@@ -123,7 +123,7 @@ const upToBytes = (page: string): string => {
 };
 
 /** One change of a record, by its position. */
-export interface ChangePlan extends Plan, ById {
+export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 
@@ -142,7 +142,7 @@ export function compileChange(context: OperationContext): CompiledOperation<Chan
       const { change } = request.query;
       const [, transaction, id] = (typeof change === 'string' ? positionForm.exec(change) : null) ?? [];
       if (transaction === undefined || id === undefined) throw errors.notFound();
-      return { ...planOf(request), id: recordId(context, request), position: [transaction, id] };
+      return { ...planRequest(request), id: recordId(context, request), position: [transaction, id] };
     },
     statement: bind,
     readsOnly: true,
@@ -154,9 +154,9 @@ export function compileChange(context: OperationContext): CompiledOperation<Chan
 }
 
 /** The place that a request names. @throws HttpError 400 if it is malformed */
-function placeOf({ query }: OperationRequest): GivenPlace | undefined {
+function placeOf({ query }: OperationRequest): UnverifiedCursor | undefined {
   if (query.cursor === undefined) return undefined;
   const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
-  if (place === undefined) refuse([foreignCursor()]);
+  if (place === undefined) rejectRequest([foreignCursorIssue()]);
   return place;
 }

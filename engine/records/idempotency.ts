@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import type { Generated } from 'kysely';
-import { type Rows, violatedConstraint } from '../database/index.ts';
+import { type TextRows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { literal, type Placeholder } from '../sql/index.ts';
-import { bigint, now, table, text } from '../tables/index.ts';
-import { quotedTag } from './conditions.ts';
-import type { OperationRequest, OperationResponse, Plan } from './operation.ts';
+import { bigintColumn, defineTable, now, textColumn } from '../tables/index.ts';
+import type { OperationPlan, OperationRequest, OperationResponse } from './operation.ts';
+import { quotedTag } from './preconditions.ts';
 import { organizationOf } from './rows.ts';
 
 declare module '../tables/index.ts' {
@@ -24,17 +24,17 @@ declare module '../tables/index.ts' {
   }
 }
 
-const requests = table(
+const requests = defineTable(
   'crm_idempotency',
   {
-    organization_id: { ...bigint, primary: true },
-    caller: { ...text, primary: true },
-    path: { ...text, primary: true },
-    key: { ...text, primary: true },
-    body_hash: text,
-    record: text,
-    record_id: bigint,
-    tag: text,
+    organization_id: { ...bigintColumn, primary: true },
+    caller: { ...textColumn, primary: true },
+    path: { ...textColumn, primary: true },
+    key: { ...textColumn, primary: true },
+    body_hash: textColumn,
+    record: textColumn,
+    record_id: bigintColumn,
+    tag: textColumn,
     created_at: now,
   },
   {
@@ -48,7 +48,7 @@ const requests = table(
 export const idempotencyTables = [requests];
 
 /** How long a response is kept, in hours. */
-export const keptHours = 24;
+export const retentionHours = 24;
 
 /** The `Idempotency-Key` of a request, and the SHA-256 of its body, hexadecimal. */
 interface Idempotency {
@@ -57,7 +57,7 @@ interface Idempotency {
 }
 
 /** A plan that is carried out once, however often it is sent; undefined: as often as it is sent. */
-export interface Idempotent extends Plan {
+export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
@@ -71,9 +71,9 @@ export function idempotencyOf({ headers, bytes }: OperationRequest): Idempotency
   return { key, bodyHash: hash('sha256', bytes(), 'hex') };
 }
 
-const caller = ({ caller: { principal } }: Plan) => `${principal.kind}:${principal.actor}`;
-const key = ({ idempotency }: Idempotent) => idempotency?.key ?? null;
-const bodyHash = ({ idempotency }: Idempotent) => idempotency?.bodyHash ?? null;
+const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:${principal.actor}`;
+const key = ({ idempotency }: IdempotentPlan) => idempotency?.key ?? null;
+const bodyHash = ({ idempotency }: IdempotentPlan) => idempotency?.bodyHash ?? null;
 
 /** What a statement does once for each key. */
 interface Once {
@@ -92,7 +92,7 @@ interface Once {
  * is no moment at which a crash leaves one without the other. It returns the response, its entity tag, its id and, for a
  * response that was stored before, the hash of its body; a row of nulls while the first request is still running.
  */
-export function onceStatement<P extends Idempotent>(
+export function idempotentStatement<P extends IdempotentPlan>(
   placeholder: Placeholder<P>,
   { path, write, result, mark }: Once,
 ): string {
@@ -121,10 +121,10 @@ export function onceStatement<P extends Idempotent>(
 }
 
 /**
- * The response to a plan that was carried out by {@link onceStatement}, now or earlier.
+ * The response to a plan that was carried out by {@link idempotentStatement}, now or earlier.
  * @throws HttpError 409 while the first request is still running; 422 if its body was another one
  */
-export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): OperationResponse {
+export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {
   const [record, tag, , storedHash] = row;
   if (record === null || record === undefined) throw errors.stillRunning();
   // A batch has none.
@@ -138,4 +138,4 @@ export function onceResponse({ idempotency }: Idempotent, [row = []]: Rows): Ope
  * Whether a statement failed because another request with the same key ended after this one had begun. Nothing was
  * written; the same statement now finds what is stored.
  */
-export const overtaken = (cause: unknown): boolean => violatedConstraint(cause) === 'crm_idempotency_pkey';
+export const lostRace = (cause: unknown): boolean => violatedConstraint(cause) === 'crm_idempotency_pkey';

@@ -1,18 +1,24 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import { fieldLimiter, HttpError } from '../errors.ts';
 import type { Body } from './body.ts';
-import type { Line, Lines } from './lines.ts';
-import { pauses } from './pauses.ts';
-import { isEmpty } from './uniques.ts';
-import { type ImportWrites, type Refused, refusedBy, type WriteMany, type Written } from './write-many.ts';
+import type { LineReader, ParsedLine } from './lines.ts';
+import { isBlankValue } from './uniques.ts';
+import {
+  type ImportWrites,
+  type RejectedRecord,
+  toRejectedRecord,
+  type WriteMany,
+  type WriteOutcome,
+} from './write-many.ts';
+import { createYield } from './yield.ts';
 
 /** A line that failed. */
-export interface FailedLine extends Refused {
+export interface FailedLine extends RejectedRecord {
   readonly line: number;
 }
 
 /** What became of an import. */
-export interface ImportReport {
+export interface ImportSummary {
   readonly created: number;
   readonly updated: number;
   readonly failed: number;
@@ -34,7 +40,7 @@ const maxReported = 1000;
 /** The values of a record that no two records of one statement may share, as texts. */
 export const keysOf = ({ uniques }: ResourceDefinition, record: Body): readonly string[] =>
   uniques.flatMap((unique) =>
-    unique.some((field) => isEmpty(record, field))
+    unique.some((field) => isBlankValue(record, field))
       ? []
       : [JSON.stringify(unique.map(({ name }) => [name, record[name]]))],
   );
@@ -48,18 +54,18 @@ interface Importing {
 
 /** Writes lines in their order, as many with each statement as it takes. */
 export async function importLines(
-  lines: Lines,
+  lines: LineReader,
   { stops, isTrial }: ImportWrites,
   { write, keysOf, onProgress }: Importing,
-): Promise<ImportReport> {
+): Promise<ImportSummary> {
   const counts = { created: 0, updated: 0, failed: 0 };
   const failures: FailedLine[] = [];
-  let batch: Line[] = [];
+  let batch: ParsedLine[] = [];
   let keys = new Set<string>();
   let size = 0;
   let done = 0;
   let stopped = false;
-  const pause = pauses();
+  const pause = createYield();
   const limitFields = fieldLimiter();
 
   const flush = async (): Promise<void> => {
@@ -82,7 +88,7 @@ export async function importLines(
     onProgress(done);
   };
   /** Adds a line, after a write if it takes one. */
-  const add = async (line: Line): Promise<void> => {
+  const add = async (line: ParsedLine): Promise<void> => {
     const own = line.record instanceof HttpError ? [] : keysOf(line.record);
     // The second record with a key is about the first one, which must be there then.
     if (own.some((key) => keys.has(key))) await flush();
@@ -92,7 +98,7 @@ export async function importLines(
     size += line.size;
     if (batch.length === maxLines || size >= maxBytes) await flush();
   };
-  const report = (): ImportReport => ({
+  const report = (): ImportSummary => ({
     ...counts,
     stopped,
     dry_run: isTrial,
@@ -118,28 +124,31 @@ export async function importLines(
   }
 }
 
-const isReadable = (line: Line): line is Line & { readonly record: Body } =>
+const isReadable = (line: ParsedLine): line is ParsedLine & { readonly record: Body } =>
   !(line.record instanceof HttpError);
 
 /** Writes all lines that can be written. @returns the result of each line */
-async function writeEach(lines: readonly Line[], write: WriteMany): Promise<readonly Written[]> {
+async function writeEach(lines: readonly ParsedLine[], write: WriteMany): Promise<readonly WriteOutcome[]> {
   const bodies = lines.filter(isReadable).map(({ record }) => record);
   const written = bodies.length === 0 ? [] : await write(bodies);
   let next = 0;
   return lines.flatMap(({ record }) =>
-    record instanceof HttpError ? refusedBy(record) : (written[next++] ?? []),
+    record instanceof HttpError ? toRejectedRecord(record) : (written[next++] ?? []),
   );
 }
 
 /** Writes the lines before the first one that fails. @returns their results, and that of the failure if there is one */
-async function writeUntilFailure(lines: readonly Line[], write: WriteMany): Promise<readonly Written[]> {
+async function writeUntilFailure(
+  lines: readonly ParsedLine[],
+  write: WriteMany,
+): Promise<readonly WriteOutcome[]> {
   const unreadable = lines.findIndex((line) => !isReadable(line));
   const readable = unreadable === -1 ? lines : lines.slice(0, unreadable);
   const results = await writeEach(readable, write);
   const first = results.findIndex((result) => typeof result === 'object');
   if (first === -1) {
     const failure = lines[unreadable]?.record;
-    return failure instanceof HttpError ? [...results, refusedBy(failure)] : results;
+    return failure instanceof HttpError ? [...results, toRejectedRecord(failure)] : results;
   }
   // Nothing was written. Without the failure the lines before it can be, unless another one failed meanwhile.
   const before = await writeUntilFailure(readable.slice(0, first), write);

@@ -1,12 +1,11 @@
 import type { Database } from '../database/index.ts';
-import { errors, type FieldProblem } from '../errors.ts';
-import { type Query, wrong } from '../query/index.ts';
+import { errors, type FieldIssue } from '../errors.ts';
+import { parameterIssue, type Query } from '../query/index.ts';
 import { allows } from './access.ts';
 import { aliasesOf } from './aliases.ts';
 import { csvLines } from './csv-lines.ts';
 import { type FormatName, formatNames } from './formats.ts';
-import { type ImportReport, importLines, keysOf } from './import-lines.ts';
-import { insistently } from './insistently.ts';
+import { type ImportSummary, importLines, keysOf } from './import-lines.ts';
 import { ndjsonLines } from './lines.ts';
 import type {
   Caller,
@@ -16,7 +15,8 @@ import type {
   OperationRequest,
 } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
-import { commonParameters, refuse } from './requests.ts';
+import { commonParameters, rejectRequest } from './requests.ts';
+import { retryWhenBusy } from './retry.ts';
 import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
@@ -59,7 +59,7 @@ export interface Import {
     plan: ImportPlan,
     source: AsyncIterable<Buffer>,
     watching?: ImportWatching,
-  ) => Promise<ImportReport>;
+  ) => Promise<ImportSummary>;
 }
 
 /** `POST /R/import`: new records from a body of any length, or with `match` new and changed ones. */
@@ -87,7 +87,7 @@ export const imports = {
       return database.admission.run('stream', caller.principal.organization, () =>
         importLines(lines, plan, {
           write: (bodies) =>
-            insistently(async () => {
+            retryWhenBusy(async () => {
               await assertAllowed();
               return write(bodies);
             }),
@@ -139,17 +139,18 @@ function planOf({ definition }: OperationContext, { query, headers, ...rest }: I
       throw errors.malformedHeader(name, 'is not possible with an import; match is');
   }
   const known = [...commonParameters, ...parameters];
-  const problems: FieldProblem[] = rest.strict
+  const problems: FieldIssue[] = rest.strict
     ? Object.keys(query)
         .filter((name) => !known.includes(name))
         .map(unknownParameter(known))
     : [];
   const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
   if (onError !== 'continue' && onError !== 'stop')
-    problems.push(wrong('on_error', 'must be continue or stop'));
-  if (dryRun !== 'true' && dryRun !== 'false') problems.push(wrong('dry_run', 'must be true or false'));
-  if (Array.isArray(match)) problems.push(wrong('match', 'must be given once'));
-  refuse(problems);
+    problems.push(parameterIssue('on_error', 'must be continue or stop'));
+  if (dryRun !== 'true' && dryRun !== 'false')
+    problems.push(parameterIssue('dry_run', 'must be true or false'));
+  if (Array.isArray(match)) problems.push(parameterIssue('match', 'must be given once'));
+  rejectRequest(problems);
   if (match !== undefined && !allows(rest.caller.principal.grants, definition.name, 'update'))
     throw errors.forbidden(definition.name, 'update');
   return {

@@ -4,13 +4,13 @@
 export {
   type Action,
   actionNames,
-  administrator,
+  administratorProfile,
   allows,
   eventsObject,
-  everything,
   type Grants,
   grantedActions,
   grantMasks,
+  wildcard,
 } from './access.ts';
 export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
@@ -18,35 +18,35 @@ export {
   changeSchema,
   changeSchemas,
   changesSchema,
-  hasBefore,
+  hasPreviousVersionSql,
+  loggedFieldNames,
   selectChangedNames,
   selectChanges,
-  shownInChanges,
 } from './changes.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
 export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
-export { idempotencyTables, keptHours } from './idempotency.ts';
+export { idempotencyTables, retentionHours } from './idempotency.ts';
 export type { Import } from './import.ts';
-export type { ImportReport } from './import-lines.ts';
+export type { ImportSummary } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';
 export { type Matching, matching } from './matching.ts';
 export type {
   Caller,
   DescribedResource,
-  Exporting,
+  ExportReader,
   Operation,
   OperationContext,
+  OperationPlan,
   OperationRequest,
   OperationResponse,
-  Plan,
   Principal,
-  Signing,
+  TextSigner,
   Trace,
 } from './operation.ts';
-export { type CompiledOperations, compileOperations, operations, routed } from './operations.ts';
+export { type CompiledOperations, compileOperations, operations, routedOperations } from './operations.ts';
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';

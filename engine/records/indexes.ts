@@ -2,7 +2,7 @@ import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field } from '../fields/index.ts';
 import { queryIndexes } from '../query/index.ts';
 import { identifier, indexKey, lookupKey, quote } from '../sql/index.ts';
-import { distinctionOf, filledSql, joinedNames } from './uniques.ts';
+import { allPresentSql, distinctionOf, joinedNames } from './uniques.ts';
 
 /** An index of a resource: SQL keys in their order. */
 export interface ResourceIndex {
@@ -61,7 +61,7 @@ function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
       '"organization_id"',
       ...unique.flatMap((field, index) => distinctionOf(field, values[index] ?? '').keys.map(asKey)),
     ],
-    uniqueWhere: filledSql(unique, values),
+    uniqueWhere: allPresentSql(unique, values),
   };
 }
 

@@ -1,10 +1,10 @@
-import { columnsOf, type Field, type Parameter } from '../fields/index.ts';
+import { type Field, fieldColumns, type ParameterText } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 import { type Assignment, assign, bodyParameters } from './assignments.ts';
 import type { Body } from './body.ts';
 
 /** A record to write. */
-export interface Item {
+export interface BatchItem {
   /** Decimal text; null for a record that may be new. */
   readonly id: string | null;
   readonly body: Body;
@@ -27,14 +27,14 @@ export interface ItemTable {
   /** The condition that an item has a field. */
   readonly isGiven: (field: Field) => string;
   /** Adds an item to columns; undefined stands for one that is left out. */
-  readonly add: (columns: Column[], item: Item | undefined) => void;
+  readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
 
 /** SQL of an item's id. */
 export const itemId = '_i._id::bigint';
 
 /** A column that is being written. */
-export interface Column {
+export interface ItemColumn {
   text: string;
 }
 
@@ -43,12 +43,12 @@ export function itemTable(fields: readonly Field[]): ItemTable {
   const parts = fields.map((field) => ({
     field,
     parameters: bodyParameters(field),
-    size: columnsOf(field).length,
+    size: fieldColumns(field).length,
   }));
   const names = [
     '_id',
     '_given',
-    ...fields.flatMap((field) => columnsOf(field)).map((_, index) => `_v${index}`),
+    ...fields.flatMap((field) => fieldColumns(field)).map((_, index) => `_v${index}`),
   ];
   const assigned = new Map<Field, readonly Assignment[]>();
   let next = 2;
@@ -58,7 +58,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     let column = 0;
     assigned.set(
       field,
-      assign<Item>(
+      assign<BatchItem>(
         field,
         () => own[column++] ?? 'null',
         () => [],
@@ -80,7 +80,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     assigned: (field) => assigned.get(field) ?? [],
     isGiven: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
     add: (columns, item) => {
-      const add = (index: number, value: Parameter) => {
+      const add = (index: number, value: ParameterText) => {
         const column = columns[index];
         if (column === undefined) columns[index] = { text: element(value) };
         else column.text += `,${element(value)}`;
@@ -104,8 +104,9 @@ export function itemTable(fields: readonly Field[]): ItemTable {
 const skipped = ({ skipped }: ItemValues) => skipped;
 
 /** The texts of arrays. */
-export const arrays = (columns: readonly Column[]): string[] => columns.map(({ text }) => `{${text}}`);
+export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>
+  columns.map(({ text }) => `{${text}}`);
 
 /** Writes a value as an element of an array's text. Plain replacements are several times as fast as a pattern's. */
-const element = (value: Parameter): string =>
+const element = (value: ParameterText): string =>
   value === null ? 'null' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;

@@ -1,11 +1,11 @@
 import { errors, HttpError } from '../errors.ts';
 import { ExactNumber } from '../fields/index.ts';
 import type { Body } from './body.ts';
-import { pauses } from './pauses.ts';
 import { readJson } from './read-body.ts';
+import { createYield } from './yield.ts';
 
 /** A record among many in a body: what it says, or what is wrong with it. */
-export interface Line {
+export interface ParsedLine {
   /** Where it begins in the body; the first line is 1. */
   readonly number: number;
   /** Its bytes, roughly. */
@@ -14,7 +14,7 @@ export interface Line {
 }
 
 /** The records of a body in their order, some at a time. */
-export interface Lines extends AsyncIterable<readonly Line[]> {
+export interface LineReader extends AsyncIterable<readonly ParsedLine[]> {
   /** The names of columns that are no writable field; complete once the first record is read. */
   readonly ignored: readonly string[];
 }
@@ -26,8 +26,10 @@ export const maxRecord = 1024 * 1024;
 const sliceLines = 200;
 
 /** JSON objects, one on each line; empty lines are skipped. @param current gives their fields the names of now */
-export const ndjsonLines = (source: AsyncIterable<Buffer>, current = (record: Body): Body => record): Lines =>
-  Object.assign(jsonRecords(source, current), { ignored: [] });
+export const ndjsonLines = (
+  source: AsyncIterable<Buffer>,
+  current = (record: Body): Body => record,
+): LineReader => Object.assign(jsonRecords(source, current), { ignored: [] });
 
 const [newline, carriageReturn, space, tab] = [0x0a, 0x0d, 0x20, 0x09];
 const byteOrderMark = Buffer.from('\ufeff');
@@ -35,13 +37,13 @@ const byteOrderMark = Buffer.from('\ufeff');
 async function* jsonRecords(
   source: AsyncIterable<Buffer>,
   current: (record: Body) => Body,
-): AsyncGenerator<readonly Line[]> {
+): AsyncGenerator<readonly ParsedLine[]> {
   /** The beginning of a line whose end is not there yet; nothing of it is kept once it is too long. */
   let pending: Buffer[] = [];
   let pendingSize = 0;
   let number = 0;
-  const pause = pauses();
-  const lineOf = (last: Buffer): Line | undefined => {
+  const pause = createYield();
+  const lineOf = (last: Buffer): ParsedLine | undefined => {
     number++;
     const size = pendingSize + last.length;
     const line = pendingSize === 0 || size > maxRecord ? last : Buffer.concat([...pending, last]);
@@ -55,7 +57,7 @@ async function* jsonRecords(
     return { number, size, record: record instanceof HttpError ? record : current(record) };
   };
   for await (const chunk of source) {
-    let lines: Line[] = [];
+    let lines: ParsedLine[] = [];
     let start = 0;
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
       const line = lineOf(chunk.subarray(start, at));

@@ -1,16 +1,22 @@
-import { type Asked, cursorOf, type Place, placeText, type Query } from '../query/index.ts';
-import type { Links, Plan } from './operation.ts';
+import {
+  type CursorPosition,
+  encodeCursor,
+  type ParsedQuery,
+  positionText,
+  type Query,
+} from '../query/index.ts';
+import type { LinkContext, OperationPlan } from './operation.ts';
 
 /** The parts of a list's plan that its links depend on. */
-export interface Linked extends Plan {
+export interface LinkedPlan extends OperationPlan {
   readonly resource: string;
-  readonly asked: Asked;
+  readonly asked: ParsedQuery;
   readonly query: Query;
-  readonly links?: Links | undefined;
+  readonly links?: LinkContext | undefined;
 }
 
 /** What a cursor belongs to: with anything else its signature is wrong. */
-function signedText({ organization, resource, asked }: Omit<Linked, 'query'>, place: string): string {
+function signedText({ organization, resource, asked }: Omit<LinkedPlan, 'query'>, place: string): string {
   const { sort, filters, search } = asked;
   const conditions = filters.map(({ field, operator, values }) => [field.name, operator, values.toSorted()]);
   const order = [sort.field.name, sort.field.typeName, sort.direction];
@@ -18,7 +24,7 @@ function signedText({ organization, resource, asked }: Omit<Linked, 'query'>, pl
 }
 
 /** Whether the cursor of a request, if it has one, was made for such a list. */
-export function isValidCursor(linked: Linked): boolean {
+export function isValidCursor(linked: LinkedPlan): boolean {
   const { after } = linked.asked.sort;
   if (after === undefined) return true;
   return linked.links?.signing.verify(signedText(linked, after.text), after.signature) === true;
@@ -32,7 +38,10 @@ const maxParameters = 4000;
  * @param last the last record of a full page
  * @returns undefined where the parameters are too long to repeat
  */
-export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | undefined): string | undefined {
+export function linkHeader(
+  linked: LinkedPlan,
+  last: Pick<CursorPosition, 'key' | 'id'> | undefined,
+): string | undefined {
   const { links, asked, query } = linked;
   if (links === undefined) return undefined;
   const parameters = repeated(query);
@@ -41,9 +50,9 @@ export function linkHeader(linked: Linked, last: Pick<Place, 'key' | 'id'> | und
   const first = `<${url}${parameters === '' ? '' : `?${parameters}`}>; rel="first"`;
   if (last === undefined) return first;
   const page = String(BigInt(asked.sort.after?.page ?? asked.page.page) + 1n);
-  const text = placeText({ ...last, page });
+  const text = positionText({ ...last, page });
   // Of letters, digits, "-", "_" and "." only.
-  const cursor = cursorOf(text, links.signing.sign(signedText(linked, text)));
+  const cursor = encodeCursor(text, links.signing.sign(signedText(linked, text)));
   return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${cursor}>; rel="next", ${first}`;
 }
 

@@ -1,16 +1,16 @@
-import type { FieldProblem } from '../errors.ts';
+import type { FieldIssue } from '../errors.ts';
 import {
-  type Asked,
   describeQuery,
-  foreignCursor,
+  foreignCursorIssue,
   listParameters,
+  type ParsedQuery,
   pageSize,
   parseQuery,
   queryShape,
 } from '../query/index.ts';
 import {
-  type ForMany,
-  inputNumber,
+  type BatchForm,
+  inputIndex,
   inputs,
   type Placeholder,
   type Prepared,
@@ -19,18 +19,18 @@ import {
 } from '../sql/index.ts';
 import { exporting } from './export.ts';
 import { formatNames } from './formats.ts';
-import { isValidCursor, type Linked, linkHeader } from './links.ts';
-import type { CompiledOperation, Counting, Operation, OperationContext } from './operation.ts';
-import { commonParameters, planOf, refuse, unknownParameters } from './requests.ts';
-import { around } from './responses.ts';
-import { hasOnePlan, laneOf, selectedOf, selectionOf } from './selection.ts';
-import { permitExpansion, statementsByShape } from './shown.ts';
+import { isValidCursor, type LinkedPlan, linkHeader } from './links.ts';
+import { compileListScope, hasStablePlan, listColumns, listLane } from './list-scope.ts';
+import type { CompiledOperation, CountMode, Operation, OperationContext } from './operation.ts';
+import { authorizeExpansion, statementsByShape } from './projected-columns.ts';
+import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
+import { wrapBody } from './responses.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
 /** GET of a list; `asked` has the parsed parameters of each query part. */
-export interface ListPlan extends Linked {
+export interface ListPlan extends LinkedPlan {
   /** How to count the records of all pages; undefined: not at all. */
-  readonly counting: Counting | undefined;
+  readonly counting: CountMode | undefined;
   readonly strict: boolean;
 }
 
@@ -52,16 +52,16 @@ export const list: Operation<ListPlan> = {
     const compiled: CompiledOperation<ListPlan> = {
       plan: (request) => {
         // Unknown names with brackets are refused by the filters, strict or not.
-        const problems: FieldProblem[] = unknownParameters(request, known).filter(
+        const problems: FieldIssue[] = unknownParameters(request, known).filter(
           ({ field }) => !field.includes('['),
         );
         const asked = parseQuery(definition, request.query, problems);
-        permitExpansion(request.caller.principal, asked);
-        refuse(problems);
+        authorizeExpansion(request.caller.principal, asked);
+        rejectRequest(problems);
         const { links, query, counting, strict } = request;
         const resource = definition.name;
-        const plan = { ...planOf(request), resource, asked, query, links, counting, strict };
-        if (!isValidCursor(plan)) refuse([foreignCursor()]);
+        const plan = { ...planRequest(request), resource, asked, query, links, counting, strict };
+        if (!isValidCursor(plan)) rejectRequest([foreignCursorIssue()]);
         return plan;
       },
       // A page beyond the end of any table is empty without a statement, unless its records are to be counted.
@@ -81,7 +81,7 @@ export const list: Operation<ListPlan> = {
           ? { id: String(id), key: shown == null ? null : place(String(shown)) }
           : undefined;
         return {
-          body: around('{"data":[', records ?? '', `],"page":${number},"per_page":${pageSize}}`),
+          body: wrapBody('{"data":[', records ?? '', `],"page":${number},"per_page":${pageSize}}`),
           headers: headersOf(plan, linkHeader(plan, last), totalOf(rows)),
         };
       },
@@ -124,20 +124,20 @@ function headersOf(
 /** The statement of a list: its records, how many they are, and id and sort key of the last one. */
 function listStatement(
   context: OperationContext,
-  asked: Asked,
-  counting: Counting | undefined,
+  asked: ParsedQuery,
+  counting: CountMode | undefined,
   name: string,
 ): Prepared<ListPlan> {
-  const selected = selectedOf(context, asked);
+  const selected = listColumns(context, asked);
   const parts = ($: Placeholder<ListPlan>) => {
-    const { conditions, page } = selectionOf(context, asked, $);
+    const { conditions, page } = compileListScope(context, asked, $);
     return { page, conditions };
   };
 
   if (counting === undefined) {
     const page = ($: Placeholder<ListPlan>) => parts($).page;
-    const many = hasOnePlan(context, asked) ? listOfMany(page) : undefined;
-    return prepare<ListPlan>(name, laneOf(context, asked), page, selected, many);
+    const many = hasStablePlan(context, asked) ? listOfMany(page) : undefined;
+    return prepare<ListPlan>(name, listLane(context, asked), page, selected, many);
   }
   // The total is there also where the page is empty, so the database makes one row of both.
   return prepare<ListPlan>(name, 'scan', ($) => {
@@ -147,8 +147,8 @@ function listStatement(
 }
 
 /** The lists of many requests that differ in their values alone, one after the other. @param page the statement of one */
-const listOfMany = (page: ($: Placeholder<ListPlan>) => string): ForMany<ListPlan> => ({
-  write: ($) => ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
+const listOfMany = (page: ($: Placeholder<ListPlan>) => string): BatchForm<ListPlan> => ({
+  write: ($) => ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
   differ: 0,
   lists: true,
 });

@@ -1,17 +1,17 @@
-import type { FieldProblem } from '../errors.ts';
-import { type Asked, parseQuery, type Query, queryClauses, queryShape } from '../query/index.ts';
+import type { FieldIssue } from '../errors.ts';
+import { type ParsedQuery, parseQuery, type Query, queryClauses, queryShape } from '../query/index.ts';
 import { type Prepared, prepare, record, type Statement } from '../sql/index.ts';
-import type { OperationContext, Plan } from './operation.ts';
-import { visible } from './rows.ts';
-import { statementsByShape } from './shown.ts';
-import { type ById, identified, tableOf } from './statements.ts';
+import type { OperationContext, OperationPlan } from './operation.ts';
+import { statementsByShape } from './projected-columns.ts';
+import { visibleSql } from './rows.ts';
+import { type ById, byIdSql, tableOf } from './statements.ts';
 
 /** The filters of a resource's list, asked of one record. */
 export interface Matching {
   /** Names of the parameters that are filters. */
   readonly parameters: readonly string[];
   /** Reads filters; adds everything that is wrong to `problems`. */
-  readonly parse: (query: Query, problems: FieldProblem[]) => Asked;
+  readonly parse: (query: Query, problems: FieldIssue[]) => ParsedQuery;
   /** Selects a row if the record meets them. */
   readonly statement: (plan: MatchPlan) => Statement;
   /** Selects the ids of the records that meet them, the lowest first, at most so many. */
@@ -19,13 +19,13 @@ export interface Matching {
 }
 
 /** Whether a record meets filters. */
-export interface MatchPlan extends Plan, ById {
-  readonly asked: Asked;
+export interface MatchPlan extends OperationPlan, ById {
+  readonly asked: ParsedQuery;
 }
 
 /** Which records meet filters. */
-export interface FindPlan extends Plan {
-  readonly asked: Asked;
+export interface FindPlan extends OperationPlan {
+  readonly asked: ParsedQuery;
   readonly most: number;
 }
 
@@ -33,20 +33,20 @@ export interface FindPlan extends Plan {
 export function matching(context: OperationContext): Matching {
   const { definition } = context;
   const byShape = statementsByShape<MatchPlan>(context, 'match');
-  const prepared = (asked: Asked): Prepared<MatchPlan> =>
+  const prepared = (asked: ParsedQuery): Prepared<MatchPlan> =>
     byShape(queryShape(asked), (name) =>
       prepare<MatchPlan>(name, 'read', ($) => {
         const { where = [] } = queryClauses(definition, asked, $);
-        const conditions = [identified($), ...where].join(' and ');
+        const conditions = [byIdSql($), ...where].join(' and ');
         return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions}`;
       }),
     );
   const foundByShape = statementsByShape<FindPlan>(context, 'find');
-  const finding = (asked: Asked): Prepared<FindPlan> =>
+  const finding = (asked: ParsedQuery): Prepared<FindPlan> =>
     foundByShape(queryShape(asked), (name) =>
       prepare<FindPlan>(name, 'read', ($) => {
         const { where = [] } = queryClauses(definition, asked, $);
-        const conditions = [visible($), ...where].join(' and ');
+        const conditions = [visibleSql($), ...where].join(' and ');
         return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions} order by ${record}."id" limit ${$(({ most }) => String(most))}::int`;
       }),
     );

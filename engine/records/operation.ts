@@ -1,8 +1,8 @@
-import type { Rows } from '../database/index.ts';
+import type { TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
-import type { Schema } from '../fields/index.ts';
+import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Lane, Statement } from '../sql/index.ts';
 import type { Action, Grants } from './access.ts';
@@ -53,20 +53,20 @@ export interface Caller extends EffectCaller {
 }
 
 /** Signs texts with the secrets of the instance; nodes that share them verify each other's. */
-export interface Signing {
+export interface TextSigner {
   readonly sign: (text: string) => string;
   readonly verify: (text: string, signature: string) => boolean;
 }
 
 /** What a list links to its other pages with. */
-export interface Links {
+export interface LinkContext {
   /** The address of the list at the moment, without parameters. */
   readonly url: () => string;
-  readonly signing: Signing;
+  readonly signing: TextSigner;
 }
 
 /** How to count all records of a list: `Prefer: count=…`. */
-export type Counting = 'exact' | 'estimated';
+export type CountMode = 'exact' | 'estimated';
 
 /** One request to an operation, not validated yet. */
 export interface OperationRequest {
@@ -79,9 +79,9 @@ export interface OperationRequest {
   /** The id in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
   /** `Prefer: count=…`: how lists count their records. */
-  readonly counting?: Counting | undefined;
+  readonly counting?: CountMode | undefined;
   /** What lists link to their other pages with; absent where nobody follows links. */
-  readonly links?: Links;
+  readonly links?: LinkContext;
   /**
    * Reads the body.
    * @param types the content types that it may have, `application/json` by default
@@ -117,7 +117,7 @@ export interface Referrer {
 }
 
 /** The work of a request on the database, as data. */
-export interface Plan {
+export interface OperationPlan {
   /** Id of the caller's organization. */
   readonly organization: string;
   readonly caller: Caller;
@@ -128,7 +128,7 @@ export interface OperationDescription {
   readonly operationId: string;
   readonly summary: string;
   /** Further query parameters. */
-  readonly parameters?: readonly Schema[];
+  readonly parameters?: readonly JsonSchema[];
   /** The description of the body; undefined where the operation has none. */
   readonly body?: {
     readonly description?: string;
@@ -141,7 +141,7 @@ export interface OperationDescription {
   readonly success: {
     readonly description: string;
     readonly schema: string;
-    readonly headers?: Readonly<Record<string, Schema>>;
+    readonly headers?: Readonly<Record<string, JsonSchema>>;
   };
 }
 
@@ -159,7 +159,7 @@ export interface DescribedResource {
  * What a route does with records. Everything that depends on the definition alone is computed by `compile`, once;
  * a request then walks plan → statement → execute → respond.
  */
-export interface Operation<P extends Plan = Plan, Planned extends P | Promise<P> = P> {
+export interface Operation<P extends OperationPlan = OperationPlan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the path of the resource. */
   readonly path: '' | '/:id' | '/:id/history' | '/batch';
@@ -186,15 +186,15 @@ export interface OperationResponse {
 }
 
 /** Explains why the database refused a write: a reference to no record of the organization, or a value that another record has. */
-export interface Refusal<P extends Plan = Plan> {
+export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
   /** Finds what is refused; undefined if nothing can be. */
   readonly statement: (plan: P) => Statement | undefined;
   /** What is left to do, by the rows of that statement. @throws HttpError if that is nothing */
-  readonly remaining: (plan: P, rows: Rows) => P;
+  readonly remaining: (plan: P, rows: TextRows) => P;
 }
 
 /** How the items of a batch are written apart, to find those that a rule of the operator's in the database rejects. */
-export interface Parts<P extends Plan = Plan> {
+export interface Parts<P extends OperationPlan = OperationPlan> {
   /** The numbers of the items that a plan writes. */
   readonly numbers: (plan: P) => readonly number[];
   /** The statement that writes some of them. */
@@ -204,7 +204,7 @@ export interface Parts<P extends Plan = Plan> {
 }
 
 /** How the whole result of an operation is read for another format than JSON, batch after batch. */
-export interface Exporting<P extends Plan = Plan> {
+export interface ExportReader<P extends OperationPlan = OperationPlan> {
   /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
   readonly plan: (request: OperationRequest) => P;
   /** Statements that run before the first batch. */
@@ -214,11 +214,14 @@ export interface Exporting<P extends Plan = Plan> {
   /** The statement of a batch, whose rows are records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
   /** The plan of the batch after one with these rows; undefined: there are no more records. */
-  readonly next: (plan: P, rows: Rows) => P | undefined;
+  readonly next: (plan: P, rows: TextRows) => P | undefined;
 }
 
 /** An operation of one resource, ready to run. `Planned` is a promise where validating takes long. */
-export interface CompiledOperation<P extends Plan = Plan, Planned extends P | Promise<P> = P> {
+export interface CompiledOperation<
+  P extends OperationPlan = OperationPlan,
+  Planned extends P | Promise<P> = P,
+> {
   /**
    * Validates a request.
    * @throws HttpError 400 with everything that is wrong, then 404 for an id that cannot exist
@@ -227,9 +230,9 @@ export interface CompiledOperation<P extends Plan = Plan, Planned extends P | Pr
   /** The statement of a plan; undefined if the response needs none. */
   readonly statement: (plan: P) => Statement | undefined;
   /** The response to a plan. @throws HttpError 404 if there is no such record */
-  readonly respond: (plan: P, rows: Rows) => OperationResponse;
+  readonly respond: (plan: P, rows: TextRows) => OperationResponse;
   /** The id of the created record, decimal text, for the Location header. */
-  readonly createdId?: (rows: Rows) => string;
+  readonly createdId?: (rows: TextRows) => string;
   /** Whether the statement failed, without writing anything, so that running it again may succeed. */
   readonly retryable?: (cause: unknown) => boolean;
   /** How many records its statement creates at least; absent if it creates none. */
@@ -237,11 +240,11 @@ export interface CompiledOperation<P extends Plan = Plan, Planned extends P | Pr
   /** Whether it only reads, so that its statements may run on a replica. */
   readonly readsOnly?: true;
   /** A further statement that the rows of the first one call for; its rows come after them. */
-  readonly further?: (plan: P, rows: Rows) => Statement | undefined;
+  readonly further?: (plan: P, rows: TextRows) => Statement | undefined;
   /** Explains a write that the database refused. */
-  readonly refusal?: Refusal<P>;
+  readonly refusal?: ExplainRejection<P>;
   /** The items of a batch; absent for a single write. */
   readonly parts?: Parts<P>;
   /** The whole result in the further formats of the operation. */
-  readonly export?: Exporting<P>;
+  readonly export?: ExportReader<P>;
 }

@@ -3,7 +3,13 @@ import { create } from './create.ts';
 import { createBatch } from './create-batch.ts';
 import { history } from './history.ts';
 import { list } from './list.ts';
-import type { CompiledOperation, Operation, OperationContext, OperationRequest, Plan } from './operation.ts';
+import type {
+  CompiledOperation,
+  Operation,
+  OperationContext,
+  OperationPlan,
+  OperationRequest,
+} from './operation.ts';
 import { patch } from './patch.ts';
 import { patchBatch } from './patch-batch.ts';
 import { read } from './read.ts';
@@ -37,7 +43,7 @@ export type CompiledOperations = {
 export function compileOperations(context: OperationContext): CompiledOperations {
   const aliases = aliasesOf(context.definition);
   const compiled = Object.entries(operations).map(([name, operation]) => {
-    const made = operation.compile(context) as unknown as Routed['compiled'];
+    const made = operation.compile(context) as unknown as RoutedOperation['compiled'];
     return [name, aliases === undefined ? made : withAliases(made, aliases)];
   });
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
@@ -53,7 +59,7 @@ export const currentNames =
   });
 
 /** The same operation for requests that may have former names. */
-function withAliases(compiled: Routed['compiled'], aliases: Aliases): Routed['compiled'] {
+function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
   const renamed = currentNames(aliases);
   const exports = compiled.export;
   return {
@@ -64,14 +70,14 @@ function withAliases(compiled: Routed['compiled'], aliases: Aliases): Routed['co
 }
 
 /** What a route needs of an operation, independent of the type of its plan. */
-export interface Routed {
-  readonly operation: Operation<Plan, Plan | Promise<Plan>>;
-  readonly compiled: CompiledOperation<Plan, Plan | Promise<Plan>>;
+export interface RoutedOperation {
+  readonly operation: Operation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
+  readonly compiled: CompiledOperation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
 }
 
 /** The operations of a resource as a list, for work that is the same for each. */
-export const routed = (compiled: CompiledOperations): Routed[] =>
+export const routedOperations = (compiled: CompiledOperations): RoutedOperation[] =>
   (Object.keys(operations) as OperationName[]).map((name) => ({
-    operation: operations[name] as unknown as Routed['operation'],
-    compiled: compiled[name] as unknown as Routed['compiled'],
+    operation: operations[name] as unknown as RoutedOperation['operation'],
+    compiled: compiled[name] as unknown as RoutedOperation['compiled'],
   }));

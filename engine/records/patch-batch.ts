@@ -1,6 +1,6 @@
 import { fieldTypes } from '../fields/index.ts';
 import { record } from '../sql/index.ts';
-import { assignmentsOf, ifGiven } from './assignments.ts';
+import { assignIf, assignmentsOf } from './assignments.ts';
 import {
   type BatchPlan,
   batchBytes,
@@ -13,10 +13,10 @@ import {
   withFailures,
 } from './batch.ts';
 import {
-  complete,
-  foundSql,
+  allFoundSql,
   isDeadlock,
-  missingNumbers,
+  lockedItemsSql,
+  missingIndexes,
   missingResults,
   prepareBatch,
   resultsSql,
@@ -26,9 +26,9 @@ import {
 import { itemId } from './items.ts';
 import type { Operation } from './operation.ts';
 import { patchRules } from './patch.ts';
-import { refusalsOf } from './refusals.ts';
-import { refuse } from './requests.ts';
-import { organizationOf, visible } from './rows.ts';
+import { createRejectionFinder } from './rejections.ts';
+import { rejectRequest } from './requests.ts';
+import { organizationOf, visibleSql } from './rows.ts';
 
 /** `PATCH /R/batch`: changes fields of up to 1,000 records, each with its id, by one statement. */
 export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
@@ -44,14 +44,14 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     const { bind } = prepareBatch<BatchPlan>(($) => {
       organizationOf($);
       const assigned = assignmentsOf(fields, 'update', $, (field) =>
-        ifGiven(table.isGiven(field), table.assigned(field)),
+        assignIf(table.isGiven(field), table.assigned(field)),
       );
-      const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`);
-      const write = updateItems(context, assigned, $, '_written', complete($));
+      const found = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`);
+      const write = updateItems(context, assigned, $, '_written', allFoundSql($));
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
-      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
+      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
-    const refusals = refusalsOf(definition, table, 'patch');
+    const refusals = createRejectionFinder(definition, table, 'patch');
     return {
       plan: (request) =>
         batchPlan(request, envelopeOf(request, 'records'), {
@@ -61,7 +61,7 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
             const body = objectOf(value);
             const id = idOf(body.id);
             const unexpected = request.strict ? rules.unexpected(body) : [];
-            refuse([
+            rejectRequest([
               ...(id === undefined
                 ? [{ field: 'id', message: `id must be ${fieldTypes.int64.expected}` }]
                 : []),

@@ -1,17 +1,17 @@
 import { literal } from '../sql/index.ts';
-import { assign, assignmentsOf, bodyParameters, ifGiven, type Writing } from './assignments.ts';
+import { assign, assignIf, assignmentsOf, bodyParameters, type WriteValues } from './assignments.ts';
 import { type BodyRules, bodyRules } from './body.ts';
-import { conditionsOf } from './conditions.ts';
 import type { Operation, OperationContext } from './operation.ts';
+import { parsePreconditions } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
-import { refusalOf } from './refusals.ts';
-import { planOf, recordId, validBody } from './requests.ts';
+import { explainRejection } from './rejections.ts';
+import { planRequest, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** PATCH of a record; the body has the fields to write. */
-export interface PatchPlan extends WriteById, Writing {
+export interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
   /** The names of the writable fields that the body has. */
   readonly given: readonly string[];
@@ -35,23 +35,26 @@ export const patch: Operation<PatchPlan> = {
       const given = `${$((plan) => plan.given)}::text[]`;
       return assignmentsOf(definition.fields, 'update', $, (field) =>
         // One statement for every choice of fields, so that the server keeps its plan.
-        ifGiven(`${literal(field.name)} = any(${given})`, assign<PatchPlan>(field, $, bodyParameters(field))),
+        assignIf(
+          `${literal(field.name)} = any(${given})`,
+          assign<PatchPlan>(field, $, bodyParameters(field)),
+        ),
       );
     });
     return {
       plan: (request) => {
         const body = validBody(rules, request, mergePatchTypes);
         return {
-          ...planOf(request),
+          ...planRequest(request),
           body,
           given: writable.flatMap(({ name }) => (body[name] === undefined ? [] : [name])),
-          conditions: conditionsOf(context, request),
+          conditions: parsePreconditions(context, request),
           id: recordId(context, request),
         };
       },
       statement,
       respond: (_, rows) => recordResponse(context, rows),
-      ...refusalOf<PatchPlan>(context, 'patch', ({ id, body }) => ({ id, body })),
+      ...explainRejection<PatchPlan>(context, 'patch', ({ id, body }) => ({ id, body })),
     };
   },
   describe: ({ aRecord, recordName }) => ({

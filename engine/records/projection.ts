@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { columnsOf, type Field } from '../fields/index.ts';
+import { type Field, fieldColumns } from '../fields/index.ts';
 import { column, quote, record, versionColumn } from '../sql/index.ts';
 
 /** What a statement selects to return a record. */
@@ -43,7 +43,7 @@ export function projection(
     // Fields come before what shows their values under another name.
     const aliased = field.aliasOf && values.get(field.aliasOf.name);
     if (aliased !== undefined || field.through === undefined) {
-      show(field, aliased ?? shownValue(field));
+      show(field, aliased ?? responseValueSql(field));
       continue;
     }
     const link = definition.fields.find(({ name }) => name === field.through);
@@ -72,7 +72,7 @@ export function projection(
   return {
     ...shown,
     only,
-    kept: only(definition.fields.filter(isKept)).columns,
+    kept: only(definition.fields.filter(isLogged)).columns,
     versions: versionsOf(followed.map(({ alias, version }) => version(versionOf(alias)))),
     currentVersions: versionsOf(
       followed.map(({ alias, from, same, version }) =>
@@ -84,11 +84,11 @@ export function projection(
 }
 
 /** Whether the ledger keeps the values of a field. What is joined is another record's. */
-export const isKept = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
+export const isLogged = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
 
 /** SQL of a stored value as responses have it. */
-export const shownValue = (field: Field): string =>
-  field.type.read?.(columnsOf(field).map(column)) ?? column(field);
+export const responseValueSql = (field: Field): string =>
+  field.type.read?.(fieldColumns(field).map(column)) ?? column(field);
 
 /** A reference that joined fields follow. */
 interface Link {
@@ -111,7 +111,7 @@ const versionsOf = (joined: readonly string[]): string =>
 /** The columns' types belong to it: the same SQL shows a column of another type differently. */
 const markOf = (shown: object, { fields }: ResourceDefinition): string =>
   createHash('sha256')
-    .update(JSON.stringify([shown, fields.flatMap(columnsOf)]))
+    .update(JSON.stringify([shown, fields.flatMap(fieldColumns)]))
     .digest('hex')
     .slice(0, 8);
 

@@ -1,17 +1,22 @@
-import { errors, type FieldProblem } from '../errors.ts';
-import { recordQuery, type Shown } from '../query/index.ts';
-import { inputNumber, inputs, prepare, record } from '../sql/index.ts';
-import { type Conditional, conditionsOf, unmet } from './conditions.ts';
-import type { Operation, OperationContext, OperationRequest, Plan } from './operation.ts';
-import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
-import { foundRow, recordResponse } from './responses.ts';
-import { permitExpansion, selectShown, shownColumns, statementsByShape } from './shown.ts';
-import { type ById, identified, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
+import { errors, type FieldIssue } from '../errors.ts';
+import { type RequestedProjection, recordQuery } from '../query/index.ts';
+import { inputIndex, inputs, prepare, record } from '../sql/index.ts';
+import type { Operation, OperationContext, OperationPlan, OperationRequest } from './operation.ts';
+import { type ConditionalPlan, parsePreconditions, unmetPrecondition } from './preconditions.ts';
+import {
+  authorizeExpansion,
+  projectedColumns,
+  selectProjection,
+  statementsByShape,
+} from './projected-columns.ts';
+import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { recordResponse, recordRow } from './responses.ts';
+import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
 /** GET of one record. */
-export interface ReadPlan extends Plan, ById, Conditional {
+export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** What to show of it; undefined: all of its fields, and nothing else. */
-  readonly shown: Shown | undefined;
+  readonly shown: RequestedProjection | undefined;
 }
 
 /** `GET /R/{id}`: the record, or 404; 304 if the caller has it as it is. */
@@ -25,19 +30,19 @@ export const read: Operation<ReadPlan> = {
     const whole = prepare<ReadPlan>(
       statementName(context, 'read'),
       'read',
-      ($) => `${selectRead(context)} where ${identified($)}`,
+      ($) => `${selectRead(context)} where ${byIdSql($)}`,
       { fields: definition.fields, further: ['_versions'] },
       {
         write: ($) => {
-          const found = `${inputs} join ${tableOf(context)} ${record} on ${identified($)}`;
+          const found = `${inputs} join ${tableOf(context)} ${record} on ${byIdSql($)}`;
           const { columns, joins, versions } = context.projection;
-          return ` select ${inputNumber}, ${columns}, ${versions} as "_versions" from ${found}${joins}`;
+          return ` select ${inputIndex}, ${columns}, ${versions} as "_versions" from ${found}${joins}`;
         },
         differ: 0,
       },
     );
     const byShape = statementsByShape<ReadPlan>(context, 'read');
-    const partly = (shown: Shown) =>
+    const partly = (shown: RequestedProjection) =>
       byShape(recordQuery.shape(shown), (name) => shownStatement(context, shown, name));
     const shaping = recordQuery.parameters(definition);
     const known = [...commonParameters, ...shaping];
@@ -46,17 +51,18 @@ export const read: Operation<ReadPlan> = {
         const problems = unknownParameters(request, known);
         const isShaped = shaping.some((name) => request.query[name] !== undefined);
         const shown = isShaped ? shownOf(context, request, problems) : undefined;
-        refuse(problems);
-        const conditions = conditionsOf(context, request);
-        return { ...planOf(request), conditions, shown, id: recordId(context, request) };
+        rejectRequest(problems);
+        const conditions = parsePreconditions(context, request);
+        return { ...planRequest(request), conditions, shown, id: recordId(context, request) };
       },
       statement: (plan) => (plan.shown === undefined ? whole : partly(plan.shown)).bind(plan),
       readsOnly: true,
       respond: ({ conditions, shown }, rows) => {
-        const [body, versions] = foundRow(context, rows);
+        const [body, versions] = recordRow(context, rows);
         // What is shown in part has no tag: its bytes may change without the record's version.
         const response = shown === undefined ? recordResponse(context, rows) : { body };
-        const failed = conditions && unmet(conditions, shown === undefined ? versions : undefined);
+        const failed =
+          conditions && unmetPrecondition(conditions, shown === undefined ? versions : undefined);
         if (failed === 'match') throw errors.preconditionFailed();
         return failed === undefined ? response : { ...response, body: '', status: 304 };
       },
@@ -77,19 +83,19 @@ export const read: Operation<ReadPlan> = {
 function shownOf(
   { definition }: OperationContext,
   { query, caller }: OperationRequest,
-  problems: FieldProblem[],
-): Shown | undefined {
+  problems: FieldIssue[],
+): RequestedProjection | undefined {
   const shown = recordQuery.parse(definition, query, problems);
-  permitExpansion(caller.principal, shown);
+  authorizeExpansion(caller.principal, shown);
   return shown.selection === undefined && shown.expansion.length === 0 ? undefined : shown;
 }
 
 /** The statement that reads what is shown of a record. */
-const shownStatement = (context: OperationContext, shown: Shown, name: string) =>
+const shownStatement = (context: OperationContext, shown: RequestedProjection, name: string) =>
   prepare<ReadPlan>(
     name,
     'read',
     ($) =>
-      `${selectRecord({ projection: selectShown(context, shown, $) }, tableOf(context))} where ${identified($)}`,
-    { fields: shownColumns(context, shown) },
+      `${selectRecord({ projection: selectProjection(context, shown, $) }, tableOf(context))} where ${byIdSql($)}`,
+    { fields: projectedColumns(context, shown) },
   );

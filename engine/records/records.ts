@@ -1,7 +1,7 @@
 import { rejectingRule, violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type HttpError } from '../errors.ts';
-import { type Field, head, lookupOf } from '../fields/index.ts';
+import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
 import {
   column,
   type Placeholder,
@@ -11,13 +11,13 @@ import {
   record,
   type Statement,
 } from '../sql/index.ts';
-import { type Assignment, assign, assignments, serverValue, type Writing } from './assignments.ts';
+import { type Assignment, assign, assignments, serverValue, type WriteValues } from './assignments.ts';
 import type { Body } from './body.ts';
 import { uniqueIndexName } from './indexes.ts';
-import type { Caller, OperationContext, Plan } from './operation.ts';
+import type { Caller, OperationContext, OperationPlan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
-import { organizationOf, visible } from './rows.ts';
-import { type ById, effectsOf, identified, tableOf } from './statements.ts';
+import { organizationOf, visibleSql } from './rows.ts';
+import { type ById, byIdSql, effectsOf, tableOf } from './statements.ts';
 import { namesOf } from './uniques.ts';
 import { updateOf } from './update.ts';
 
@@ -126,14 +126,17 @@ function fieldOf({ name, fields }: ResourceDefinition, wanted: string): Field {
 }
 
 /** How the given values of a field are written. */
-function assignGiven(field: Field, $: Placeholder<Writing>): Assignment[] {
+function assignGiven(field: Field, $: Placeholder<WriteValues>): Assignment[] {
   const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
-  return assign<Writing>(field, $, ({ body }) => write(body[field.name]));
+  return assign<WriteValues>(field, $, ({ body }) => write(body[field.name]));
 }
 
 /** Creates a record with values of the given read-only fields. */
-function insertStatement(context: OperationContext, given: readonly Field[]): Prepared<Plan & Writing> {
-  return prepare<Plan & Writing>('', 'write', ($) => {
+function insertStatement(
+  context: OperationContext,
+  given: readonly Field[],
+): Prepared<OperationPlan & WriteValues> {
+  return prepare<OperationPlan & WriteValues>('', 'write', ($) => {
     organizationOf($);
     const { fields } = context.definition;
     const assigned = [
@@ -154,9 +157,9 @@ function insertStatement(context: OperationContext, given: readonly Field[]): Pr
 function patchStatement(
   context: OperationContext,
   fields: readonly Field[],
-): Prepared<Plan & Writing & ById> {
-  return prepare<Plan & Writing & ById>('', 'write', ($) => {
-    const where = identified($);
+): Prepared<OperationPlan & WriteValues & ById> {
+  return prepare<OperationPlan & WriteValues & ById>('', 'write', ($) => {
+    const where = byIdSql($);
     const given = fields.flatMap((field) => assignGiven(field, $));
     const server = context.definition.fields
       .filter((field) => !fields.includes(field))
@@ -177,7 +180,7 @@ function findStatement(
   last: { readonly field: Field; readonly values: readonly string[] } | undefined,
 ): Prepared<{ readonly organization: string }> {
   return prepare('', 'write', ($) => {
-    const rows = visible($);
+    const rows = visibleSql($);
     const wanted = $(() => value);
     const lookup = key.lookup === undefined ? undefined : lookupOf(key.lookup).key;
     // The column's collation on both sides: the result of lower() depends on it.
@@ -186,7 +189,7 @@ function findStatement(
     const condition =
       lookup === undefined
         ? key.type.equals?.(column(key), wanted)
-        : `${same((text) => head(lookup(text)))} and ${same(lookup)}`;
+        : `${same((text) => indexedPrefix(lookup(text)))} and ${same(lookup)}`;
     const created = fields.find((field) => field.set === 'created');
     const order = [
       ...(last === undefined ? [] : [`(${column(last.field)} = any(${$(() => last.values)}::text[])) asc`]),

@@ -3,10 +3,10 @@ import { fieldTypes } from '../fields/index.ts';
 import { record } from '../sql/index.ts';
 import { type BatchPlan, batchBytes, batchPlan, batchResponse, envelopeOf, idOf, partsOf } from './batch.ts';
 import {
-  complete,
-  foundSql,
+  allFoundSql,
   isDeadlock,
-  missingNumbers,
+  lockedItemsSql,
+  missingIndexes,
   missingResults,
   prepareBatch,
   resultsSql,
@@ -14,8 +14,8 @@ import {
 } from './batch-statements.ts';
 import { itemId, itemTable } from './items.ts';
 import type { Operation } from './operation.ts';
-import { isReferredTo, unlinked } from './remove.ts';
-import { organizationOf, visible } from './rows.ts';
+import { clearReferencesSql, isReferenceConflict } from './remove.ts';
+import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 
 /** `DELETE /R/batch`: up to 1,000 records are gone, by one statement. */
@@ -29,11 +29,11 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     const table = itemTable([]);
     const { bind } = prepareBatch<BatchPlan>(($) => {
       organizationOf($);
-      const found = foundSql(context, `${visible($)} and ${record}."id" = ${itemId}`, 'update');
-      const where = `${visible($)} and ${record}."id" = _f."id"${complete($)}`;
-      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${unlinked(context, $, { deleted: '_found' })}${effectsOf(context, 'delete', $)}`;
+      const found = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`, 'update');
+      const where = `${visibleSql($)} and ${record}."id" = _f."id"${allFoundSql($)}`;
+      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${clearReferencesSql(context, $, { deleted: '_found' })}${effectsOf(context, 'delete', $)}`;
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
-      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingNumbers}`;
+      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
     return {
       plan: (request) =>
@@ -50,7 +50,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
         }),
       statement: bind,
       respond: batchResponse,
-      retryable: (cause) => isDeadlock(cause) || isReferredTo(cause),
+      retryable: (cause) => isDeadlock(cause) || isReferenceConflict(cause),
       parts: partsOf<BatchPlan>(bind),
     };
   },

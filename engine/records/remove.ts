@@ -1,14 +1,14 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
 import { type Placeholder, quote, record } from '../sql/index.ts';
-import { conditionsOf } from './conditions.ts';
-import type { Operation, OperationContext, Plan } from './operation.ts';
-import { commonParameters, planOf, recordId, refuse, unknownParameters } from './requests.ts';
-import { foundRow } from './responses.ts';
-import { type Scope, visible } from './rows.ts';
+import type { Operation, OperationContext, OperationPlan } from './operation.ts';
+import { parsePreconditions } from './preconditions.ts';
+import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { recordRow } from './responses.ts';
+import { type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
 
 /** Whether a delete was refused because of a reference that was written meanwhile; the next one sees it. */
-export const isReferredTo = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
+export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
 /** `DELETE /R/{id}`: the record is gone; references to it are null. */
 export const remove: Operation<WriteById> = {
@@ -25,19 +25,19 @@ export const remove: Operation<WriteById> = {
       isAlone: context.referrers.some(({ resource }) => resource === context.definition.name),
       change: (_, source, condition) =>
         `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
-      further: ($, join) => unlinked(context, $, { join }),
+      further: ($, join) => clearReferencesSql(context, $, { join }),
       result: (number = '', join = '') => `select ${number}1 from _written ${record}${join}`,
     });
     return {
       plan: (request) => {
-        refuse(unknownParameters(request, commonParameters));
-        const conditions = conditionsOf(context, request);
-        return { ...planOf(request), conditions, id: recordId(context, request) };
+        rejectRequest(unknownParameters(request, commonParameters));
+        const conditions = parsePreconditions(context, request);
+        return { ...planRequest(request), conditions, id: recordId(context, request) };
       },
       statement,
-      retryable: isReferredTo,
+      retryable: isReferenceConflict,
       respond: (_, rows) => {
-        foundRow(context, rows);
+        recordRow(context, rows);
         return { body: '{"ok":true}' };
       },
     };
@@ -49,7 +49,7 @@ export const remove: Operation<WriteById> = {
   }),
 };
 
-/** Which rows {@link unlinked} leaves alone, and how it finds its inputs. */
+/** Which rows {@link clearReferencesSql} leaves alone, and how it finds its inputs. */
 interface Unlinking {
   readonly join?: JoinInputs | undefined;
   /** An expression with the ids of records that the statement deletes: they cannot be changed as well. */
@@ -60,9 +60,9 @@ interface Unlinking {
  * Makes the references to what `_written` deleted null, each a change of its record with its effects. The foreign keys
  * only refuse what is left: the database changes no record by itself, so that nothing is missing in the ledger.
  */
-export const unlinked = (
+export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
-  $: Placeholder<Scope & Pick<Plan, 'caller'>>,
+  $: Placeholder<RowScope & Pick<OperationPlan, 'caller'>>,
   { join, deleted }: Unlinking,
 ): string =>
   [...Map.groupBy(referrers, ({ resource }) => resource)]
@@ -71,7 +71,7 @@ export const unlinked = (
       const row = `r${index}`;
       const table = quote(resource);
       const sameOrganization = (alias: string) =>
-        join === undefined ? visible($, alias) : `${alias}."organization_id" = _written."organization_id"`;
+        join === undefined ? visibleSql($, alias) : `${alias}."organization_id" = _written."organization_id"`;
       const left =
         deleted === undefined || resource !== definition.name
           ? ''

@@ -1,14 +1,14 @@
-import { assignments, type Writing } from './assignments.ts';
-import { conditionsOf } from './conditions.ts';
+import { assignments, type WriteValues } from './assignments.ts';
 import type { Operation } from './operation.ts';
-import { refusalOf } from './refusals.ts';
-import { planOf, recordId, validBody } from './requests.ts';
+import { parsePreconditions } from './preconditions.ts';
+import { explainRejection } from './rejections.ts';
+import { planRequest, recordId, validBody } from './requests.ts';
 import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** PUT of a record. */
-export interface ReplacePlan extends WriteById, Writing {
+export interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }
 
@@ -25,14 +25,14 @@ export const replace: Operation<ReplacePlan> = {
     );
     return {
       plan: (request) => ({
-        ...planOf(request),
+        ...planRequest(request),
         body: validBody(body, request),
-        conditions: conditionsOf(context, request),
+        conditions: parsePreconditions(context, request),
         id: recordId(context, request),
       }),
       statement,
       respond: (_, rows) => recordResponse(context, rows),
-      ...refusalOf<ReplacePlan>(context, 'replace', ({ id, body }) => ({ id, body })),
+      ...explainRejection<ReplacePlan>(context, 'replace', ({ id, body }) => ({ id, body })),
     };
   },
   describe: ({ aRecord, recordName }) => ({

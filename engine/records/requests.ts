@@ -1,14 +1,14 @@
-import { errors, type FieldProblem } from '../errors.ts';
+import { errors, type FieldIssue } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
 import type { Body, BodyRules } from './body.ts';
-import type { OperationContext, OperationRequest, Plan } from './operation.ts';
+import type { OperationContext, OperationPlan, OperationRequest } from './operation.ts';
 import { unknownParameter } from './unknown.ts';
 
 /** Query parameters that every operation knows; `org` chooses the organization of people, keys have their own. */
 export const commonParameters: readonly string[] = ['org'];
 
 /** What every plan has. */
-export const planOf = ({ caller }: OperationRequest): Plan => ({
+export const planRequest = ({ caller }: OperationRequest): OperationPlan => ({
   organization: caller.principal.organization,
   caller,
 });
@@ -32,7 +32,7 @@ export function recordId(
 export function validBody(rules: BodyRules, request: OperationRequest, types?: readonly string[]): Body {
   const body = request.body(types);
   const unexpected = request.strict ? rules.unexpected(body) : [];
-  refuse([...unknownParameters(request, commonParameters), ...unexpected, ...rules.validate(body)]);
+  rejectRequest([...unknownParameters(request, commonParameters), ...unexpected, ...rules.validate(body)]);
   return body;
 }
 
@@ -40,7 +40,7 @@ export function validBody(rules: BodyRules, request: OperationRequest, types?: r
 export function unknownParameters(
   { strict, query }: OperationRequest,
   known: readonly string[],
-): FieldProblem[] {
+): FieldIssue[] {
   if (!strict) return [];
   return Object.keys(query)
     .filter((name) => !known.includes(name))
@@ -48,6 +48,6 @@ export function unknownParameters(
 }
 
 /** @throws HttpError 400 if there are problems */
-export function refuse(problems: readonly FieldProblem[]): void {
+export function rejectRequest(problems: readonly FieldIssue[]): void {
   if (problems.length > 0) throw errors.invalidFields(problems);
 }

@@ -1,8 +1,8 @@
-import type { Rows } from '../database/index.ts';
+import type { TextRows } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { slice } from '../sql/index.ts';
-import { entityTag } from './conditions.ts';
 import type { OperationContext, OperationResponse } from './operation.ts';
+import { entityTag } from './preconditions.ts';
 
 /** The row of a statement about one record: the record as JSON, its versions, and what else the statement selects. */
 type Found = readonly [record: string | Buffer, versions: string, ...more: readonly (string | null)[]];
@@ -11,13 +11,13 @@ type Found = readonly [record: string | Buffer, versions: string, ...more: reado
  * One record: its JSON, unchanged, and its entity tag.
  * @throws HttpError 404 if there is no row; 412 if the record was not written because of the request's conditions
  */
-export function recordResponse(context: OperationContext, rows: Rows): OperationResponse {
-  const [body, versions] = foundRow(context, rows);
+export function recordResponse(context: OperationContext, rows: TextRows): OperationResponse {
+  const [body, versions] = recordRow(context, rows);
   return { body, headers: { etag: entityTag(context, versions) } };
 }
 
 /** The row of a statement about one record. @throws HttpError as {@link recordResponse} */
-export function foundRow({ definition }: Pick<OperationContext, 'definition'>, [row]: Rows): Found {
+export function recordRow({ definition }: Pick<OperationContext, 'definition'>, [row]: TextRows): Found {
   if (row === undefined) throw errors.noRecord(definition.singular);
   // A record that is there but did not meet the conditions, see `prepareById`.
   if (row[0] === null) throw errors.preconditionFailed();
@@ -25,7 +25,7 @@ export function foundRow({ definition }: Pick<OperationContext, 'definition'>, [
 }
 
 /** A body from its parts; those around the middle one are ASCII. */
-export function around(before: string, body: string | Buffer, after: string): string | Buffer {
+export function wrapBody(before: string, body: string | Buffer, after: string): string | Buffer {
   if (typeof body === 'string') return before + body + after;
   const whole = slice(before.length + body.length + after.length);
   whole.write(before, 0, 'latin1');

@@ -1,15 +1,15 @@
 import { type Placeholder, record } from '../sql/index.ts';
 
 /** The values that every statement for records binds. */
-export interface Scope {
+export interface RowScope {
   /** Id of the caller's organization, decimal text. */
   readonly organization: string;
 }
 
-const organization = ({ organization }: Scope) => organization;
+const organization = ({ organization }: RowScope) => organization;
 
 /** The placeholder of the caller's organization. */
-export const organizationOf = (placeholder: Placeholder<Scope>): string =>
+export const organizationOf = (placeholder: Placeholder<RowScope>): string =>
   `${placeholder(organization)}::bigint`;
 
 /**
@@ -17,5 +17,5 @@ export const organizationOf = (placeholder: Placeholder<Scope>): string =>
  * every table that it reads or writes; further conditions on rows belong here.
  * @param alias of the table in the statement; empty for none
  */
-export const visible = (placeholder: Placeholder<Scope>, alias: string = record): string =>
+export const visibleSql = (placeholder: Placeholder<RowScope>, alias: string = record): string =>
   `${alias === '' ? '' : `${alias}.`}"organization_id" = ${organizationOf(placeholder)}`;

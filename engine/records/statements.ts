@@ -1,7 +1,7 @@
 import type { WriteAction } from '../effects/index.ts';
 import {
   identifier,
-  inputNumber,
+  inputIndex,
   inputs,
   literal,
   type Placeholder,
@@ -12,13 +12,13 @@ import {
   type Statement,
   versionColumn,
 } from '../sql/index.ts';
-import { type Conditional, meetsSql } from './conditions.ts';
-import type { OperationContext, Plan } from './operation.ts';
+import type { OperationContext, OperationPlan } from './operation.ts';
+import { type ConditionalPlan, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
-import { organizationOf, type Scope, visible } from './rows.ts';
+import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 
 /** A plan about one record. */
-export interface ById extends Scope {
+export interface ById extends RowScope {
   /** Decimal text. */
   readonly id: string;
 }
@@ -26,8 +26,8 @@ export interface ById extends Scope {
 const id = ({ id }: ById) => id;
 
 /** The condition that finds the record of a plan. */
-export const identified = (placeholder: Placeholder<ById>): string =>
-  `${visible(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
+export const byIdSql = (placeholder: Placeholder<ById>): string =>
+  `${visibleSql(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
 
 /**
  * The part of a statement that returns a record's columns, and further ones.
@@ -87,7 +87,7 @@ export interface Write<P> {
 export type JoinInputs = (row: string, column?: string) => string;
 
 /** Writes the statement of one record: the write and its effects, and what it returns. */
-function writeOne<P extends Plan>(
+function writeOne<P extends OperationPlan>(
   context: OperationContext,
   write: Write<P>,
   placeholder: Placeholder<P>,
@@ -100,14 +100,14 @@ function writeOne<P extends Plan>(
 }
 
 /** The effects of a write, and what its statement returns. */
-function ending<P extends Plan>(
+function ending<P extends OperationPlan>(
   context: OperationContext,
   { action, result }: Write<P>,
   placeholder: Placeholder<P>,
   join?: JoinInputs,
 ): string {
   const returned: [number?: string, join?: string] =
-    join === undefined ? [] : [`${inputNumber}, `, join(record)];
+    join === undefined ? [] : [`${inputIndex}, `, join(record)];
   const effects = (from: Written) => effectsOf(context, action, placeholder, from, join);
   if (result !== undefined) return `${effects({ name: '_written' })} ${result(...returned)}`;
   const { projection } = context;
@@ -126,7 +126,7 @@ function ending<P extends Plan>(
  * Writes the statement of many records, each with an input of its own, see {@link ForMany}.
  * @param id SQL of the id of an input's record
  */
-function writeMany<P extends Plan>(
+function writeMany<P extends OperationPlan>(
   context: OperationContext,
   write: Write<P>,
   placeholder: Placeholder<P>,
@@ -147,7 +147,7 @@ const joinInputs =
     ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
 /** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */
-export function prepareInsert<P extends Plan & Scope>(
+export function prepareInsert<P extends OperationPlan & RowScope>(
   context: OperationContext,
   write: Write<P>,
 ): Prepared<P> {
@@ -172,7 +172,7 @@ export function prepareInsert<P extends Plan & Scope>(
 }
 
 /** A plan that writes one record, under the conditions of its request. */
-export interface WriteById extends Plan, ById, Conditional {}
+export interface WriteById extends OperationPlan, ById, ConditionalPlan {}
 
 /**
  * Prepares a write of one record: one statement without conditions, and one that checks them where it writes, so that
@@ -187,21 +187,21 @@ export function prepareById<P extends WriteById>(
   const unconditional = prepare<P>(
     identifier(write.name),
     'write',
-    ($) => writeOne(context, write, $, identified($)),
+    ($) => writeOne(context, write, $, byIdSql($)),
     undefined,
     write.isAlone === true
       ? undefined
       : {
-          write: ($) => writeMany(context, write, $, identified($), `${$(id)}::bigint`),
+          write: ($) => writeMany(context, write, $, byIdSql($), `${$(id)}::bigint`),
           // The organization and the id.
           differ: 2,
         },
   );
   const checked = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
-    const statement = writeOne(context, write, $, `${identified($)} and ${meetsSql(context, $)}`);
+    const statement = writeOne(context, write, $, `${byIdSql($)} and ${preconditionsSql(context, $)}`);
     // A row of nulls: the record is there and was not written.
     const nulls = Array(columns).fill('null').join(', ');
-    return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${identified($)} and not exists (select from _written)`;
+    return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _written)`;
   });
   return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
 }
@@ -222,7 +222,7 @@ interface Written {
 export const effectsOf = (
   { definition, effects, projection }: Recorded,
   action: WriteAction,
-  placeholder: Placeholder<Pick<Plan, 'caller'>>,
+  placeholder: Placeholder<Pick<OperationPlan, 'caller'>>,
   { name: written, from = written, json }: Written = { name: '_written' },
   join: (row: string) => string = () => '',
 ): string =>

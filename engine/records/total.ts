@@ -1,9 +1,9 @@
-import type { Rows } from '../database/index.ts';
+import type { TextRows } from '../database/index.ts';
 import { queryClauses } from '../query/index.ts';
 import { prepare, record, type Statement } from '../sql/index.ts';
-import type { Linked } from './links.ts';
-import type { Counting, OperationContext } from './operation.ts';
-import { visible } from './rows.ts';
+import type { LinkedPlan } from './links.ts';
+import type { CountMode, OperationContext } from './operation.ts';
+import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
 /** The position of the column in the statement of a list. */
@@ -15,7 +15,7 @@ const counted = 10_000;
  * The column of a list's statement that has the number of records on all pages.
  * @param conditions the WHERE clause of the list, without its place in the order
  */
-export function totalColumn(context: OperationContext, conditions: string, counting: Counting): string {
+export function totalColumn(context: OperationContext, conditions: string, counting: CountMode): string {
   const all = `from ${tableOf(context)} ${record} ${conditions}`;
   return counting === 'exact'
     ? `(select count(*) ${all})::text`
@@ -25,8 +25,8 @@ export function totalColumn(context: OperationContext, conditions: string, count
 /** The statement that estimates what an estimated count has not counted; undefined if it has counted all. */
 export function estimate(
   context: OperationContext,
-  plan: Linked & { readonly counting: Counting | undefined },
-  rows: Rows,
+  plan: LinkedPlan & { readonly counting: CountMode | undefined },
+  rows: TextRows,
 ): Statement | undefined {
   if (plan.counting !== 'estimated' || Number(rows[0]?.[total]) <= counted) return undefined;
   const { after: _, ...sort } = plan.asked.sort;
@@ -34,15 +34,15 @@ export function estimate(
   const page = { ...plan.asked.page, depth: 'first' } as const;
   const asked = { ...plan.asked, sort, page };
   // Unnamed, because it is rare. Its first row has the planner's estimate.
-  const { bind } = prepare<Linked>('', 'scan', ($) => {
+  const { bind } = prepare<LinkedPlan>('', 'scan', ($) => {
     const { where = [] } = queryClauses(context.definition, asked, $);
-    return `explain select from ${tableOf(context)} ${record} where ${[visible($), ...where].join(' and ')}`;
+    return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
   });
   return bind(plan);
 }
 
 /** The number of records on all pages, decimal text; undefined if it was not asked for. */
-export function totalOf([page, plan]: Rows): string | undefined {
+export function totalOf([page, plan]: TextRows): string | undefined {
   const number = page?.[total]?.toString();
   const estimated = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];
   return estimated === undefined ? number : String(Math.max(Number(estimated), counted + 1));

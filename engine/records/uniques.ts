@@ -17,11 +17,11 @@ export const distinctionOf = ({ name, type }: Field, value: string): Distinction
 };
 
 /** The condition that values of unique fields are all there. */
-export const filledSql = (unique: Unique, values: readonly string[]): string =>
+export const allPresentSql = (unique: Unique, values: readonly string[]): string =>
   unique.map((field, index) => distinctionOf(field, values[index] ?? '').filled).join(' and ');
 
 /** The condition that the record has these values of unique fields, and all of them. */
-export const sameSql = (unique: Unique, values: readonly string[]): string =>
+export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
   unique
     .flatMap((field, index) => {
       const stored = distinctionOf(field, column(field));
@@ -35,9 +35,9 @@ export const itemValues = (table: ItemTable, unique: Unique): string[] =>
   unique.map((field) => table.assigned(field)[0]?.value ?? 'null');
 
 /** Whether a body has no value of a field. */
-export const isEmpty = (body: Body, { name }: Field): boolean =>
+export const isBlankValue = (body: Body, { name }: Field): boolean =>
   body[name] === undefined || body[name] === null || body[name] === '';
 
 /** The values that a body has of unique fields, as a text that is the same for the same values. */
-export const keyOf = (unique: Unique, body: Body): string =>
+export const uniqueKeyText = (unique: Unique, body: Body): string =>
   JSON.stringify(unique.map(({ name, type }) => type.write?.(body[name])));

@@ -1,18 +1,18 @@
-import type { FieldProblem } from '../errors.ts';
-import { wrong } from '../query/index.ts';
+import type { FieldIssue } from '../errors.ts';
+import { parameterIssue } from '../query/index.ts';
 import { suggestion } from '../yaml/index.ts';
 
 /** Comparing names takes time, and a request may have many: only the first are compared, and none that is longer. */
 const maxHints = 5;
 const maxCompared = 60;
 
-type Problem = (name: string, index: number) => FieldProblem;
+type Problem = (name: string, index: number) => FieldIssue;
 
 const problem =
   (message: string, known: readonly string[]): Problem =>
   (name, index) => {
     const isCompared = index < maxHints && name.length <= maxCompared;
-    return wrong(name, message + (isCompared ? suggestion(name, known) : ''));
+    return parameterIssue(name, message + (isCompared ? suggestion(name, known) : ''));
   };
 
 /** Fields that `Prefer: handling=strict` refuses. @param known those that a body may have */

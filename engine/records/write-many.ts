@@ -1,5 +1,5 @@
 import type { Database } from '../database/index.ts';
-import { type FieldProblem, HttpError } from '../errors.ts';
+import { type FieldIssue, HttpError } from '../errors.ts';
 import { parseExactJson } from '../fields/index.ts';
 import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
@@ -9,10 +9,10 @@ import type { Caller } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 
 /** Why a record was not written. */
-export interface Refused {
+export interface RejectedRecord {
   readonly error: string;
   readonly code: string;
-  readonly fields?: readonly FieldProblem[] | undefined;
+  readonly fields?: readonly FieldIssue[] | undefined;
   /** The constraint or trigger function that rejected it. */
   readonly constraint?: string;
   /** Number of entries that `fields` lacks. */
@@ -22,10 +22,10 @@ export interface Refused {
 }
 
 /** What became of a record. */
-export type Written = 'created' | 'updated' | Refused;
+export type WriteOutcome = 'created' | 'updated' | RejectedRecord;
 
 /** Writes records, or says why it does not. */
-export type WriteMany = (bodies: readonly Body[]) => Promise<readonly Written[]>;
+export type WriteMany = (bodies: readonly Body[]) => Promise<readonly WriteOutcome[]>;
 
 /** How the records of an import are written. */
 export interface ImportWrites {
@@ -71,27 +71,27 @@ export const writeMany =
   };
 
 /** What a batch responds about a record. */
-type Result = { readonly status: number; readonly id?: unknown } & Refused;
+type Result = { readonly status: number; readonly id?: unknown } & RejectedRecord;
 
-function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): Written {
+function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): WriteOutcome {
   if (status === 201) return 'created';
   if (status === 200) return 'updated';
   return { ...refused, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
 }
 
 /** What would become of the records of a plan. */
-const resultsOf = ({ size, failures }: CreateBatchPlan): readonly Written[] =>
+const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[] =>
   Array.from({ length: size }, (_, index) => {
     const failure = failures.get(index + 1);
-    return failure === undefined ? 'created' : refusedBy(failure);
+    return failure === undefined ? 'created' : toRejectedRecord(failure);
   });
 
 /** An error as a report has it. */
-export function refusedBy({
+export function toRejectedRecord({
   message,
   code,
   extra: { fields, more, existingId, constraint },
-}: HttpError): Refused {
+}: HttpError): RejectedRecord {
   return {
     error: message,
     code,

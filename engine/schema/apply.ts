@@ -3,29 +3,35 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type Database,
   type DatabaseConfig,
-  exclusively,
   migrationsTable,
   sqlState,
+  withAdvisoryLock,
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
 import { contractIn } from './contract.ts';
 import { expand } from './expand.ts';
-import { nothing } from './failure.ts';
-import { assertSeen, finish } from './finish.ts';
-import { checksumOf, migrationName, migrationNames, readLedger, statementsIn } from './ledger.ts';
-import type { Model } from './model.ts';
-import { nodesIn, withoutMigration } from './nodes.ts';
-import { OlderModels } from './older-models.ts';
-import { asJson, withRetypes } from './retype.ts';
-import { runEach } from './run.ts';
+import { assertNodesUpdated, finishMigrations } from './finish.ts';
+import { nothingMigrated } from './migration-error.ts';
 import {
+  checksumOf,
+  migrationName,
+  migrationNames,
+  readMigrationLog,
+  statementsIn,
+} from './migration-log.ts';
+import type { Model } from './model.ts';
+import { nodesIn, nodesWithoutMigration } from './nodes.ts';
+import { OlderModels } from './older-models.ts';
+import { stepJson, withRetypes } from './retype.ts';
+import { runStatements } from './run.ts';
+import {
+  allowLongStatements,
   executeIn,
   lockPauseMs,
   lockTimedOut,
   lockTries,
   migrationLock,
-  unhurried,
   withDatabase,
 } from './session.ts';
 
@@ -66,17 +72,17 @@ export async function applyPending(
   };
   for (let tries = 1; ; tries++) {
     try {
-      await exclusively(orm, migrationLock, (em) => ensureTable(database, em));
+      await withAdvisoryLock(orm, migrationLock, (em) => ensureTable(database, em));
       let isMore: boolean;
-      add(await finish(database, config));
+      add(await finishMigrations(database, config));
       do {
         isMore = add(
-          await exclusively(orm, migrationLock, async (em) => {
-            await unhurried(em);
+          await withAdvisoryLock(orm, migrationLock, async (em) => {
+            await allowLongStatements(em);
             return applyIn(database, config, em, isWanted);
           }),
         );
-        add(await finish(database, config));
+        add(await finishMigrations(database, config));
       } while (isMore);
       return [...applied];
     } catch (cause) {
@@ -88,7 +94,7 @@ export async function applyPending(
 
 /** @throws UserError if migrations are pending: the server that has the database runs statements made for its tables */
 async function assertNonePending(database: Database, config: DatabaseConfig): Promise<string[]> {
-  const { pending } = await readLedger(database, config);
+  const { pending } = await readMigrationLog(database, config);
   if (pending.length === 0) return [];
   throw new UserError(
     `${pending.length} migration(s) are pending, and a running server has the database: stop it first (${pending.join(', ')})`,
@@ -140,19 +146,20 @@ async function applyIn(
       continue;
     }
     if (waiting !== undefined) throw new UserError(`${name} has to wait: ${waiting}`);
-    const behind = withoutMigration(nodes, name);
+    const behind = nodesWithoutMigration(nodes, name);
     const parts = database.kind === 'postgresql' ? withRetypes(statements) : statements;
     const { now, contract } =
       behind.length === 0 ? { now: parts, contract: [] } : expand(parts, behind, older);
-    if (older.isUsed || parts.some((part) => typeof part !== 'string')) assertSeen(name, behind, nothing);
-    const remaining = await runEach(database, config, execute, name, {
+    if (older.isUsed || parts.some((part) => typeof part !== 'string'))
+      assertNodesUpdated(name, behind, nothingMigrated);
+    const remaining = await runStatements(database, config, execute, name, {
       parts: now,
       isStaged: behind.length > 0,
     });
     // Views have to be taken away, if nothing else has.
     const waits = contract.length > 0 || older.isUsed;
     await execute(
-      `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${asJson(remaining)}, ${waits ? literal(JSON.stringify(contract)) : 'null'})`,
+      `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${waits ? literal(JSON.stringify(contract)) : 'null'})`,
     );
     applied.push(name);
     if (remaining.some((step) => typeof step !== 'string')) break;
@@ -170,7 +177,7 @@ export async function assertUpToDate(
   config: DatabaseConfig,
   tell: (line: string) => void,
 ): Promise<void> {
-  const { pending, problems } = await readLedger(database, config);
+  const { pending, problems } = await readMigrationLog(database, config);
   if (pending.length > 0) {
     throw new UserError(
       `the database is behind by ${pending.length} migration(s): ${pending.join(', ')}. Run "npm run crm -- migrate", or start with MIGRATE_ON_START=true`,

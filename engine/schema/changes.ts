@@ -1,21 +1,21 @@
 import { type DatabaseConfig, openModel, type TableShape, type TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
-import { columnsOf } from '../fields/index.ts';
+import { fieldColumns } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import { type ApiChange, apiChanges, apiOf } from './api.ts';
+import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
 import { assertAddedOnce } from './merged.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { renaming } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
-import { type Check, survival } from './survival.ts';
 
 /** What the definitions change since the last migration. */
 export interface ModelChange {
   readonly statements: readonly string[];
   /** Values that do not stay as they are. */
-  readonly checks: readonly Check[];
+  readonly checks: readonly ConversionCheck[];
   /** What callers notice. */
   readonly api: readonly ApiChange[];
   /** What would be dropped without being named, each with what to choose from: no migration may be written then. */
@@ -54,7 +54,7 @@ export async function changeOf(
     statements: converting,
     checks,
     tables,
-  } = survival({ tables: named, renamed, api }, after, definitions, using);
+  } = conversionChecks({ tables: named, renamed, api }, after, definitions, using);
   const now = apiOf(definitions);
   const patch: ModelPatch = {
     ...(Object.keys(renamed).length > 0 && { renamed }),
@@ -157,7 +157,7 @@ function removedColumns(
   const all = Object.keys(before.columns);
   const gone = all.filter((column) => !Object.hasOwn(after.columns, column) && !isSecond(column, all));
   const added = definition?.fields.filter((field) =>
-    columnsOf(field).some(({ name }) => Object.hasOwn(after.columns, name) && !all.includes(name)),
+    fieldColumns(field).some(({ name }) => Object.hasOwn(after.columns, name) && !all.includes(name)),
   );
   return gone.map((column) => {
     const name = `${table}.${column}`;

@@ -1,19 +1,25 @@
-import { type Database, type DatabaseConfig, ifFree, migrationsTable, sqlState } from '../database/index.ts';
-import { literal, quote } from '../sql/index.ts';
-import { finish } from './finish.ts';
-import { migrationName } from './ledger.ts';
-import { type LiveNode, listNodes, nodesIn, withoutMigration } from './nodes.ts';
-import { dropViews } from './older-models.ts';
-import { asJson } from './retype.ts';
-import { runEach } from './run.ts';
 import {
+  type Database,
+  type DatabaseConfig,
+  migrationsTable,
+  sqlState,
+  withAdvisoryLockIfFree,
+} from '../database/index.ts';
+import { literal, quote } from '../sql/index.ts';
+import { finishMigrations } from './finish.ts';
+import { migrationName } from './migration-log.ts';
+import { type LiveNode, listNodes, nodesIn, nodesWithoutMigration } from './nodes.ts';
+import { dropViews } from './older-models.ts';
+import { stepJson } from './retype.ts';
+import { runStatements } from './run.ts';
+import {
+  allowLongStatements,
   type Execute,
   executeIn,
   lockTimedOut,
   migrationLock,
-  type Row,
+  type SessionRow,
   takingAway,
-  unhurried,
   withDatabase,
 } from './session.ts';
 
@@ -33,13 +39,13 @@ export async function contractIn(
   );
   for (const { name = '', contract, remaining: unfinished } of rows) {
     if (unfinished !== null) return `${migrationName(name)} is not done yet`;
-    const [behind] = withoutMigration(nodes, migrationName(name));
+    const [behind] = nodesWithoutMigration(nodes, migrationName(name));
     if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
     await dropViews(execute, nodes);
     const statements = JSON.parse(contract ?? '[]') as string[];
-    const remaining = await runEach(database, config, execute, name, { parts: statements });
+    const remaining = await runStatements(database, config, execute, name, { parts: statements });
     await execute(
-      `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(takingAway)}, "remaining" = ${asJson(remaining)} where "name" = ${literal(name)}`,
+      `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(takingAway)}, "remaining" = ${stepJson(remaining)} where "name" = ${literal(name)}`,
     );
   }
   return undefined;
@@ -50,27 +56,28 @@ export async function contractIn(
  * @returns whether something was done
  */
 export async function contract(config: DatabaseConfig, { orm }: Pick<Database, 'orm'>): Promise<boolean> {
-  const execute = (sql: string) => orm.em.fork().getConnection().execute<Row[]>(sql, [], 'all');
+  const execute = (sql: string) => orm.em.fork().getConnection().execute<SessionRow[]>(sql, [], 'all');
   const waiting = await execute(
     `select "name", to_jsonb(m) ->> 'contract' as contract from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null`,
   );
   if (waiting.length === 0) return false;
   const nodes = await listNodes(execute);
-  if (waiting.some(({ name }) => withoutMigration(nodes, migrationName(name)).length > 0)) return false;
+  if (waiting.some(({ name }) => nodesWithoutMigration(nodes, migrationName(name)).length > 0)) return false;
   return withDatabase(config, { resources: [], tables: [] }, async (database) => {
     if (waiting.some((row) => row.contract === takingAway)) {
       // Whoever began it is at it, or has gone.
-      if ((await ifFree(database.orm, migrationLock, async () => true)) === undefined) return false;
-      await finish(database, config);
+      if ((await withAdvisoryLockIfFree(database.orm, migrationLock, async () => true)) === undefined)
+        return false;
+      await finishMigrations(database, config);
     }
-    const done = await ifFree(database.orm, migrationLock, async (em) => {
-      await unhurried(em);
+    const done = await withAdvisoryLockIfFree(database.orm, migrationLock, async (em) => {
+      await allowLongStatements(em);
       return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
     }).catch((cause: unknown) => {
       if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
     });
     if (done === undefined || done.result !== undefined) return false;
-    await finish(database, config);
+    await finishMigrations(database, config);
     return true;
   });
 }

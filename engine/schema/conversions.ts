@@ -81,7 +81,7 @@ const conversions: Readonly<Record<string, Conversion>> = {
 };
 
 /** A change of what a field stores. */
-export interface Converted {
+export interface FieldConversion {
   /** Completes "… is no". */
   readonly wanted: string;
   /** Whether the value of a record becomes one of the new type. */
@@ -98,13 +98,13 @@ export interface Converted {
  * @param columns SQL of the columns so far
  * @param instead SQL of a text for values that do not fit
  */
-export function converted(
+export function convertField(
   field: Field,
   from: string,
   columns: readonly string[],
   organization: string,
   instead: string | undefined,
-): Converted {
+): FieldConversion {
   const [column = ''] = columns;
   const type: FieldType | undefined = Object.hasOwn(fieldTypes, from)
     ? fieldTypes[from as keyof typeof fieldTypes]

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type DatabaseConfig, makeFolder } from '../database/index.ts';
+import { createFolder, type DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { assertReferencesStay, changeOf, type Intent } from './changes.ts';
-import { migrationNames } from './ledger.ts';
+import { migrationNames } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { patchFile } from './sequences.ts';
 
@@ -45,7 +45,7 @@ export async function createMigration(
   if (undecided.length > 0) throw new UserError(`${undecided.join('\n')}\nNothing was written`);
   if (patch === undefined) return { file: undefined, statements };
   const migration = `Migration${nextTime(config)}_${name.replaceAll('-', '_')}`;
-  makeFolder(config.migrations);
+  createFolder(config.migrations);
   const about = join(config.migrations, patchFile(migration));
   writeFileSync(about, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
   // Tables may be as they were where callers notice something.

@@ -2,44 +2,44 @@ import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Database,
   type DatabaseConfig,
-  exclusively,
   migrationsTable,
   sqlState,
+  withAdvisoryLock,
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
-import { failureOf, partly } from './failure.ts';
-import { migrationName, migrationPath } from './ledger.ts';
-import { type LiveNode, nodesIn, withoutMigration } from './nodes.ts';
+import { migrationError, partlyMigrated } from './migration-error.ts';
+import { migrationName, migrationPath } from './migration-log.ts';
+import { type LiveNode, nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { dropViews, OlderModels } from './older-models.ts';
-import { asJson, fillSql, type Step, swapStatements } from './retype.ts';
+import { backfillSql, type DeferredStep, stepJson, swapStatements } from './retype.ts';
 import {
-  briefly,
   lockPauseMs,
   lockTimedOut,
   lockTries,
   migrationLock,
-  type Row,
+  removeStatementTimeout,
+  type SessionRow,
   takingAway,
-  unlimited,
+  withLockTimeout,
 } from './session.ts';
 
 /** Runs what is left of migrations, step by step, each with its own transaction. @returns the names of those that had something left */
-export async function finish({ orm }: Database, config: DatabaseConfig): Promise<string[]> {
-  return exclusively(orm, migrationLock, async (em) => {
-    await unlimited(em);
+export async function finishMigrations({ orm }: Database, config: DatabaseConfig): Promise<string[]> {
+  return withAdvisoryLock(orm, migrationLock, async (em) => {
+    await removeStatementTimeout(em);
     const table = quote(migrationsTable);
     // Such statements wait for every transaction that may see the table, but not for one that has no snapshot.
     const outside = orm.em.fork();
-    const execute = (sql: string) => outside.getConnection().execute<Row[]>(sql, [], 'all');
+    const execute = (sql: string) => outside.getConnection().execute<SessionRow[]>(sql, [], 'all');
     const rows = await execute(
       `select "name", "remaining" from ${table} where "remaining" is not null order by "id"`,
     );
     for (const { name = '', remaining } of rows) {
-      let steps = JSON.parse(remaining ?? '[]') as Step[];
+      let steps = JSON.parse(remaining ?? '[]') as DeferredStep[];
       let waits = 0;
-      const stored = (left: readonly Step[]) =>
-        `update ${table} set "remaining" = ${asJson(left)} where "name" = ${literal(name)}`;
+      const stored = (left: readonly DeferredStep[]) =>
+        `update ${table} set "remaining" = ${stepJson(left)} where "name" = ${literal(name)}`;
       for (let [step, ...rest] = steps; step !== undefined; [step, ...rest] = steps) {
         let current = '';
         try {
@@ -50,17 +50,17 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
               // What an interrupted one leaves is taken away by the step before: both are begun again then.
               if (!step.startsWith('drop ')) await execute(stored(rest));
             } else {
-              await briefly(outside, async (run) => {
+              await withLockTimeout(outside, async (run) => {
                 await run(current);
                 await run(stored(rest));
               });
             }
           } else if ('swap' in step) {
             const { swap } = step;
-            await briefly(outside, async (run) => {
+            await withLockTimeout(outside, async (run) => {
               const nodes = await nodesIn(run);
-              const behind = withoutMigration(nodes, migrationName(name));
-              assertSeen(name, behind, partly);
+              const behind = nodesWithoutMigration(nodes, migrationName(name));
+              assertNodesUpdated(name, behind, partlyMigrated);
               // Those of nodes that have gone since it began would hold the old columns.
               await dropViews(run, nodes);
               const { now, contract: later } = swapStatements(swap, behind, new OlderModels());
@@ -75,11 +75,11 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
             });
           } else {
             const filling = step;
-            current = fillSql(filling);
-            rest = await briefly(outside, async (run) => {
+            current = backfillSql(filling);
+            rest = await withLockTimeout(outside, async (run) => {
               if (filling.missing === undefined) await run(`set local crm.filling = 'on'`);
               const [last] = await run(current);
-              const next: Step[] =
+              const next: DeferredStep[] =
                 last === undefined
                   ? rest
                   : [{ ...filling, after: [String(last.organization), String(last.id)] }, ...rest];
@@ -92,7 +92,7 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
             await delay(lockPauseMs / 10);
             continue;
           }
-          throw failureOf(cause, migrationPath(config, name), current, partly) ?? cause;
+          throw migrationError(cause, migrationPath(config, name), current, partlyMigrated) ?? cause;
         }
         steps = rest;
         waits = 0;
@@ -106,7 +106,7 @@ export async function finish({ orm }: Database, config: DatabaseConfig): Promise
 }
 
 /** @throws UserError if one of the nodes that need views looks for none */
-export function assertSeen(name: string, behind: readonly LiveNode[], applied: string): void {
+export function assertNodesUpdated(name: string, behind: readonly LiveNode[], applied: string): void {
   const blind = behind.find(({ seesViews }) => !seesViews);
   if (blind === undefined) return;
   throw new UserError(

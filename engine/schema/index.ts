@@ -5,20 +5,20 @@ export type { ApiChange } from './api.ts';
 export { applyPending, assertUpToDate, migrate } from './apply.ts';
 export type { Intent } from './changes.ts';
 export { type CitusKind, citusModel } from './citus.ts';
+export { assertCompatible } from './compatibility.ts';
 export { tablesAfter } from './contents.ts';
 export { contract } from './contract.ts';
 export { assertMigrationsComplete, createMigration } from './create.ts';
-export { migrationNames, readLedger } from './ledger.ts';
+export { migrationNames, readMigrationLog } from './migration-log.ts';
 export { entitiesOf, type Model } from './model.ts';
 export { heartbeatMs, registerNode, runningNodes, viewsOf } from './nodes.ts';
 export {
   countMs,
   type DatabaseState,
-  type Plan,
+  type MigrationPlan,
   type PlannedCheck,
   type PlannedStatement,
-  planOf,
+  planChanges,
   stateOf,
 } from './plan.ts';
 export { type Execute, executeIn, withDatabase } from './session.ts';
-export { assertSuited } from './suited.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
-import { patchFile, type Sequence, sequencesOf } from './sequences.ts';
+import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 import type { ModelPatch } from './stored.ts';
 
 /**
@@ -11,7 +11,7 @@ import type { ModelPatch } from './stored.ts';
  * @throws UserError naming each column with both migrations
  */
 export function assertAddedOnce(config: DatabaseConfig): void {
-  const problems = sequencesOf(config).flatMap(addedTwice);
+  const problems = migrationSequences(config).flatMap(addedTwice);
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 

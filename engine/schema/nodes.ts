@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Database, exclusively, ifFree } from '../database/index.ts';
+import { type Database, withAdvisoryLock, withAdvisoryLockIfFree } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal } from '../sql/index.ts';
 import { type Execute, executeIn } from './session.ts';
@@ -73,11 +73,11 @@ export async function runningNodes({ kind, orm }: Database): Promise<string[]> {
 }
 
 /** Those that do not know a migration. */
-export const withoutMigration = (nodes: readonly LiveNode[], migration: string): LiveNode[] =>
+export const nodesWithoutMigration = (nodes: readonly LiveNode[], migration: string): LiveNode[] =>
   nodes.filter(({ migrations }) => !migrations.includes(migration));
 
 /** What becomes of a node that was taken for gone, and comes back. */
-export interface Return {
+export interface NodeReturn {
   /** @throws UserError if what it uses was taken away meanwhile */
   readonly check: (execute: Execute) => Promise<void>;
   /** Called with that. */
@@ -85,7 +85,7 @@ export interface Return {
 }
 
 /** A node that has said that it runs. */
-export interface Registered {
+export interface RegisteredNode {
   /** Says again that it runs; never rejects. */
   readonly beat: () => Promise<void>;
   /** Says that it runs no more; never rejects. */
@@ -99,8 +99,8 @@ export interface Registered {
 export async function registerNode(
   database: Database,
   migrations: readonly string[],
-  { check, lost }: Return,
-): Promise<Registered | undefined> {
+  { check, lost }: NodeReturn,
+): Promise<RegisteredNode | undefined> {
   if (database.kind === 'embedded') return undefined;
   // Containers may have the same name and process id.
   const name = `${hostname()}:${process.pid}/${randomBytes(3).toString('hex')}`;
@@ -112,7 +112,7 @@ export async function registerNode(
   if (found?.[0] === null) return undefined;
   const insert = `insert into "${nodesTable}" ("name", "migrations", "views", "sees_views") values (${literal(name)}, ${literal(JSON.stringify(migrations))}, '${views}', ${found?.[1] !== '0'})
     on conflict ("name") do update set "migrations" = excluded."migrations", "views" = excluded."views", "sees_views" = excluded."sees_views", "since" = now(), "seen_at" = now()`;
-  await exclusively(database.orm, nodesLock, async (em) => {
+  await withAdvisoryLock(database.orm, nodesLock, async (em) => {
     const gone = `delete from "${nodesTable}" where "seen_at" < now() - interval '1 day'`;
     for (const sql of [gone, insert]) await executeIn(em)(sql);
   });
@@ -122,7 +122,7 @@ export async function registerNode(
       const rows = await run(seen, name).catch(() => undefined);
       if (rows?.length !== 0) return;
       // It was away for so long that it was taken for gone. While a migration runs, the next time is early enough.
-      await ifFree(database.orm, nodesLock, async (em) => {
+      await withAdvisoryLockIfFree(database.orm, nodesLock, async (em) => {
         await check(executeIn(em));
         await executeIn(em)(insert);
       }).catch((cause: unknown) => {

@@ -1,7 +1,7 @@
 import { identifier } from '../sql/index.ts';
 
 /** A statement of a migration as it runs on a table that others read and write meanwhile. */
-export interface Online {
+export interface OnlineForm {
   readonly table: string;
   /** Finds a row if the statement will fail: it runs as it is then, so that nothing of its migration is applied. */
   readonly obstacle?: string;
@@ -16,7 +16,7 @@ const foreignKey = /^alter table "(\w+)" add constraint ("\w+") foreign key .*?;
 const notNull = /^alter table "(\w+)" alter column "(\w+)" set not null;?$/;
 
 /** How a statement runs without making others wait; undefined if it has no such way, or needs none. */
-export function online(sql: string): Online | undefined {
+export function onlineForm(sql: string): OnlineForm | undefined {
   const [, unique, name = '', indexed, keys = '', where] = index.exec(sql) ?? [];
   if (indexed !== undefined) {
     const condition = where === undefined ? '' : ` where ${where}`;

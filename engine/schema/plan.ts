@@ -1,16 +1,16 @@
-import { type Database, type DatabaseConfig, type Rows, ranTooLong } from '../database/index.ts';
-import type { Needs } from '../definition/index.ts';
+import { type Database, type DatabaseConfig, isStatementTimeout, type TextRows } from '../database/index.ts';
+import type { FieldRequirements } from '../definition/index.ts';
 import { quote } from '../sql/index.ts';
 import type { ApiChange } from './api.ts';
 import { changeOf, type Intent } from './changes.ts';
+import type { ConversionCheck } from './conversion-checks.ts';
 import { driftOf } from './drift.ts';
-import { readLedger } from './ledger.ts';
+import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
-import { online } from './online.ts';
+import { onlineForm } from './online.ts';
 import { withRetypes } from './retype.ts';
 import { type Analyzed, analyzed, inASecondColumn, whileOthersWrite } from './statements.ts';
 import { storedModel } from './stored.ts';
-import type { Check } from './survival.ts';
 
 /** How many rows a table has. */
 export interface RowCount {
@@ -25,7 +25,7 @@ export interface PlannedStatement extends Analyzed {
 }
 
 /** A check of a plan. */
-export interface PlannedCheck extends Pick<Check, 'name' | 'says' | 'refuses'> {
+export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'refuses'> {
   /** Undefined without a database, and where it could not be counted within {@link countMs}. */
   readonly count: number | undefined;
   /** Whether counting was given up. */
@@ -39,7 +39,7 @@ export interface PlannedCheck extends Pick<Check, 'name' | 'says' | 'refuses'> {
 }
 
 /** What the edits of the definitions will do. */
-export interface Plan {
+export interface MigrationPlan {
   readonly statements: readonly PlannedStatement[];
   readonly checks: readonly PlannedCheck[];
   readonly api: readonly ApiChange[];
@@ -72,13 +72,13 @@ const [maxExamples, maxValue] = [10, 60];
  * @param database where rows are counted, with statements of up to {@link countMs}; undefined: nothing is
  * @throws UserError as {@link changeOf}
  */
-export async function planOf(
+export async function planChanges(
   config: DatabaseConfig,
   model: Model,
-  needs: readonly Needs[],
+  needs: readonly FieldRequirements[],
   intent: Intent,
   database: Database | undefined,
-): Promise<Plan> {
+): Promise<MigrationPlan> {
   const { statements, checks, api, undecided } = await changeOf(config, model, intent);
   const count = database && counter(database);
   const planned: PlannedStatement[] = [];
@@ -92,7 +92,7 @@ export async function planOf(
     if (isOnline && retyped.has(statement.sql)) planned.push({ ...inASecondColumn(statement), rows });
     else
       planned.push({
-        ...(isOnline && online(statement.sql) ? whileOthersWrite(statement) : statement),
+        ...(isOnline && onlineForm(statement.sql) ? whileOthersWrite(statement) : statement),
         rows,
       });
   }
@@ -111,18 +111,18 @@ export async function planOf(
 const run = (database: Database, text: string) => database.run({ name: '', text, values: [] });
 
 /** As {@link run}; undefined if it took too long. */
-async function runInTime(database: Database, text: string): Promise<Rows | undefined> {
+async function runInTime(database: Database, text: string): Promise<TextRows | undefined> {
   try {
     return await run(database, text);
   } catch (cause) {
-    if (ranTooLong(cause)) return undefined;
+    if (isStatementTimeout(cause)) return undefined;
     throw cause;
   }
 }
 
 /** How a database stands to the migrations of a folder. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
-  const { applied, pending, problems, waiting, unfinishedTables } = await readLedger(database, config);
+  const { applied, pending, problems, waiting, unfinishedTables } = await readMigrationLog(database, config);
   const { tables } = storedModel(config, (name) => applied.includes(name));
   const compared = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
   return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(compared)) };
@@ -157,7 +157,7 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
 }
 
 /** Counts the records that a check is about, and shows some. */
-async function examined(check: Check, database: Database | undefined): Promise<PlannedCheck> {
+async function examined(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
   const { name, says, refuses, table, shown, where } = check;
   const planned = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
   if (database === undefined) return planned;
@@ -182,7 +182,10 @@ async function examined(check: Check, database: Database | undefined): Promise<P
 }
 
 /** Which parts of the service need what callers lose. */
-function partnersOf(needs: readonly Needs[], api: readonly ApiChange[]): Plan['partners'] {
+function partnersOf(
+  needs: readonly FieldRequirements[],
+  api: readonly ApiChange[],
+): MigrationPlan['partners'] {
   return api.flatMap(({ kind, loses }) => {
     if (loses === undefined || kind === 'deprecated') return [];
     return needs

@@ -1,7 +1,7 @@
 import type { TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
-import { columnsOf } from '../fields/index.ts';
+import { fieldColumns } from '../fields/index.ts';
 import { literal, quote } from '../sql/index.ts';
 import { resourceColumns, resourcePaths } from '../tables/index.ts';
 import type { Model } from './model.ts';
@@ -66,13 +66,13 @@ function renamedColumns(
   const isStored = (name: string) => Object.hasOwn(columns, name);
   for (const field of [...fields, ...retired]) {
     const { name, renamedFrom: from } = field;
-    const [first] = columnsOf(field);
+    const [first] = fieldColumns(field);
     if (from === undefined || first === undefined || field.aliasOf !== undefined || isStored(name)) continue;
     if (!isStored(from)) {
       problems.push(`${field.place}  renamed_from: there has been no field "${from}" in ${file}`);
       continue;
     }
-    for (const { suffix } of columnsOf(field)) {
+    for (const { suffix } of fieldColumns(field)) {
       if (isStored(`${from}${suffix}`)) found[`${from}${suffix}`] = `${name}${suffix}`;
     }
   }

@@ -1,7 +1,7 @@
 import { identifier, literal, quote } from '../sql/index.ts';
+import { conversionGuard } from './conversion-checks.ts';
 import type { LiveNode } from './nodes.ts';
 import type { OlderModels } from './older-models.ts';
-import { guard } from './survival.ts';
 
 /** A column that gets another type. */
 interface RetypedColumn {
@@ -121,7 +121,7 @@ const empty = (table: string): Retype => ({
 });
 
 /** The last part of a change of types: the columns change places. Kept as JSON until then. */
-export interface Swap {
+export interface ColumnSwap {
   readonly table: string;
   readonly columns: readonly (RetypedColumn & {
     readonly default: string | null;
@@ -144,17 +144,17 @@ export interface StoredColumn {
 }
 
 /** Writes the rows of a table in batches, from a key on: those without a value get one, or the trigger computes new columns of all. */
-export interface Fill {
+export interface Backfill {
   readonly fill: string;
   readonly after?: readonly [organization: string, id: string];
   readonly missing?: { readonly column: string; readonly value: string };
 }
 
 /** What has to be done after the transaction of a migration: a statement, or one of these. */
-export type Step = string | Fill | { readonly swap: Swap };
+export type DeferredStep = string | Backfill | { readonly swap: ColumnSwap };
 
 /** SQL of steps as the table of migrations keeps them. */
-export const asJson = (steps: readonly Step[]): string =>
+export const stepJson = (steps: readonly DeferredStep[]): string =>
   steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
 /** Says why records have no value of the new type. */
@@ -175,14 +175,14 @@ export const storedColumnsSql = (table: string): string =>
  * How types of a table with rows change while others read and write it: a second column for each, which a trigger keeps
  * in step, is filled in batches, gets its indexes, and takes the place of the first in a moment.
  */
-export function staged(
+export function stageRetype(
   retype: Retype,
   stored: readonly StoredColumn[],
-): { readonly now: readonly string[]; readonly later: readonly Step[] } {
+): { readonly now: readonly string[]; readonly later: readonly DeferredStep[] } {
   const { table, columns, gone, before, drops, indexes, links } = retype;
   const own = quote(table);
   const wasOf = (name: string) => stored.find((each) => each.name === name) ?? null;
-  const swap: Swap = {
+  const swap: ColumnSwap = {
     table,
     columns: columns.map((column) => {
       const was = wasOf(column.name);
@@ -275,11 +275,11 @@ const temporary = (name: string): string => quote(identifier(`_${name.slice(1, -
 const checkOf = (table: string, name: string): string => quote(identifier(`${table}_${name}_filled`));
 
 /**
- * The statements of a {@link Swap}, in one transaction.
+ * The statements of a {@link ColumnSwap}, in one transaction.
  * @param behind nodes that know the columns as they were: for them these stay, under the old names of their views
  */
 export function swapStatements(
-  { table, columns, gone, drops, renames, all }: Swap,
+  { table, columns, gone, drops, renames, all }: ColumnSwap,
   behind: readonly LiveNode[],
   older: OlderModels,
 ): { readonly now: readonly string[]; readonly contract: readonly string[] } {
@@ -290,7 +290,7 @@ export function swapStatements(
   const isKept = behind.length > 0;
   const now = [
     `lock table ${own} in access exclusive mode`,
-    guard(table, `${table}.${names}`, 'got a value meanwhile that does not fit', unfit),
+    conversionGuard(table, `${table}.${names}`, 'got a value meanwhile that does not fit', unfit),
     ...(isKept ? older.show(table, behind) : []),
     `drop function ${routineOf(table)}() cascade`,
     ...drops,
@@ -326,7 +326,7 @@ export function swapStatements(
 /** A trigger that gives older nodes what newer ones write, and the other way round. */
 function bothTypes(
   table: string,
-  columns: Swap['columns'],
+  columns: ColumnSwap['columns'],
   old: readonly StoredColumn[],
   all: readonly string[],
 ): string[] {
@@ -388,7 +388,7 @@ function bothTypes(
 }
 
 /** SQL of an old column's value, from the new ones. */
-function backward(columns: Swap['columns'], name: string, type: string): string {
+function backward(columns: ColumnSwap['columns'], name: string, type: string): string {
   const value = columns.find((each) => each.name === name);
   if (value === undefined) {
     // The offset of a timestamp that is a text now.
@@ -405,7 +405,7 @@ function backward(columns: Swap['columns'], name: string, type: string): string 
 const batchRows = 500;
 
 /** Fills the next rows of a table. Gives the key of the last one, or no row at the end. */
-export function fillSql({ fill, after, missing }: Fill): string {
+export function backfillSql({ fill, after, missing }: Backfill): string {
   const own = quote(fill);
   const column = missing === undefined ? unfit : quote(missing.column);
   const filled = missing === undefined ? '' : ` and t.${column} is null`;

@@ -1,9 +1,15 @@
 import type { Database, DatabaseConfig } from '../database/index.ts';
 import { quote } from '../sql/index.ts';
-import { failureOf } from './failure.ts';
-import { migrationPath } from './ledger.ts';
-import { online } from './online.ts';
-import { type Retype, type Step, type StoredColumn, staged, storedColumnsSql } from './retype.ts';
+import { migrationError } from './migration-error.ts';
+import { migrationPath } from './migration-log.ts';
+import { onlineForm } from './online.ts';
+import {
+  type DeferredStep,
+  type Retype,
+  type StoredColumn,
+  stageRetype,
+  storedColumnsSql,
+} from './retype.ts';
 import { type Execute, hasRows } from './session.ts';
 
 const missing = /^update "(\w+)" set "(\w+)" = (.*) where "\2" is null;?$/s;
@@ -17,14 +23,14 @@ interface Parts {
 }
 
 /** Runs the statements of a migration. @returns what has to be done after the transaction */
-export async function runEach(
+export async function runStatements(
   { kind }: Pick<Database, 'kind'>,
   config: DatabaseConfig,
   execute: Execute,
   name: string,
   { parts, isStaged = false }: Parts,
-): Promise<Step[]> {
-  const remaining: Step[] = [];
+): Promise<DeferredStep[]> {
+  const remaining: DeferredStep[] = [];
   const filled = new Set<string>();
   const run = async (statement: string): Promise<void> => {
     const [, table = '', column = '', value] = missing.exec(statement) ?? [];
@@ -34,7 +40,7 @@ export async function runEach(
       filled.add(`alter table ${quote(table)} alter column ${quote(column)} set not null`);
       return;
     }
-    const way = kind === 'postgresql' ? online(statement) : undefined;
+    const way = kind === 'postgresql' ? onlineForm(statement) : undefined;
     if (way !== undefined && filled.has(statement.replace(/;$/, ''))) {
       remaining.push(...way.later);
       return;
@@ -47,14 +53,14 @@ export async function runEach(
     const sql = isOnline ? way.now : statement;
     if (sql === undefined) return;
     await execute(sql).catch((cause: unknown) => {
-      throw failureOf(cause, migrationPath(config, name), statement) ?? cause;
+      throw migrationError(cause, migrationPath(config, name), statement) ?? cause;
     });
   };
   for (const part of parts) {
     if (typeof part === 'string') await run(part);
     else if (isStaged || (await hasRows(execute, rowsOf(part.table)))) {
       const stored = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
-      const { now, later } = staged(part, stored);
+      const { now, later } = stageRetype(part, stored);
       for (const statement of now) await run(statement);
       remaining.push(...later);
     } else for (const statement of part.statements) await run(statement);

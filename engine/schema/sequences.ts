@@ -20,7 +20,7 @@ export const patchFile = (migration: string): string => `${migration}.json`;
  * this package that change no resource: what becomes of the tables of resources is for the instance to say, which may
  * have changed their definitions.
  */
-export function sequencesOf({
+export function migrationSequences({
   migrations,
   platformMigrations,
 }: Pick<DatabaseConfig, 'migrations' | 'platformMigrations'>): readonly Sequence[] {

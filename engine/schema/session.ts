@@ -34,13 +34,13 @@ export async function withDatabase<T>(
 }
 
 type Executing = Pick<SqlEntityManager, 'getConnection' | 'getTransactionContext'>;
-export type Execute = (sql: string) => Promise<Row[]>;
+export type Execute = (sql: string) => Promise<SessionRow[]>;
 
 export const executeIn = (em: Executing) => (sql: string) =>
-  em.getConnection().execute<Row[]>(sql, [], 'all', em.getTransactionContext());
+  em.getConnection().execute<SessionRow[]>(sql, [], 'all', em.getTransactionContext());
 
 /** A row of the table of migrations. */
-export interface Row extends Readonly<Record<string, unknown>> {
+export interface SessionRow extends Readonly<Record<string, unknown>> {
   readonly name?: string;
   readonly checksum?: string | null;
   /** JSON of the statements that are left. */
@@ -49,14 +49,14 @@ export interface Row extends Readonly<Record<string, unknown>> {
   readonly contract?: string | null;
 }
 
-export async function unlimited(em: Executing): Promise<void> {
+export async function removeStatementTimeout(em: Executing): Promise<void> {
   await executeIn(em)('set local statement_timeout = 0');
   await executeIn(em)('set local idle_in_transaction_session_timeout = 0');
 }
 
 /** For a migration, which may run for any time, but not wait long for a lock: all other statements would queue behind it. */
-export async function unhurried(em: Executing): Promise<void> {
-  await unlimited(em);
+export async function allowLongStatements(em: Executing): Promise<void> {
+  await removeStatementTimeout(em);
   await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
 }
 
@@ -67,7 +67,10 @@ export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =
   (await execute(sql)).length > 0;
 
 /** Runs statements in a transaction that does not wait long for a lock. */
-export const briefly = <T>(em: SqlEntityManager, work: (execute: Execute) => Promise<T>): Promise<T> =>
+export const withLockTimeout = <T>(
+  em: SqlEntityManager,
+  work: (execute: Execute) => Promise<T>,
+): Promise<T> =>
   em.transactional(async (inner) => {
     await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
     return work(executeIn(inner));

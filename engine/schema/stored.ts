@@ -2,15 +2,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type DatabaseConfig,
-  type Part,
-  sections,
-  shapeOf,
+  type SchemaPart,
   type TableShape,
   type TableShapes,
+  tableSections,
+  tableShape,
 } from '../database/index.ts';
 import { quote } from '../sql/index.ts';
 import type { Api, ApiField, ApiResource } from './api.ts';
-import { patchFile, type Sequence, sequencesOf } from './sequences.ts';
+import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 
 /** New names, of resources and of columns. */
 export interface Renames {
@@ -29,7 +29,7 @@ type Changed<T> = Readonly<Record<string, T | null>>;
  */
 export interface ModelPatch {
   readonly renamed?: Renames;
-  readonly tables: Changed<Readonly<Partial<Record<keyof TableShape, Changed<Part>>>>>;
+  readonly tables: Changed<Readonly<Partial<Record<keyof TableShape, Changed<SchemaPart>>>>>;
   /** What callers know of each resource that changes. */
   readonly api?: Changed<ApiPatch>;
 }
@@ -44,7 +44,7 @@ interface ApiPatch {
 
 /** The file with what was there before migrations had files of their own. */
 const baseFile = 'snapshot.json';
-const noSections = Object.fromEntries(sections.map((section) => [section, {}])) as unknown as TableShape;
+const noSections = Object.fromEntries(tableSections.map((section) => [section, {}])) as unknown as TableShape;
 
 /** The model after the last migration. */
 export interface StoredModel {
@@ -57,15 +57,18 @@ export function storedModel(
   config: DatabaseConfig,
   has = (_migration: string): boolean => true,
 ): StoredModel {
-  return sequencesOf(config).reduce<StoredModel>((before, sequence) => withSequence(before, sequence, has), {
-    tables: {},
-    api: {},
-  });
+  return migrationSequences(config).reduce<StoredModel>(
+    (before, sequence) => withSequence(before, sequence, has),
+    {
+      tables: {},
+      api: {},
+    },
+  );
 }
 
 /** The model before there were patches. */
 interface Base {
-  readonly tables: readonly (Part & { name: string })[];
+  readonly tables: readonly (SchemaPart & { name: string })[];
   readonly api?: Changed<ApiPatch>;
 }
 
@@ -79,13 +82,13 @@ function withSequence(
   const { tables: first, api = {} }: Base = existsSync(base)
     ? (JSON.parse(readFileSync(base, 'utf8')) as Base)
     : { tables: [] };
-  const tables = Object.fromEntries(first.map((table) => [table.name, shapeOf(table)]));
+  const tables = Object.fromEntries(first.map((table) => [table.name, tableShape(table)]));
   return patches
     .filter(has)
     .map((name) => JSON.parse(readFileSync(join(folder, patchFile(name)), 'utf8')) as ModelPatch)
     .reduce<StoredModel>(
       (model, patch) => ({
-        tables: patched(model.tables, patch),
+        tables: applyPatch(model.tables, patch),
         api: merge(model.api, patch.api ?? {}, withApiPatch),
       }),
       { tables: { ...before.tables, ...tables }, api: merge(before.api, api, withApiPatch) },
@@ -107,10 +110,10 @@ const withApiPatch = (before: ApiResource | undefined, { fields, filters, rest }
 });
 
 /** Tables after a patch. */
-export function patched(before: TableShapes, { renamed = {}, tables: changes }: ModelPatch): TableShapes {
+export function applyPatch(before: TableShapes, { renamed = {}, tables: changes }: ModelPatch): TableShapes {
   const tables = withRenames(before, renamed);
   return merge(tables, changes, (table = noSections, change) => {
-    const parts = sections.map((section) => [
+    const parts = tableSections.map((section) => [
       section,
       merge(table[section], change[section] ?? {}, replaced),
     ]);
@@ -137,7 +140,7 @@ function merge<T, C>(
 /** What makes tables others. @param before with their new names already */
 export function patchBetween(before: TableShapes, after: TableShapes): ModelPatch['tables'] {
   return changesBetween(before, after, (table, other) => {
-    const parts = sections.map((section) => {
+    const parts = tableSections.map((section) => {
       const changed = changesBetween(table?.[section] ?? {}, other[section], (_, part) => part);
       return [section, changed] as const;
     });

@@ -1,5 +1,5 @@
-import { type Encoder, longest } from '../fields/index.ts';
-import { type NamedField, type RowWriter, sizeOf } from './output.ts';
+import { type Encoder, maxJsonBytesPerByte } from '../fields/index.ts';
+import { type OutputField, type RowWriter, valuesSize } from './output.ts';
 
 const ascii = (text: string): number => text.charCodeAt(0);
 const [comma, quote, carriageReturn, lineFeed] = [ascii(','), ascii('"'), ascii('\r'), ascii('\n')];
@@ -11,10 +11,10 @@ const around = 3;
  * Compiles how rows become records of CSV (RFC 4180), each without its line end. Null is an empty cell and an empty
  * text is `""`; numbers and booleans are written as in JSON.
  */
-export function csvWriter(fields: readonly NamedField[]): RowWriter {
+export function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => (type.json.type === 'string' ? cell : type.encode));
   return (row, start, output) => {
-    output.reserve(sizeOf(row, start, encoders.length) * longest + encoders.length * around);
+    output.reserve(valuesSize(row, start, encoders.length) * maxJsonBytesPerByte + encoders.length * around);
     const to = output.bytes;
     let next = output.length;
     let at = start;

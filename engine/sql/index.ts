@@ -2,20 +2,26 @@
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';
-export { copied, Output, slice } from './output.ts';
+export { ByteOutput, copyBytes, slice } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
-export { between, type Layout, type Records, recordsAsJson, type Selected } from './records.ts';
+export {
+  type Layout,
+  type RecordWriter,
+  recordsAsJson,
+  type SelectedColumns,
+  separators,
+} from './records.ts';
 export {
   arrayText,
-  type ForMany,
-  inputNumber,
+  type BatchForm,
+  type BatchStatement,
+  type BoundValue,
+  inputIndex,
   inputs,
   type Lane,
-  type Many,
   type Placeholder,
   type Prepared,
   prepare,
   type Statement,
-  type Value,
   valuesOfMany,
 } from './statement.ts';

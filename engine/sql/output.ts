@@ -1,6 +1,6 @@
 import type { Field } from '../fields/index.ts';
 
-export interface NamedField extends Pick<Field, 'name'> {
+export interface OutputField extends Pick<Field, 'name'> {
   readonly type: Pick<Field['type'], 'encode' | 'json'>;
 }
 
@@ -10,13 +10,13 @@ export interface NamedField extends Pick<Field, 'name'> {
  * @param at where the first column begins in `row`
  * @returns the end of the record's columns
  */
-export type RowWriter = (row: Buffer, at: number, output: Output) => number;
+export type RowWriter = (row: Buffer, at: number, output: ByteOutput) => number;
 
 /** Bytes that a new output has room for, and that it goes back to after a larger one. */
 const usualSize = 64 * 1024;
 
 /** Bytes that are written one after the other. */
-export class Output {
+export class ByteOutput {
   bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
   length = 0;
 
@@ -58,7 +58,7 @@ export function slice(size: number): Buffer {
 }
 
 /** Bytes of the values in the columns of a row. @param start where the first column begins */
-export function sizeOf(row: Buffer, start: number, columns: number): number {
+export function valuesSize(row: Buffer, start: number, columns: number): number {
   let at = start;
   let size = 0;
   for (let index = 0; index < columns; index++) {
@@ -73,7 +73,7 @@ export function sizeOf(row: Buffer, start: number, columns: number): number {
 }
 
 /** Copies few bytes, for which a call of `set` would take longer. @returns the end of what was written */
-export function copied(from: Uint8Array, to: Uint8Array, at: number): number {
+export function copyBytes(from: Uint8Array, to: Uint8Array, at: number): number {
   for (let index = 0; index < from.length; index++) to[at + index] = from[index] as number;
   return at + from.length;
 }

@@ -1,4 +1,4 @@
-import { type Field, head, lookupOf } from '../fields/index.ts';
+import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
 import { quote } from './names.ts';
 
 // Names in YAML begin with a letter; generated names that could collide with them do not.
@@ -16,4 +16,4 @@ export const indexKey = ({ name, type }: Field): string => type.order?.(quote(na
 
 /** The index key that finds a field's value: that of its lookup, if it has one. */
 export const lookupKey = (field: Field): string =>
-  field.lookup === undefined ? indexKey(field) : head(lookupOf(field.lookup).key(quote(field.name)));
+  field.lookup === undefined ? indexKey(field) : indexedPrefix(lookupOf(field.lookup).key(quote(field.name)));

@@ -1,14 +1,14 @@
-import { type Encoder, longest } from '../fields/index.ts';
+import { type Encoder, maxJsonBytesPerByte } from '../fields/index.ts';
 import { csvWriter } from './csv.ts';
 import { quote } from './names.ts';
-import { copied, type NamedField, type RowWriter, sizeOf } from './output.ts';
+import { copyBytes, type OutputField, type RowWriter, valuesSize } from './output.ts';
 
 /** How records are written one after the other: as values of a JSON array, as lines of JSON, or as lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
 /** What a statement selects: the columns of a record, each named like its field, then further ones. */
-export interface Selected {
-  readonly fields: readonly NamedField[];
+export interface SelectedColumns {
+  readonly fields: readonly OutputField[];
   /** The names of the further columns, which are text. */
   readonly further?: readonly string[];
   /** Fields whose values in the last row are wanted, after the number of rows. */
@@ -18,7 +18,7 @@ export interface Selected {
 }
 
 /** How the rows of a statement become text. */
-export interface Records {
+export interface RecordWriter {
   /** Writes the record of a row, in its layout. */
   readonly write: RowWriter;
   /** What comes between two records. */
@@ -33,21 +33,21 @@ export interface Records {
 }
 
 /** What comes between two records in each layout. */
-export const between: Readonly<Record<Layout, string>> = { array: ',', ndjson: '\n', csv: '\r\n' };
+export const separators: Readonly<Record<Layout, string>> = { array: ',', ndjson: '\n', csv: '\r\n' };
 
 /** Compiles how rows become text. */
-export const recordsOf = (text: string, selected: Selected): Records => {
+export const recordsOf = (text: string, selected: SelectedColumns): RecordWriter => {
   const { fields, last, layout = 'array' } = selected;
   return {
     write: layout === 'csv' ? csvWriter(fields) : rowWriter(fields),
-    between: Uint8Array.from(Buffer.from(between[layout])),
+    between: Uint8Array.from(Buffer.from(separators[layout])),
     last: last?.map((name) => fields.findIndex((field) => field.name === name)),
     asJson: layout === 'array' ? recordsAsJson(text, selected) : undefined,
   };
 };
 
-/** A statement whose one row is what {@link Records} says of `asJson`. */
-export function recordsAsJson(text: string, { fields, further = [], last }: Selected): string {
+/** A statement whose one row is what {@link RecordWriter} says of `asJson`. */
+export function recordsAsJson(text: string, { fields, further = [], last }: SelectedColumns): string {
   const ofRecord = fields.map(({ name }) => `_r.${quote(name)}`).join(', ');
   const record =
     further.length === 0
@@ -63,7 +63,7 @@ export function recordsAsJson(text: string, { fields, further = [], last }: Sele
 
 const [closing, nullText] = [Buffer.from('}'), Buffer.from('null')];
 
-function rowWriter(fields: readonly NamedField[]): RowWriter {
+function rowWriter(fields: readonly OutputField[]): RowWriter {
   const keys = fields.map(({ name }, index) =>
     Uint8Array.from(Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)),
   );
@@ -71,21 +71,21 @@ function rowWriter(fields: readonly NamedField[]): RowWriter {
   const constant = keys.reduce((sum, key) => sum + key.length + nullText.length, closing.length);
   return (row, start, output) => {
     let at = start;
-    output.reserve(constant + sizeOf(row, start, keys.length) * longest);
+    output.reserve(constant + valuesSize(row, start, keys.length) * maxJsonBytesPerByte);
     const to = output.bytes;
     let next = output.length;
     for (let index = 0; index < keys.length; index++) {
-      next = copied(keys[index] as Uint8Array, to, next);
+      next = copyBytes(keys[index] as Uint8Array, to, next);
       const length = row.readInt32BE(at);
       at += 4;
       if (length === -1) {
-        next = copied(nullText, to, next);
+        next = copyBytes(nullText, to, next);
         continue;
       }
       next = (encoders[index] as Encoder)(row, at, at + length, to, next);
       at += length;
     }
-    output.length = copied(closing, to, next);
+    output.length = copyBytes(closing, to, next);
     return at;
   };
 }

@@ -1,9 +1,9 @@
-import type { Parameter } from '../fields/index.ts';
+import type { ParameterText } from '../fields/index.ts';
 import { identifier } from './names.ts';
-import { type Records, recordsOf, type Selected } from './records.ts';
+import { type RecordWriter, recordsOf, type SelectedColumns } from './records.ts';
 
 /** The value of one placeholder: text, null, or a list for `any(…)`. */
-export type Value = Parameter | readonly Parameter[];
+export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
  * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a
@@ -19,18 +19,18 @@ export interface Statement {
   readonly name: string;
   readonly text: string;
   readonly lane: Lane;
-  readonly values: readonly Value[];
+  readonly values: readonly BoundValue[];
   /** How its rows become text; absent for rows that are taken as they are. */
-  readonly records?: Records;
+  readonly records?: RecordWriter;
   /** The statement for many inputs at once; absent if there is none. */
-  readonly many?: Many;
+  readonly many?: BatchStatement;
 }
 
 /**
  * A statement that does for many inputs at once what another one does for each. Its parameters are those of the other
  * one as arrays, with a value for each input; the first column of its rows is the number of the input, from 1.
  */
-export interface Many {
+export interface BatchStatement {
   readonly name: string;
   readonly text: string;
   /** How many of the first values together must differ between the inputs: they identify a row to be changed. */
@@ -43,7 +43,7 @@ export interface Many {
  * Gives a value of the input its placeholder ("$1", "$2", …). The same function gives the same placeholder, so that
  * a value that is used twice is sent once.
  */
-export type Placeholder<Input> = (value: (input: Input) => Value) => string;
+export type Placeholder<Input> = (value: (input: Input) => BoundValue) => string;
 
 /** A statement prepared at boot; `bind` takes the values of one request from its input. */
 export interface Prepared<Input> {
@@ -56,21 +56,21 @@ export interface Prepared<Input> {
 /** The table of the inputs in a statement for many; its columns begin with "_". */
 export const inputs = '_in';
 /** The number of an input, as the first column of a row. */
-export const inputNumber = `${inputs}."_number"::text`;
+export const inputIndex = `${inputs}."_number"::text`;
 
 /** How a statement does its work for many inputs at once. */
-export interface ForMany<Input> {
+export interface BatchForm<Input> {
   /**
    * Writes what comes after the expression of the inputs: further ones, each beginning with a comma, and the rest of the
-   * statement. The first column of its rows is {@link inputNumber}. Placeholders are columns of the inputs; it takes the
+   * statement. The first column of its rows is {@link inputIndex}. Placeholders are columns of the inputs; it takes the
    * same ones in the same order.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
   /** Further columns of the inputs, with a comma after each. */
   readonly columns?: string;
-  /** See {@link Many}. */
+  /** See {@link BatchStatement}. */
   readonly differ: number;
-  /** See {@link Many}; absent: no. */
+  /** See {@link BatchStatement}; absent: no. */
   readonly lists?: boolean;
 }
 
@@ -85,8 +85,8 @@ export function prepare<Input>(
   name: string,
   lane: Lane,
   write: (placeholder: Placeholder<Input>) => string,
-  selected?: Selected,
-  many?: ForMany<Input>,
+  selected?: SelectedColumns,
+  many?: BatchForm<Input>,
 ): Prepared<Input> {
   const { text, values } = writeWith(write, (position) => `$${position}`);
   const fixed = {
@@ -107,7 +107,7 @@ function writeWith<Input>(
   write: (placeholder: Placeholder<Input>) => string,
   placeholder: (position: number) => string,
 ) {
-  const values: ((input: Input) => Value)[] = [];
+  const values: ((input: Input) => BoundValue)[] = [];
   const text = write((value) => {
     const known = values.indexOf(value);
     return placeholder(known === -1 ? values.push(value) : known + 1);
@@ -118,9 +118,9 @@ function writeWith<Input>(
 /** Writes a statement for many inputs, which come as arrays of texts. */
 function writeMany<Input>(
   name: string,
-  { write, columns = '', differ, lists = false }: ForMany<Input>,
+  { write, columns = '', differ, lists = false }: BatchForm<Input>,
   count: number,
-): Many {
+): BatchStatement {
   const { text, values } = writeWith(write, (position) => `${inputs}."_${position}"`);
   if (values.length !== count) throw new Error(`${name} has other parameters for many inputs`);
   const arrays = values.map((_, index) => `$${index + 1}::text[]`).join(', ');
@@ -139,7 +139,7 @@ export const arrayText = (values: readonly (string | null)[]): string =>
   `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
 
 /** The values of a statement for many inputs, from those of the statements for each. */
-export function valuesOfMany(statements: readonly Pick<Statement, 'values'>[]): Value[] {
+export function valuesOfMany(statements: readonly Pick<Statement, 'values'>[]): BoundValue[] {
   const texts = statements.map(({ values }) =>
     values.map((value) => (value === null || typeof value === 'string' ? value : arrayText(value))),
   );

@@ -3,14 +3,14 @@ import type { TableRows } from './tables.ts';
 
 type Properties = Record<string, Record<string, unknown>>;
 
-export const text = { type: 'text', columnType: 'text', collation: 'C' };
-export const bigint = { type: 'bigint', columnType: 'bigint' };
-export const integer = { type: 'integer', columnType: 'integer' };
-export const boolean = { type: 'boolean', columnType: 'boolean' };
-export const time = { type: 'timestamptz', columnType: 'timestamptz' };
-export const now = { ...time, defaultRaw: 'now()' };
+export const textColumn = { type: 'text', columnType: 'text', collation: 'C' };
+export const bigintColumn = { type: 'bigint', columnType: 'bigint' };
+export const integerColumn = { type: 'integer', columnType: 'integer' };
+export const booleanColumn = { type: 'boolean', columnType: 'boolean' };
+export const timestampColumn = { type: 'timestamptz', columnType: 'timestamptz' };
+export const now = { ...timestampColumn, defaultRaw: 'now()' };
 export const identity = {
-  ...bigint,
+  ...bigintColumn,
   primary: true,
   autoincrement: true,
   generated: 'by default as identity',
@@ -19,7 +19,7 @@ export const identity = {
 /** A foreign key of one column, and the column. */
 export function link(column: string, to: string, options: Record<string, unknown> = {}): Properties {
   return {
-    [column]: { ...bigint, persist: false, nullable: options.nullable === true },
+    [column]: { ...bigintColumn, persist: false, nullable: options.nullable === true },
     [`${column}_link`]: {
       kind: 'm:1',
       entity: () => to,
@@ -40,7 +40,7 @@ export function tenantLink(
   options: Record<string, unknown>,
 ): Properties {
   return {
-    [`${name}_id`]: { ...bigint, persist: false },
+    [`${name}_id`]: { ...bigintColumn, persist: false },
     [name]: {
       kind: 'm:1',
       entity: () => to,
@@ -82,7 +82,7 @@ export const resourceColumns = (entity: EntitySchema): readonly string[] => ofRe
 export const resourcePaths = (entity: EntitySchema): readonly string[] => ofPaths.get(entity) ?? [];
 
 /** Where a table of tenants may hold anything about a person. */
-export interface OfPeople {
+export interface PersonalData {
   /** What its rows are called. */
   readonly called: string;
   /** Columns of texts. */
@@ -92,14 +92,14 @@ export interface OfPeople {
 }
 
 /** A table of people with the columns of its primary key after the organization, each with its PostgreSQL type. */
-interface KeyedTable extends OfPeople {
+interface KeyedTable extends PersonalData {
   readonly key: readonly (readonly [column: string, type: string])[];
 }
 
 const ofPeople = new Map<keyof TableRows, KeyedTable>();
 
-/** The tables that were declared with {@link OfPeople}. */
-export const tablesOfPeople: ReadonlyMap<keyof TableRows, KeyedTable> = ofPeople;
+/** The tables that were declared with {@link PersonalData}. */
+export const personalDataTables: ReadonlyMap<keyof TableRows, KeyedTable> = ofPeople;
 
 /** The primary key of a table of tenants, without the organization. */
 const keyOf = (properties: Properties): KeyedTable['key'] =>
@@ -120,11 +120,11 @@ interface Keys {
   readonly resourceColumns?: readonly string[];
   /** Columns that hold such names, or paths that begin with one. */
   readonly resourcePaths?: readonly string[];
-  readonly people?: OfPeople;
+  readonly people?: PersonalData;
 }
 
 /** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
-export function table(
+export function defineTable(
   name: keyof TableRows,
   properties: Properties,
   { placement, resourceColumns: named, resourcePaths: paths, people, ...keys }: Keys = {},

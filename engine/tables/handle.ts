@@ -50,7 +50,7 @@ export const readTransaction = <T>(
   );
 
 /** Runs work that sees the tables as they are at one moment, however long it takes and whatever others write meanwhile. */
-export const atOneMoment = <T>(
+export const inSnapshot = <T>(
   { orm, admission }: Pick<Database, 'orm' | 'admission'>,
   work: (tables: Tables) => Promise<T>,
 ): Promise<T> =>

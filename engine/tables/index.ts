@@ -2,25 +2,25 @@
 // May import errors, fields, sql, database.
 
 export {
-  bigint,
-  boolean,
+  bigintColumn,
+  booleanColumn,
+  defineTable,
   identity,
-  integer,
+  integerColumn,
   link,
   now,
+  personalDataTables,
   placementOf,
   resourceColumns,
   resourcePaths,
-  table,
-  tablesOfPeople,
   tenant,
   tenantLink,
-  text,
-  time,
+  textColumn,
+  timestampColumn,
 } from './columns.ts';
 export {
-  atOneMoment,
   attempts,
+  inSnapshot,
   readTransaction,
   runForId,
   type Tables,

@@ -1,11 +1,11 @@
 import { UserError } from '../errors.ts';
-import { bigint, identity, now, table, text } from './columns.ts';
+import { bigintColumn, defineTable, identity, now, textColumn } from './columns.ts';
 import type { Tables } from './handle.ts';
 
 /** The tenants: every other table belongs to one of them. */
-export const organizations = table(
+export const organizations = defineTable(
   'crm_organizations',
-  { id: identity, slug: text, name: text, created_at: now },
+  { id: identity, slug: textColumn, name: textColumn, created_at: now },
   { uniques: [{ name: 'crm_organizations_slug', properties: ['slug'] }] },
 );
 
@@ -13,9 +13,9 @@ export const organizations = table(
  * Slugs that organizations had before. They stay reserved for their holder, also after it has been deleted, because
  * configuration and links may still name them. Without `organization_id`, so that deleting an organization keeps them.
  */
-export const formerSlugs = table(
+export const formerSlugs = defineTable(
   'crm_former_slugs',
-  { slug: { ...text, primary: true }, holder_id: bigint, freed_at: now },
+  { slug: { ...textColumn, primary: true }, holder_id: bigintColumn, freed_at: now },
   { indexes: [{ name: 'crm_former_slugs_holder', properties: ['holder_id'] }] },
 );
 

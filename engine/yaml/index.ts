@@ -3,17 +3,17 @@
 
 export { withEntry, withItem } from './edit.ts';
 export {
-  hasAt,
-  inOrder,
+  hasPath,
   lineOf,
   type Parsed,
-  type Problem,
   parseYaml,
   type Source,
+  sortIssues,
   type Target,
   YamlError,
+  type YamlIssue,
 } from './load.ts';
 export { readYaml } from './read.ts';
-export { has, implies, oneOf } from './schemas.ts';
-export { type Advice, shape } from './shape.ts';
-export { choice, suggestion } from './words.ts';
+export { hasKey, implies, oneOfSchema } from './schemas.ts';
+export { type AlternativeFor, shape } from './shape.ts';
+export { suggestion, suggestionOrList } from './words.ts';

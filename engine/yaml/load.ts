@@ -11,20 +11,20 @@ import {
   type YAMLMap,
 } from 'yaml';
 import { UserError } from '../errors.ts';
-import { type SyntaxMistake, syntaxMistakes, tooDeep } from './syntax.ts';
+import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 
 /** A YAML text and the name to show for it. */
 export interface Source {
   readonly file: string;
   readonly text: string;
   /** Why it has no text that can be read. */
-  readonly problem?: Problem;
+  readonly problem?: YamlIssue;
   /** Whether it comes with the engine, and belongs to nobody who edits files. */
   readonly isShipped?: boolean;
 }
 
 /** A mistake in a YAML file. */
-export interface Problem {
+export interface YamlIssue {
   readonly file: string;
   /** 1-based. */
   readonly line: number;
@@ -34,22 +34,22 @@ export interface Problem {
 }
 
 /** A mistake as one line. */
-export const lineOf = ({ file, line, column, message }: Problem): string =>
+export const lineOf = ({ file, line, column, message }: YamlIssue): string =>
   `${file}:${line}:${column}  ${message}`;
 
 /** All mistakes found in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
-  readonly problems: readonly Problem[];
-  constructor(problems: readonly Problem[]) {
+  readonly problems: readonly YamlIssue[];
+  constructor(problems: readonly YamlIssue[]) {
     super(problems.map(lineOf).join('\n'));
     this.problems = problems;
   }
 }
 
 /** Mistakes in the order of the given files, and by position within each. */
-export function inOrder(problems: readonly Problem[], files: readonly string[] = []): Problem[] {
+export function sortIssues(problems: readonly YamlIssue[], files: readonly string[] = []): YamlIssue[] {
   const place = new Map(files.map((file, index) => [file, index]));
-  const of = ({ file }: Problem) => place.get(file) ?? 0;
+  const of = ({ file }: YamlIssue) => place.get(file) ?? 0;
   return problems.toSorted((a, b) => of(a) - of(b) || a.line - b.line || a.column - b.column);
 }
 
@@ -63,20 +63,20 @@ export interface Target {
 export interface Parsed {
   readonly file: string;
   readonly data: unknown;
-  readonly problem: (target: Target, message: string) => Problem;
+  readonly problem: (target: Target, message: string) => YamlIssue;
 }
 
 /** The first few show what a file with very many has. */
 const maxMistakes = 10;
 
 /** Parses YAML 1.2 without aliases, tags or duplicate keys. Syntax mistakes are collected into `problems`. */
-export function parseYaml(source: Source, problems: Problem[]): Parsed | undefined {
+export function parseYaml(source: Source, problems: YamlIssue[]): Parsed | undefined {
   if (source.problem !== undefined) {
     problems.push(source.problem);
     return undefined;
   }
   const lines = new LineCounter();
-  const at = (offset: number, message: string): Problem => {
+  const at = (offset: number, message: string): YamlIssue => {
     const { line, col } = lines.linePos(offset);
     return { file: source.file, line: Math.max(line, 1), column: Math.max(col, 1), message };
   };
@@ -86,7 +86,7 @@ export function parseYaml(source: Source, problems: Problem[]): Parsed | undefin
       uniqueKeys: true,
       prettyErrors: false,
     });
-    const mistakes = syntaxMistakes(source.text, document);
+    const mistakes = findSyntaxIssues(source.text, document);
     if (mistakes.length === 0) mistakes.push(...aliases(document));
     if (mistakes.length > 0) {
       problems.push(...mistakes.slice(0, maxMistakes).map(({ offset, message }) => at(offset, message)));
@@ -105,8 +105,8 @@ export function parseYaml(source: Source, problems: Problem[]): Parsed | undefin
 }
 
 /** Aliases are refused: a few nodes could expand to very many. */
-function aliases(document: Document): SyntaxMistake[] {
-  const found: SyntaxMistake[] = [];
+function aliases(document: Document): SyntaxIssue[] {
+  const found: SyntaxIssue[] = [];
   visit(document, {
     Alias: (_key, { range, source }) => {
       const message = `aliases (*${source}) are not allowed; a text that begins with "*" needs quotes`;
@@ -151,7 +151,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
 }
 
 /** Whether data has something at a path. */
-export function hasAt(data: unknown, path: readonly (string | number)[]): boolean {
+export function hasPath(data: unknown, path: readonly (string | number)[]): boolean {
   let value = data;
   for (const step of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return false;

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { relative } from 'node:path';
-import type { Problem, Source } from './load.ts';
+import type { Source, YamlIssue } from './load.ts';
 
 const maxBytes = 1024 * 1024;
 
@@ -11,7 +11,7 @@ const maxBytes = 1024 * 1024;
 export async function readYaml(path: string): Promise<Source> {
   const file = relative(process.cwd(), path) || path;
   const refused = (message: string, line = 1, column = 1): Source => {
-    const problem: Problem = { file, line, column, message };
+    const problem: YamlIssue = { file, line, column, message };
     return { file, text: '', problem };
   };
   const found = await stat(path);

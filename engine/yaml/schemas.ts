@@ -8,10 +8,11 @@ export const implies = (condition: Schema, consequence: Schema): Schema => ({
 });
 
 /** The condition that a key has a value. */
-export const has = (key: string, value: unknown): Schema => ({
+export const hasKey = (key: string, value: unknown): Schema => ({
   required: [key],
   properties: { [key]: { const: value } },
 });
 
 /** One of some words; where there are none, no value is right. */
-export const oneOf = (words: readonly string[]): Schema => (words.length > 0 ? { enum: words } : { not: {} });
+export const oneOfSchema = (words: readonly string[]): Schema =>
+  words.length > 0 ? { enum: words } : { not: {} };

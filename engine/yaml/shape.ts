@@ -1,15 +1,15 @@
 import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js';
-import type { Parsed, Problem } from './load.ts';
-import { didYouMean, nearest, shown, suggestion, withUnderscores } from './words.ts';
+import type { Parsed, YamlIssue } from './load.ts';
+import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
 
 /** Whether a file matches a schema; every violation is added to `problems`. */
-export type Shape<T> = (parsed: Parsed, problems: Problem[]) => parsed is Parsed & { data: T };
+export type Shape<T> = (parsed: Parsed, problems: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
  * What to say of a word that the schema does not know, as in `unknown key "references": use …`.
  * @param value what stands under the key
  */
-export type Advice = (
+export type AlternativeFor = (
   word: string,
   path: readonly (string | number)[],
   value?: unknown,
@@ -24,7 +24,7 @@ const rarelyRun = { code: { optimize: false } } as const;
 /**
  * Compiles a JSON Schema into a check of YAML files. A subschema's `x-expected` completes "<key> must be …".
  */
-export function shape<T>(schema: AnySchema, advice: Advice = () => undefined): Shape<T> {
+export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undefined): Shape<T> {
   const validate = new Validator({
     allErrors: true,
     verbose: true,
@@ -79,7 +79,7 @@ interface Subschema {
  * Ajv's error as messages with their positions; none for errors that only follow from another.
  * @param pattern of the names, where a name is wrong
  */
-function describe(parsed: Parsed, error: ErrorObject, advice: Advice, pattern: string): Problem[] {
+function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pattern: string): YamlIssue[] {
   const path = error.instancePath
     .split('/')
     .slice(1)
@@ -120,7 +120,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: Advice, pattern: s
     }
     case 'uniqueItems':
       return repeated(error.data as readonly unknown[]).map(({ index, value }) =>
-        parsed.problem({ path: [...path, index] }, `${shown(value)} is listed twice in ${name}`),
+        parsed.problem({ path: [...path, index] }, `${excerpt(value)} is listed twice in ${name}`),
       );
     case 'type':
       if (error.schema === 'object' && typeof error.data === 'string' && withoutSpace.test(error.data)) {
@@ -144,7 +144,7 @@ function unknownKey(
   path: readonly (string | number)[],
   data: Readonly<Record<string, unknown>>,
   around: Subschema,
-  advice: Advice,
+  advice: AlternativeFor,
 ): string {
   if (withoutSpace.test(key)) return spaceMissing(key);
   const advised = advice(key, path, data[key]);
@@ -165,7 +165,7 @@ const meantKey = (key: string, { properties = {} }: Subschema): string | undefin
 
 /** The same name as definitions write names, where that matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
-  const snake = withUnderscores(name);
+  const snake = snakeCase(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
   return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
 }
@@ -200,7 +200,7 @@ const typeWords = (types: unknown): string =>
 /** The value of another type, and how it is written as one of this type. */
 function given({ schema, data }: ErrorObject): string {
   if (data === null || data === undefined) return ', but nothing is there';
-  return `, not ${shown(data)}${instead(data, [schema].flat() as string[])}`;
+  return `, not ${excerpt(data)}${instead(data, [schema].flat() as string[])}`;
 }
 
 function instead(data: unknown, [wanted, ...more]: readonly string[]): string {

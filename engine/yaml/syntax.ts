@@ -1,7 +1,7 @@
 import { CST, type Document, isMap, isScalar, Lexer, type YAMLError } from 'yaml';
 
 /** A mistake of syntax: where it begins in the text, and what to do about it. */
-export interface SyntaxMistake {
+export interface SyntaxIssue {
   readonly offset: number;
   readonly message: string;
 }
@@ -15,7 +15,7 @@ export const tooDeep = 'the file is nested too deeply';
 const tab = 'a tab indents this line: YAML takes spaces only';
 
 /** The mistakes of syntax in a text, in their order, up to the first that makes the rest unreadable. */
-export function syntaxMistakes(text: string, document: Document): SyntaxMistake[] {
+export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
   if (conflict !== null) {
     const message =
@@ -35,9 +35,9 @@ export function syntaxMistakes(text: string, document: Document): SyntaxMistake[
   );
 }
 
-function described(text: string, document: Document, { code, pos, message }: YAMLError): SyntaxMistake {
+function described(text: string, document: Document, { code, pos, message }: YAMLError): SyntaxIssue {
   const offset = pos[0];
-  const at = (place: number, words: string): SyntaxMistake => ({ offset: place, message: words });
+  const at = (place: number, words: string): SyntaxIssue => ({ offset: place, message: words });
   const word = short(/^[^\s,{}[\]]*/.exec(text.slice(offset))?.[0] ?? '');
   switch (code) {
     case 'DUPLICATE_KEY':
@@ -97,7 +97,7 @@ function duplicate(text: string, document: Document, offset: number): string {
 const lineOf = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
 
 /** ": " where none may be: a comma is missing before a key, or a text needs quotes. */
-function colon(text: string, begin: number): SyntaxMistake {
+function colon(text: string, begin: number): SyntaxIssue {
   const offset = begin + (/^ */.exec(text.slice(begin))?.[0].length ?? 0);
   if (text.slice(offset, offset + 2) === '- ') {
     return { offset, message: 'a list item ("- ") is here, where a key and its value are expected' };
@@ -152,7 +152,7 @@ const isClosed = (token: string): boolean =>
     : /^"(?:[^"\\]|\\[\s\S])*"$/.test(token.trimEnd());
 
 /** Mistakes with brackets, quotes and commas between them; undefined for others. */
-function brackets(text: string, offset: number, message: string): SyntaxMistake | undefined {
+function brackets(text: string, offset: number, message: string): SyntaxIssue | undefined {
   const isEnd = /^Unexpected flow-\w+-end/.test(message);
   const open = openBracket(text, offset);
   if (isEnd && open === undefined) {
@@ -188,7 +188,7 @@ function brackets(text: string, offset: number, message: string): SyntaxMistake 
 }
 
 /** A line that is not where it belongs, or no `key: value`; undefined for other mistakes. */
-function lineMistake(text: string, offset: number, code: string): SyntaxMistake | undefined {
+function lineMistake(text: string, offset: number, code: string): SyntaxIssue | undefined {
   const [indentation = ''] = /^ */.exec(text.slice(offset)) ?? [];
   const place = offset + indentation.length;
   const line = text.slice(place).split('\n', 1)[0]?.trimEnd() ?? '';

@@ -28,7 +28,7 @@ export function suggestion(word: string, known: readonly string[]): string {
 const maxListed = 12;
 
 /** As {@link suggestion}; where no known word is near, the few that there are. */
-export function choice(word: string, known: readonly string[]): string {
+export function suggestionOrList(word: string, known: readonly string[]): string {
   const hint = suggestion(word, known);
   if (hint !== '' || known.length === 0 || known.length > maxListed) return hint;
   return `: there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`;
@@ -37,7 +37,7 @@ export function choice(word: string, known: readonly string[]): string {
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
 /** A name as definitions have it, from one in another style: `firstName`, `First Name` and `first-name` are `first_name`. */
-export const withUnderscores = (name: string): string =>
+export const snakeCase = (name: string): string =>
   name
     .normalize('NFKD')
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -46,7 +46,7 @@ export const withUnderscores = (name: string): string =>
     .replace(/[^a-z0-9_]|^[_0-9]+|_+$/g, '');
 
 /** A value as a message repeats it: short. */
-export function shown(value: unknown): string {
+export function excerpt(value: unknown): string {
   if (value === null) return 'nothing';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a map';

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import type { Command, CommandUnknownOpts } from '@commander-js/extra-typings';
-import { examples } from '../../app/examples.ts';
-import { outlined, outlineText, textAfterHelp } from '../../app/outline.ts';
-import { makeProgram } from '../../app/program.ts';
+import { helpFooter, referenceProgram, referenceText } from '../../app/commands/cli-reference.ts';
+import { examples } from '../../app/commands/examples.ts';
+import { buildProgram } from '../../app/commands/program.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import {
   apart,
@@ -120,28 +120,28 @@ describe('what commands there are', async () => {
     command.commands.length === 0
       ? [[words.join(' '), command]]
       : command.commands.flatMap((each) => whole(each, [...words, each.name()]));
-  const program = await makeProgram();
+  const program = await buildProgram();
   const all = new Map(whole(program));
 
-  test('app/outline.json is up to date: npm run outline', () => {
-    const stored = readFileSync(join(project, 'app/outline.json'), 'utf8');
-    assert.ok(outlineText(program) === stored);
+  test('app/commands/cli-reference.json is up to date: npm run outline', () => {
+    const stored = readFileSync(join(project, 'app/commands/cli-reference.json'), 'utf8');
+    assert.ok(referenceText(program) === stored);
   });
 
   test('help from the outline is the same as that of the commands', () => {
     const helpOf = (line: CommandUnknownOpts) =>
-      whole(line).map(([, each]) => `${each.helpInformation()}${textAfterHelp(each)}`);
-    assert.deepEqual(helpOf(outlined('1')), helpOf(program));
+      whole(line).map(([, each]) => `${each.helpInformation()}${helpFooter(each)}`);
+    assert.deepEqual(helpOf(referenceProgram('1')), helpOf(program));
   });
 
   test('a first word brings its command as the whole has it, and without others if it is not of a module', async () => {
     for (const command of program.commands) {
-      const { commands: found } = await makeProgram(command.name());
+      const { commands: found } = await buildProgram(command.name());
       const same = found.find((each) => each.name() === command.name());
       assert.ok(same !== undefined, command.name());
-      assert.equal(outlineText(same as Command), outlineText(command as Command), command.name());
+      assert.equal(referenceText(same as Command), referenceText(command as Command), command.name());
     }
-    const served = await makeProgram('serve');
+    const served = await buildProgram('serve');
     assert.deepEqual(
       served.commands.map((each) => each.name()),
       ['serve', 'completion'],
@@ -154,9 +154,9 @@ describe('what commands there are', async () => {
       [],
     );
     for (const [path, command] of all) {
-      const [, shown = ''] = stripVTControlCharacters(textAfterHelp(command)).split('Examples:\n');
+      const [, shown = ''] = stripVTControlCharacters(helpFooter(command)).split('Examples:\n');
       const options = command.options.map(({ long }) => long);
-      assert.notEqual(shown, '', `${path} has examples, in app/examples.ts or its own`);
+      assert.notEqual(shown, '', `${path} has examples, in app/commands/examples.ts or its own`);
       for (const line of shown.trimEnd().split('\n')) {
         assert.ok(line.startsWith(`  crm ${path}`), line);
         for (const [option] of line.replace(/ # .*/, '').matchAll(/--[a-z-]+/g)) {

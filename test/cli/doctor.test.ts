@@ -6,14 +6,14 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { checks } from '../../app/checks.ts';
+import { checks } from '../../app/commands/checks.ts';
 import { readConfig } from '../../app/config.ts';
 import { lockFolder } from '../../engine/database/lock.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { addressChecks } from '../../plugins/doctor/addresses.ts';
-import { nodeFindings } from '../../plugins/doctor/machine.ts';
-import { serverChecks, versionFindings } from '../../plugins/doctor/server.ts';
-import { heldUp } from '../../plugins/ledger/check.ts';
+import { feedDelay } from '../../plugins/change-log/check.ts';
+import { addressChecks } from '../../plugins/operations/doctor/addresses.ts';
+import { nodeFindings } from '../../plugins/operations/doctor/machine.ts';
+import { serverChecks, versionFindings } from '../../plugins/operations/doctor/server.ts';
 import { mountDisk } from '../support/disk.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { startMailServer } from '../support/mail.ts';
@@ -435,8 +435,8 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     try {
       await connected(String(environment.DATABASE_URL), async (client) => {
         await client.query('begin; select pg_current_xact_id()');
-        assert.deepEqual(await heldUp(database, 60_000), []);
-        const [finding, ...more] = await heldUp(database, 0);
+        assert.deepEqual(await feedDelay(database, 60_000), []);
+        const [finding, ...more] = await feedDelay(database, 0);
         assert.match(String(finding?.place), /^process \d+ of the database server$/);
         assert.match(String(finding?.advice), /select pg_terminate_backend\(\d+\)/);
         assert.deepEqual(more, []);

@@ -7,7 +7,7 @@ import { project } from '../support/process.ts';
 
 test('what a start has left is collected as a whole, once, and keeps no process', () => {
   const script = `
-    import { collectAfterStart } from ${JSON.stringify(join(project, 'app/memory.ts'))};
+    import { collectAfterStart } from ${JSON.stringify(join(project, 'app/serve/memory.ts'))};
     collectAfterStart();
     setTimeout(() => {}, Number(process.argv[1]));`;
   const traced = (ms: number) =>

@@ -21,7 +21,7 @@ import { join, relative, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { sourceSql } from '../../plugins/ledger/epoch.ts';
+import { sourceSql } from '../../plugins/change-log/epoch.ts';
 import { inherited } from '../support/command-process.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { freePort } from '../support/postgres.ts';
@@ -227,7 +227,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     // is not for instances.
     edit('package.json', '"version": "', '"version": "1.');
     edit(
-      'plugins/name-uses/tables.js',
+      'plugins/api/usage/tables.js',
       'last_used_at: now,',
       'last_used_at: now, note: { ...text, nullable: true },',
     );

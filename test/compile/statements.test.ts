@@ -1,14 +1,14 @@
 // Every statement that the compiler can make is bound to one organization, and nothing of a request is in its text.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile, type Resource } from '../../engine/compile/compile.ts';
+import { compileResource, type Resource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { effects } from '../../engine/effects/effects.ts';
-import { ledgerTables } from '../../engine/effects/tables.ts';
-import { columnsOf } from '../../engine/fields/field.ts';
+import { changeLogTables } from '../../engine/effects/tables.ts';
+import { fieldColumns } from '../../engine/fields/field.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
-import type { Asked, Shown } from '../../engine/query/parts.ts';
+import type { ParsedQuery, RequestedProjection } from '../../engine/query/parts.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
 import type { OperationRequest } from '../../engine/records/operation.ts';
 import { versionColumn } from '../../engine/sql/record.ts';
@@ -31,11 +31,11 @@ filters: [a]
 `,
 };
 const definitions = checkSources(await sourcesWith(...everyType, hostile));
-const resources = [[], [effects.audit]].flatMap((chosen) => compile(definitions, '/api', chosen));
-const stored = [...idempotencyTables, ...ledgerTables].map(({ meta }) => meta);
+const resources = [[], [effects.audit]].flatMap((chosen) => compileResource(definitions, '/api', chosen));
+const stored = [...idempotencyTables, ...changeLogTables].map(({ meta }) => meta);
 const tables = new Set([...resources, ...stored].map(({ name }) => String(name)));
 
-type Conditions = Asked['filters'];
+type Conditions = ParsedQuery['filters'];
 
 /** Every subset of a resource's filters, each with one value or several. The list is kept short: 3^n. */
 function subsets(filters: Resource['definition']['filters']): Conditions[] {
@@ -57,10 +57,10 @@ const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
 const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', signature: '' }));
 
-const whole: Shown = { selection: undefined, expansion: [] };
+const whole: RequestedProjection = { selection: undefined, expansion: [] };
 
 /** What can be asked to see of a record: each field, each reference, all of them. */
-const shapes = ({ selection, expansion }: Resource['definition']): Shown[] => {
+const shapes = ({ selection, expansion }: Resource['definition']): RequestedProjection[] => {
   const id = selection.filter(({ name }) => name === 'id');
   return [
     ...selection.map((field) => ({ selection: [...new Set([...id, field])], expansion: [] })),
@@ -316,7 +316,9 @@ for (const resource of resources) {
           'free',
         ],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
-        ...definitions.flatMap((definition) => definition.fields.flatMap(columnsOf).map(({ name }) => name)),
+        ...definitions.flatMap((definition) =>
+          definition.fields.flatMap(fieldColumns).map(({ name }) => name),
+        ),
         ...fields.map(({ name }) => `via_${name}`),
         versionColumn,
         // Collations.
@@ -395,7 +397,7 @@ for (const resource of resources) {
         );
       }
       for (const field of fields.filter((one) => !one.readOnly)) {
-        for (const { name } of columnsOf(field))
+        for (const { name } of fieldColumns(field))
           assert.ok(replaced.includes(`"${name}" = `), `PUT leaves ${name}`);
       }
     });

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
-import { type Admission, admission, type Bounds } from '../../engine/database/admission.ts';
-import { postgresBounds } from '../../engine/database/bounds.ts';
+import { type Admission, type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
+import { postgresLimits } from '../../engine/database/limits.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 
 const records = { each: 2, total: 3 };
 const scans = { each: 1, total: 2 };
-const bounds: Bounds = {
+const bounds: AdmissionLimits = {
   turns: {
     'short read': [records],
     'short list': [scans],
@@ -60,7 +60,7 @@ describe('the bounds of a service', () => {
     const organizations = Array.from({ length: 20 }, (_, index) => `o${index}`);
     for (const lane of ['batch', 'export', 'scan', 'list', 'write', 'read'] as const) {
       test(`${pool} connections: whatever is asked for by ${lane}, others have their turn`, () => {
-        const { ask, names } = works(admission(postgresBounds(config)));
+        const { ask, names } = works(createAdmission(postgresLimits(config)));
         const running = (name: string) =>
           names()
             .split(' ')
@@ -90,7 +90,7 @@ describe('the bounds of a service', () => {
 
 describe('admission', () => {
   test('one organization never has all: what it may not have is free for another', async () => {
-    const { ask, names } = works(admission(bounds));
+    const { ask, names } = works(createAdmission(bounds));
     for (let count = 0; count < 4; count++) ask('read', 'a');
     assert.equal(names(), 'a a');
     ask('read', 'b');
@@ -98,7 +98,7 @@ describe('admission', () => {
   });
 
   test('organizations take turns, however many requests one of them sends', async () => {
-    const { ask, names, end } = works(admission(bounds));
+    const { ask, names, end } = works(createAdmission(bounds));
     for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) ask('read', 'a', name);
     for (const name of ['b1', 'b2', 'b3']) ask('read', 'b', name);
     ask('read', 'c', 'c1');
@@ -107,7 +107,7 @@ describe('admission', () => {
   });
 
   test('writes that wait leave room for reads, and reads for writes', async () => {
-    const { ask, names, end } = works(admission(bounds));
+    const { ask, names, end } = works(createAdmission(bounds));
     for (const organization of ['a', 'b', 'c']) ask('write', organization, `${organization}-write`);
     ask('read', 'd', 'd-read');
     assert.equal(names(), 'a-write b-write d-read');
@@ -118,14 +118,14 @@ describe('admission', () => {
   });
 
   test('lanes without a common bound do not wait for each other', async () => {
-    const { ask, names } = works(admission(bounds));
+    const { ask, names } = works(createAdmission(bounds));
     for (const organization of ['a', 'b', 'c']) ask('scan', organization, `${organization}-scan`);
     ask('read', 'a');
     assert.equal(names(), 'a-scan b-scan a');
   });
 
   test('a full queue refuses at once: of one organization, and of all', async () => {
-    const { ask, names, end } = works(admission(bounds));
+    const { ask, names, end } = works(createAdmission(bounds));
     for (let count = 0; count < 6; count++) ask('read', 'a');
     await assert.rejects(ask('read', 'a'), overloaded);
     for (const name of ['b1', 'b2', 'b3']) ask('read', 'b', name);
@@ -137,7 +137,7 @@ describe('admission', () => {
   });
 
   test('a turn that does not come in time is refused, and does not run after that', async () => {
-    const { ask, names, end } = works(admission({ ...bounds, waitMs: 20 }));
+    const { ask, names, end } = works(createAdmission({ ...bounds, waitMs: 20 }));
     for (const name of ['a1', 'a2']) ask('read', 'a', name);
     await assert.rejects(ask('read', 'a', 'late'), overloaded);
     await end(0);
@@ -147,7 +147,7 @@ describe('admission', () => {
   });
 
   test('a wait that is over because this process stood still begins once more', async () => {
-    const { ask, names, end } = works(admission({ ...bounds, waitMs: 50 }));
+    const { ask, names, end } = works(createAdmission({ ...bounds, waitMs: 50 }));
     ask('write', 'a', 'a1');
     const second = ask('write', 'a', 'a2');
     const third = ask('write', 'a', 'a3');
@@ -162,7 +162,7 @@ describe('admission', () => {
   });
 
   test('work that fails gives its place back', async () => {
-    const made = admission(bounds);
+    const made = createAdmission(bounds);
     for (let count = 0; count < 5; count++) {
       const failing = made.run('read', 'a', () => Promise.reject(new Error('on purpose')));
       await assert.rejects(failing, /on purpose/);
@@ -173,7 +173,7 @@ describe('admission', () => {
   });
 
   test('bytes that readers have not taken hold back the statements of their organization', async () => {
-    const made = admission(bounds);
+    const made = createAdmission(bounds);
     const { ask, names, end } = works(made);
     const release = made.hold('a', 100);
     ask('read', 'a');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
-import { Output } from '../../engine/sql/output.ts';
+import { ByteOutput } from '../../engine/sql/output.ts';
 import { prepare } from '../../engine/sql/statement.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
@@ -136,7 +136,7 @@ onBothDrivers(
 );
 
 test('an output that was large does not stay so, and gives back what was written', () => {
-  const output = new Output();
+  const output = new ByteOutput();
   const usual = output.bytes.length;
   output.reserve(8_000_000);
   output.bytes.fill('x', 0, 2_000_000);

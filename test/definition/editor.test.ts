@@ -4,12 +4,12 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
+import { nameSchemas, writeSchemas } from '../../app/commands/editors.ts';
 import { readConfig } from '../../app/config.ts';
-import { nameSchemas, writeSchemas } from '../../app/editors.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { editorSchemas } from '../../engine/definition/editor.ts';
 import { resourceSchema } from '../../engine/definition/schema.ts';
-import { readSources, stem } from '../../engine/definition/sources.ts';
+import { fileStem, readSources } from '../../engine/definition/sources.ts';
 import { parseYaml } from '../../engine/yaml/load.ts';
 import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
 import { temporaryFolder } from '../support/instance.ts';
@@ -31,7 +31,7 @@ function isMarked(files: Files): boolean {
   const schemas = editorSchemas(sources);
   return sources.some((source) => {
     const parsed = parseYaml(source, []);
-    const schema = schemas.get(stem(source.file));
+    const schema = schemas.get(fileStem(source.file));
     return parsed === undefined || !validator.compile(schema ?? false)(parsed.data);
   });
 }
@@ -69,7 +69,10 @@ describe('the schemas of an instance', () => {
   test('right files have no marks, nor do those of this project', async () => {
     assert.equal(isMarked(texts), false);
     const shipped = await readSources(readConfig({}).resources);
-    assert.equal(isMarked(Object.fromEntries(shipped.map(({ file, text }) => [stem(file), text]))), false);
+    assert.equal(
+      isMarked(Object.fromEntries(shipped.map(({ file, text }) => [fileStem(file), text]))),
+      false,
+    );
   });
 
   test('they are written next to the files, which name them once; those of this project are written', async () => {

@@ -7,7 +7,7 @@ import { readConfig } from '../../app/config.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { readSources } from '../../engine/definition/sources.ts';
 import { UserError } from '../../engine/errors.ts';
-import { type Problem, YamlError } from '../../engine/yaml/load.ts';
+import { YamlError, type YamlIssue } from '../../engine/yaml/load.ts';
 import { takes } from '../support/clock.ts';
 import { temporaryFolder } from '../support/instance.ts';
 
@@ -19,7 +19,7 @@ const head = [
 const things = (...lines: string[]) => [...head, ...lines, ''].join('\n');
 
 /** The problems of a text, which must be found within a second. */
-const problemsOf = (text: string): readonly Problem[] =>
+const problemsOf = (text: string): readonly YamlIssue[] =>
   takes(1000, () => {
     try {
       checkSources([{ file: 'things.yaml', text }]);

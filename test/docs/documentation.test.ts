@@ -3,8 +3,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { parse } from 'yaml';
+import { buildProgram } from '../../app/commands/program.ts';
 import { variables } from '../../app/config.ts';
-import { makeProgram } from '../../app/program.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { resourceSchema } from '../../engine/definition/schema.ts';
 import { errorCodes } from '../../engine/errors.ts';
@@ -43,7 +43,7 @@ describe('the pages are complete', async () => {
   mentions('docs/partners.md', Object.keys(settingsSchema.properties.partners.properties));
   mentions('docs/partners.md', Object.keys(channels));
 
-  const program = await makeProgram();
+  const program = await buildProgram();
   const whole = program.commands.flatMap((command) =>
     command.commands.length === 0
       ? [command.name()]

@@ -205,7 +205,7 @@ function nextVersion(folder: string): void {
   };
   edit('resources/leads.yaml', 'fields:\n', 'fields:\n  region: { type: string, description: Region. }\n');
   edit(
-    'plugins/name-uses/tables.ts',
+    'plugins/api/usage/tables.ts',
     'last_used_at: now,',
     'last_used_at: now, note: { ...text, nullable: true },',
   );

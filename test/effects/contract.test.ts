@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readVariables } from '../../engine/config/variables.ts';
 import type { WriteInput } from '../../engine/effects/effect.ts';
-import { chosenEffects, effects, effectVariables } from '../../engine/effects/effects.ts';
+import { effects, effectVariables, enabledEffects } from '../../engine/effects/effects.ts';
 
 const caller = { principal: { kind: 'key', actor: '7262', name: 'Zapier' }, requestId: 'req-77' } as const;
 
@@ -38,7 +38,7 @@ for (const [name, effect] of Object.entries(effects)) {
       for (const on of [true, false]) {
         const mistakes: string[] = [];
         const values = readVariables(effectVariables, { [variable.name]: String(on) }, mistakes);
-        const chosen = chosenEffects(values);
+        const chosen = enabledEffects(values);
         assert.deepEqual(mistakes, []);
         assert.equal(chosen.includes(effect), on);
       }

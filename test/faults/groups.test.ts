@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Groups } from '../../engine/database/database.ts';
+import type { WriteBatcher } from '../../engine/database/database.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -14,7 +14,7 @@ import { sourcesWith } from '../support/sources.ts';
 
 describe('writes that are carried out together', () => {
   let instance: Instance;
-  let groups: Groups;
+  let groups: WriteBatcher;
   let organizations: readonly Organization[];
   /** Writes that a group carried out, and those that had to run alone after one. */
   const counts = { together: 0, alone: 0 };
@@ -25,7 +25,7 @@ describe('writes that are carried out together', () => {
     groups = instance.database.groups;
     organizations = await Promise.all(['one', 'two', 'three'].map((slug) => instance.organization(slug)));
     const { run } = groups;
-    const counting: Groups['run'] = async (statement) => {
+    const counting: WriteBatcher['run'] = async (statement) => {
       const rows = await run(statement);
       counts[rows === undefined ? 'alone' : 'together']++;
       return rows;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { table } from '../../engine/modules/command-line.ts';
+import { formatTable } from '../../engine/modules/command-line.ts';
 import { type Disk, mountDisk } from '../support/disk.ts';
 import { type Fault, type Outcome, runFault, type World } from '../support/faults.ts';
 import { type Driver, drivers } from '../support/instance.ts';
@@ -51,7 +51,7 @@ async function shows(
   assert.ok(longestOutageMs <= boundMs, outage);
 }
 
-after(() => process.stdout.write(`\n${table(titles, rows)}\n\n`));
+after(() => process.stdout.write(`\n${formatTable(titles, rows)}\n\n`));
 
 /** Anywhere between two acknowledgements. */
 const anywhere = () => pause(Math.random() * 5);

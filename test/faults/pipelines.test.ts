@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import type { Pipelines } from '../../engine/database/database.ts';
-import { namesPerConnection } from '../../engine/database/named.ts';
-import { asItIs } from '../../engine/fields/index.ts';
-import { inputNumber, inputs, prepare } from '../../engine/sql/index.ts';
+import { statementsPerConnection } from '../../engine/database/named-statements.ts';
+import { verbatim } from '../../engine/fields/index.ts';
+import { inputIndex, inputs, prepare } from '../../engine/sql/index.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
@@ -282,10 +282,10 @@ describe('statements that share a connection', () => {
       `counted ${order}`,
       'list',
       ($) => `select g::text as "n" from generate_series(1, ${$(String)}::int) g`,
-      { fields: [{ name: 'n', type: { encode: asItIs, json: {} } }] },
+      { fields: [{ name: 'n', type: { encode: verbatim, json: {} } }] },
       {
         write: ($) =>
-          ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (select g::text as "n" from generate_series(1, ${$(String)}::int) g) _p ${order}`,
+          ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (select g::text as "n" from generate_series(1, ${$(String)}::int) g) _p ${order}`,
         differ: 0,
         lists: true,
       },
@@ -337,10 +337,10 @@ describe('statements that share a connection', () => {
       'slow list',
       'list',
       write,
-      { fields: [{ name: 'n', type: { encode: asItIs, json: {} } }] },
+      { fields: [{ name: 'n', type: { encode: verbatim, json: {} } }] },
       {
         write: ($) =>
-          ` select ${inputNumber}, _p.* from ${inputs} cross join lateral (${write($)} limit 1) _p`,
+          ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (${write($)} limit 1) _p`,
         differ: 0,
         lists: true,
       },
@@ -365,7 +365,7 @@ describe('statements that share a connection', () => {
 
   test('named statements of each connection are bounded, the least recently used ended first', async () => {
     await bothReady();
-    for (let index = 0; index < 2 * namesPerConnection; index++) {
+    for (let index = 0; index < 2 * statementsPerConnection; index++) {
       const kept = Array.from({ length: 4 }, () => echo('kept'));
       const rows = await onBoth([...kept, short(`name ${index}`, `select '${index}'::text`)]);
       const expected = ['kept', 'kept', 'kept', 'kept', String(index)];
@@ -382,8 +382,8 @@ describe('statements that share a connection', () => {
     assert.equal(new Set(found.map((rows) => rows?.[0]?.[0])).size, 2, 'connections');
     for (const rows of found) {
       const [, names, uses] = (rows?.[0] ?? []).map(Number);
-      assert.equal(names, namesPerConnection);
-      assert.ok(Number(uses) > 2 * namesPerConnection, 'what is used all the time was never made again');
+      assert.equal(names, statementsPerConnection);
+      assert.ok(Number(uses) > 2 * statementsPerConnection, 'what is used all the time was never made again');
     }
   });
 

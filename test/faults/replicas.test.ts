@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { readConfig } from '../../app/config.ts';
-import type { ReadingServer } from '../../engine/database/database.ts';
-import { operations } from '../../plugins/operations/operations.ts';
-import { readinessOf } from '../../plugins/operations/readiness.ts';
+import type { ReadServer } from '../../engine/database/database.ts';
+import { operations } from '../../plugins/operations/monitoring/operations.ts';
+import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { type Node, secondNode } from '../support/people.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
@@ -45,7 +45,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.ok(replicas);
     const { find } = replicas;
     Object.assign(replicas, {
-      find: async (...given: Parameters<typeof find>): Promise<ReadingServer | undefined> => {
+      find: async (...given: Parameters<typeof find>): Promise<ReadServer | undefined> => {
         const server = await find(...given);
         if (server !== undefined) onReplica++;
         return server;

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import type { Pool } from 'pg';
 import { readConfig } from '../../app/config.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { atOneMoment, type Tables, transaction } from '../../engine/tables/handle.ts';
+import { inSnapshot, type Tables, transaction } from '../../engine/tables/handle.ts';
 import type { Answer } from '../support/instance.ts';
 import { connected, freePort, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
@@ -123,7 +123,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
       },
     ];
     // They cannot even begin.
-    const starts = [transaction, atOneMoment];
+    const starts = [transaction, inSnapshot];
     const one = async (tables: Tables) => (await sql<{ one: number }>`select 1 as one`.execute(tables)).rows;
     try {
       for (let round = 0; round < 2; round++) {

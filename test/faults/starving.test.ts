@@ -1,7 +1,7 @@
 // One organization asks for as much as it can; others are served meanwhile. The figures: npm run bench:starve.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { namesPerConnection } from '../../engine/database/named.ts';
+import { statementsPerConnection } from '../../engine/database/named-statements.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
@@ -161,15 +161,15 @@ describe('named statements of one connection', () => {
     const shapes = [...(leads?.definition.sort.choices.keys() ?? [])].flatMap((sort) =>
       ['asc', 'desc'].flatMap((dir) => [1, 2, 6].map((page) => `sort=${sort}&dir=${dir}&page=${page}`)),
     );
-    assert.ok(shapes.length > namesPerConnection, `${shapes.length}`);
+    assert.ok(shapes.length > statementsPerConnection, `${shapes.length}`);
     for (const shape of [...shapes, ...shapes.slice(0, 3)]) {
       const answer = await instance.call(`GET /api/v1/leads?${shape}`, { key });
       assert.equal(answer.status, 200, answer.text);
       // Used between all others, so it stays.
       assert.equal((await instance.call('GET /api/v1/leads?page=6', { key })).status, 200);
-      assert.ok((await count()) <= namesPerConnection);
+      assert.ok((await count()) <= statementsPerConnection);
     }
-    assert.equal(await count(), namesPerConnection);
+    assert.equal(await count(), statementsPerConnection);
     const usual = `select (generic_plans + custom_plans)::text from pg_prepared_statements order by 1 desc`;
     const uses = (await onConnection(usual)).map(([text]) => Number(text));
     assert.ok(Math.max(...uses) > shapes.length, 'the usual list was never made again');

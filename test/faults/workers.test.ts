@@ -6,8 +6,8 @@ import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { heartbeats } from '../../app/heartbeats.ts';
-import { restarts } from '../../app/restarts.ts';
+import { heartbeats } from '../../app/serve/heartbeats.ts';
+import { restartBackoff } from '../../app/serve/restart-backoff.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { send, temporaryFolder } from '../support/instance.ts';
 import { samplesOf, sumOf } from '../support/metrics.ts';
@@ -28,11 +28,11 @@ import {
 import { startProvider } from '../support/providers.ts';
 
 test('a worker that dies is replaced, ever later; where none is left, not for ever', () => {
-  const alone = restarts();
+  const alone = restartBackoff();
   const delays = Array.from({ length: 9 }, (_, index) => alone.next(index * 1000, false));
   assert.deepEqual(delays, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, undefined]);
   assert.equal(alone.next(100_000, false), 100, 'they have lived for long enough');
-  const others = restarts();
+  const others = restartBackoff();
   const beside = Array.from({ length: 20 }, (_, index) => others.next(index * 1000, true));
   assert.equal(beside.at(-1), 10_000);
 });

@@ -4,10 +4,10 @@ import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { backupCheck } from '../../plugins/backup/check.ts';
-import { backupMetrics } from '../../plugins/backup/metrics.ts';
-import { lastBackups } from '../../plugins/backup/runs.ts';
-import { type BackupSettings, makeIfDue } from '../../plugins/backup/schedule.ts';
+import { backupCheck } from '../../plugins/operations/backup/check.ts';
+import { backupMetrics } from '../../plugins/operations/backup/metrics.ts';
+import { lastBackups } from '../../plugins/operations/backup/runs.ts';
+import { type BackupSettings, backUpIfDue } from '../../plugins/operations/backup/schedule.ts';
 import { rowsIn, type Served, served } from '../support/backups.ts';
 import { readable, signIn } from '../support/forms.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
@@ -24,7 +24,7 @@ for (const driver of drivers) {
     const signal = new AbortController().signal;
     const made = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
     const make = (more: Partial<BackupSettings> = {}, environment: Partial<Served> = instance) =>
-      makeIfDue(
+      backUpIfDue(
         {
           config: instance.config,
           database: instance.database,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { forgettingOf } from '../../plugins/forgetting/forget.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -31,7 +31,7 @@ onBothDrivers('erasures in the background', (instance) => {
     const { database } = instance();
     const { admission } = database;
     const limits: number[] = [];
-    const forgetting = forgettingOf(instance().resources);
+    const forgetting = createErasure(instance().resources);
     const found = await forgetting.find(
       {
         run: (query) =>

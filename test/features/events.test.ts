@@ -6,14 +6,14 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { keepEpoch } from '../../plugins/ledger/epoch.ts';
-import { obstacle } from '../../plugins/ledger/lag.ts';
-import { cursors } from '../../plugins/ledger/place.ts';
-import { prune } from '../../plugins/ledger/retention.ts';
-import { feedSigning } from '../../plugins/ledger/signing.ts';
-import { type Streaming, stream } from '../../plugins/ledger/stream.ts';
-import { profileId } from '../../plugins/profiles/profiles.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { profileId } from '../../plugins/access/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { ensureEpoch } from '../../plugins/change-log/epoch.ts';
+import { findFeedBlocker } from '../../plugins/change-log/lag.ts';
+import { feedCursors } from '../../plugins/change-log/position.ts';
+import { changeLogRetention } from '../../plugins/change-log/retention.ts';
+import { feedSigning } from '../../plugins/change-log/signing.ts';
+import { type Streaming, stream } from '../../plugins/change-log/stream.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
@@ -318,7 +318,7 @@ onBothDrivers(
         assert.deepEqual((await read(`after=${start}`)).changes, []);
         // Transactions of other databases of the server may be older for a moment.
         await until(
-          async () => (await obstacle(database)).pid === String(rows[0]?.pid),
+          async () => (await findFeedBlocker(database)).pid === String(rows[0]?.pid),
           'it to be the oldest',
         );
       });
@@ -333,7 +333,10 @@ onBothDrivers(
         assert.equal(answer.json.code, 'cursor_expired');
       };
       test('beyond the end, as if the database had lost transactions; the end itself is served', async () => {
-        const { read: placeOf, write } = cursors(feedSigning(instanceSecrets(instance().config)), acme.id);
+        const { read: placeOf, write } = feedCursors(
+          feedSigning(instanceSecrets(instance().config)),
+          acme.id,
+        );
         const start = placeOf(await now()) ?? assert.fail('a cursor is a place');
         const after = (transactions: bigint) =>
           write({ ...start, transaction: String(BigInt(start.transaction) + transactions) });
@@ -349,7 +352,7 @@ onBothDrivers(
           .updateTable('crm_ledger')
           .set({ at: new Date(Date.now() - 40 * 86_400_000) })
           .execute();
-        assert.ok((await prune(tablesOf(database), 30)) > 0);
+        assert.ok((await changeLogRetention(tablesOf(database), 30)) > 0);
         assert.equal((await get(`after=${start}`)).status, 200, 'it is younger');
         await tablesOf(database)
           .updateTable('crm_ledger_epochs')
@@ -399,16 +402,16 @@ onBothDrivers(
           tablesOf(database),
         );
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved' }).execute();
-        await keepEpoch(database, true);
+        await ensureEpoch(database, true);
         assert.ok(told((await read('')).changes).includes(`create leads ${id} v1`));
       });
       test('of before a time in which nothing was recorded', async () => {
         const start = await now();
-        await keepEpoch(instance().database, true);
+        await ensureEpoch(instance().database, true);
         assert.equal((await get(`after=${start}`)).status, 200);
-        await keepEpoch(instance().database, false);
-        await keepEpoch(instance().database, false);
-        await keepEpoch(instance().database, true);
+        await ensureEpoch(instance().database, false);
+        await ensureEpoch(instance().database, false);
+        await ensureEpoch(instance().database, true);
         await refused(start);
       });
     });

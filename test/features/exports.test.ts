@@ -6,7 +6,7 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { transaction } from '../../engine/tables/handle.ts';
-import { revokeKey } from '../../plugins/api-keys/keys.ts';
+import { revokeKey } from '../../plugins/access/api-keys/keys.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { activityOf, command } from '../support/people.ts';
 import { until } from '../support/process.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { tablesOf, tablesOfPeople } from '../../engine/tables/index.ts';
+import { personalDataTables, tablesOf } from '../../engine/tables/index.ts';
 import { whatsappBody } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
 import { settled } from '../support/erasures.ts';
@@ -94,7 +94,7 @@ onBothDrivers('forgetting', (instance) => {
       where t.table_schema = current_schema() and t.data_type in ('text', 'jsonb', 'bytea') and o.column_name = 'organization_id'
         and t.table_name like 'crm\\_%'`.execute(tablesOf(instance().database));
     const names = rows.map(({ name }) => name).filter((name) => !nobodys.includes(name));
-    assert.deepEqual(names.sort(), [...tablesOfPeople.keys()].sort());
+    assert.deepEqual(names.sort(), [...personalDataTables.keys()].sort());
   });
 
   test('by command: shown first, then erased everywhere; nobody else is', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { records } from '../../engine/records/records.ts';
 import { runForId, tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { prune } from '../../plugins/ledger/retention.ts';
+import { changeLogRetention } from '../../plugins/change-log/retention.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
@@ -304,8 +304,8 @@ onBothDrivers(
         text: `update crm_ledger set at = now() - interval '31 days' where object_id < $1::bigint or version < 3`,
         values: [String(id)],
       });
-      assert.ok((await prune(tablesOf(database), 30)) > 2);
-      assert.equal(await prune(tablesOf(database), 30), 0);
+      assert.ok((await changeLogRetention(tablesOf(database), 30)) > 2);
+      assert.equal(await changeLogRetention(tablesOf(database), 30), 0);
       assert.deepEqual(told(await changesOf('family', id)), [
         ['update', 4, 'v3', 'v4'],
         ['update', 3, 'v2', 'v3'],

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { build } from '../../app/build.ts';
 import { entitiesFor } from '../../app/instance.ts';
+import { buildService } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { prune } from '../../plugins/idempotency/prune.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { idempotencyRetention } from '../../plugins/api/idempotency/retention.ts';
 import { describeLike } from '../support/described.ts';
 import { alignIds } from '../support/ids.ts';
 import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
@@ -159,10 +159,10 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     const body = { company: 'day' };
     await post('day', body);
     await age(23);
-    await prune(tables);
+    await idempotencyRetention(tables);
     assert.equal(replayed(await post('day', body)), 'true');
     await age(25);
-    assert.equal(await prune(tables), 1);
+    assert.equal(await idempotencyRetention(tables), 1);
     assert.equal(replayed(await post('day', body)), null);
     assert.equal(await countOf('day'), 2);
   });
@@ -172,7 +172,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     before(async () => {
       const { driver, config, resources, database } = instance();
       const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
-      const app = await build({
+      const app = await buildService({
         config,
         resources,
         database: own ?? database,

@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { listKeys, revokeKey, rotateKey } from '../../plugins/api-keys/keys.ts';
-import { changeProfile, createProfile, type Grant } from '../../plugins/profiles/profiles.ts';
+import { listKeys, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { changeProfile, createProfile, type Grant } from '../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   command,

@@ -4,10 +4,10 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { build } from '../../app/build.ts';
-import { readable } from '../../engine/http/log.ts';
+import { buildService } from '../../app/serve/build.ts';
+import { formatLogLine } from '../../engine/http/log.ts';
 import { backgroundWork } from '../../engine/modules/index.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import {
   drivers,
   type Instance,
@@ -153,7 +153,7 @@ for (const driver of drivers) {
       const notes = (lines: readonly Record<string, unknown>[]) =>
         lines.filter(({ msg }) => /no organization "acmee"/.test(String(msg))).length;
       const before = await logged(async () => {
-        app = await build(
+        app = await buildService(
           {
             ...instance,
             secrets: instanceSecrets(instance.config),
@@ -224,7 +224,7 @@ test('on a terminal a line is for people', () => {
     msg: 'the server failed',
   };
   assert.equal(
-    readable(JSON.stringify(entry)),
+    formatLogLine(JSON.stringify(entry)),
     '03:04:05.006 WARN  the server failed request_id=r-1 stack=["a","b"]\n',
   );
 });

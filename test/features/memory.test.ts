@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
-import { admission, type Bounds } from '../../engine/database/admission.ts';
+import { type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
 import { errorHandling } from '../../engine/http/error-handling.ts';
 import { memory } from '../../engine/http/memory.ts';
-import { missing } from '../../engine/http/missing.ts';
+import { createNotFound } from '../../engine/http/not-found.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 
@@ -57,7 +57,7 @@ describe('slow readers', () => {
     const each = { each: 100, total: 100 };
     const all = [each];
     const short = { 'short read': all, 'short list': all, 'short write': all };
-    const turns: Bounds['turns'] = {
+    const turns: AdmissionLimits['turns'] = {
       ...short,
       read: all,
       write: all,
@@ -70,10 +70,10 @@ describe('slow readers', () => {
       module: all,
       lookup: all,
     };
-    const counted = admission({ turns, queue: each, bytes: each, waitMs: 1000 });
+    const counted = createAdmission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);
-    await app.register(errorHandling, { missing: missing([]) });
+    await app.register(errorHandling, { missing: createNotFound([]) });
     await app.register(memory, {
       admission: {
         ...counted,

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { parse } from 'yaml';
-import { type Admin, openAdmin } from '../../app/listen.ts';
+import { type AdminListener, startAdminListener } from '../../app/serve/listen.ts';
 import { openProbe, type Probe } from '../../engine/database/probe.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { readinessOf } from '../../plugins/operations/index.ts';
+import { readinessOf } from '../../plugins/operations/monitoring/index.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
 import { familiesOf, samplesOf, sumOf } from '../support/metrics.ts';
 import { integrate } from '../support/partners.ts';
@@ -19,7 +19,7 @@ for (const driver of drivers) {
   describe(`metrics (${driver})`, () => {
     let instance: Instance;
     let acme: Organization;
-    let admin: Admin | undefined;
+    let admin: AdminListener | undefined;
     let probe: Probe | undefined;
     before(async () => {
       instance = await startInstance(driver, { environment: { ADMIN_PORT: '0' } });
@@ -27,7 +27,7 @@ for (const driver of drivers) {
       const { app, config, database } = instance;
       probe = await openProbe(database);
       const { settingsProblem, isLeaving } = app;
-      admin = await openAdmin(config, {
+      admin = await startAdminListener(config, {
         liveness: () => undefined,
         readiness: readinessOf({ probe, migrations: [], settingsProblem, isLeaving }),
         metrics: async () => [(await app.collectMetrics?.(true)) ?? []],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { type Named, prune, usesOf } from '../../plugins/name-uses/uses.ts';
+import { findUsage, type UsedName, usageRetention } from '../../plugins/api/usage/usage.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
@@ -17,8 +17,8 @@ for (const driver of drivers) {
     });
     after(() => instance.close());
 
-    const uses = async (named: readonly Named[]) =>
-      (await usesOf(tablesOf(instance.database), named)).map(({ organization, resource, field }) =>
+    const uses = async (named: readonly UsedName[]) =>
+      (await findUsage(tablesOf(instance.database), named)).map(({ organization, resource, field }) =>
         [organization, resource, field].filter((part) => part !== undefined).join(' '),
       );
     const fields = (resource: string, ...names: string[]) => names.map((field) => ({ resource, field }));
@@ -58,7 +58,7 @@ for (const driver of drivers) {
       const sql = (text: string) => instance.database.run({ name: '', text, values: [] });
       await sql(`update crm_name_uses set last_used_at = now() - interval '31 days' where name = 'company'`);
       assert.deepEqual(await uses(fields('leads', 'company')), []);
-      assert.equal(await prune(tablesOf(instance.database)), 1);
+      assert.equal(await usageRetention(tablesOf(instance.database)), 1);
     });
   });
 }

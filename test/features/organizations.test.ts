@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { deleteOrganization } from '../../plugins/organizations/index.ts';
+import { deleteOrganization } from '../../plugins/tenants/organizations/index.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';

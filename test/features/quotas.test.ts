@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { assertRoom, listKeys, revokeKey } from '../../plugins/api-keys/keys.ts';
-import { recordQuotas } from '../../plugins/quotas/admission.ts';
-import type { QuotaSettings } from '../../plugins/quotas/quota.ts';
+import { assertKeyQuota, listKeys, revokeKey } from '../../plugins/access/api-keys/keys.ts';
+import type { QuotaSettings } from '../../plugins/tenants/quotas/quota.ts';
+import { recordQuotas } from '../../plugins/tenants/quotas/record-quotas.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Call, type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -269,7 +269,7 @@ onBothDrivers(
       assert.ok(live < keys.length - 1);
       const rooms = [];
       for (const quota of [live, live + 1]) {
-        const room = transaction(instance().database, (tables) => assertRoom(tables, acme.id, quota));
+        const room = transaction(instance().database, (tables) => assertKeyQuota(tables, acme.id, quota));
         rooms.push(
           await room.then(
             () => true,

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
-import { findMemberships } from '../../plugins/identity/index.ts';
-import { userAt } from '../../plugins/openid-connect/linking.ts';
-import { createOrganization, renameOrganization } from '../../plugins/organizations/index.ts';
+import { findMemberships } from '../../plugins/access/identity/index.ts';
+import { findOrLinkUser } from '../../plugins/access/openid-connect/linking.ts';
+import { createOrganization, renameOrganization } from '../../plugins/tenants/organizations/index.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -144,7 +144,7 @@ onBothDrivers(
       });
       assert.equal(sent.status, 200, sent.text);
       const user = await transaction(instance().database, (within) =>
-        userAt(
+        findOrLinkUser(
           within,
           { requestId: 'r', audited: true },
           {

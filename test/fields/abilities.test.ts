@@ -1,12 +1,12 @@
 // What every field type in the registry must be by itself, and what YAML may ask of it.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile } from '../../engine/compile/compile.ts';
+import { compileResource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { everyType, line, looseFields, needs, referring, textual, types } from '../support/every-type.ts';
 
 describe('field types by themselves', () => {
-  const resources = compile(checkSources(everyType), '/api', []);
+  const resources = compileResource(checkSources(everyType), '/api', []);
   const loose = resources.find((resource) => resource.name === 'loose');
 
   for (const [name, type] of types) {

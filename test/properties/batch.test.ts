@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { build } from '../../app/build.ts';
 import { entitiesFor } from '../../app/instance.ts';
+import { buildService } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { everyType, stored, valuesOf, wrongValues } from '../support/every-type.ts';
 import { type Answer, onBothDrivers, send } from '../support/instance.ts';
 import { objectText } from '../support/reading.ts';
@@ -95,7 +95,7 @@ onBothDrivers(
       before(async () => {
         const { config, resources, database } = instance();
         const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
-        const app = await build({
+        const app = await buildService({
           config,
           resources,
           database: own ?? database,

@@ -1,7 +1,7 @@
 // What every query part promises, by the registry: a new one is covered unasked.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile } from '../../engine/compile/compile.ts';
+import { compileResource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import base from '../../engine/definition/resource.schema.json' with { type: 'json' };
 import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
@@ -11,7 +11,7 @@ import { YamlError } from '../../engine/yaml/load.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', []);
+const resources = compileResource(checkSources(await sourcesWith(...everyType)), '/api', []);
 const principal = {
   kind: 'key',
   actor: '3',

@@ -1,16 +1,20 @@
 // What every operation promises, by the registry: a new one is covered unasked.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile } from '../../engine/compile/compile.ts';
+import { compileResource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { actionNames } from '../../engine/records/access.ts';
 import type { Body } from '../../engine/records/body.ts';
-import { routed } from '../../engine/records/operations.ts';
+import { routedOperations } from '../../engine/records/operations.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', Object.values(effects));
+const resources = compileResource(
+  checkSources(await sourcesWith(...everyType)),
+  '/api',
+  Object.values(effects),
+);
 const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
 
 /** A body with every required field. */
@@ -21,7 +25,7 @@ const bodyOf = ({ definition: { fields } }: (typeof resources)[number]): Body =>
 
 for (const resource of resources) {
   const paths = resource.openApi.paths ?? {};
-  for (const { operation, compiled } of routed(resource.operations)) {
+  for (const { operation, compiled } of routedOperations(resource.operations)) {
     const { method, path, action, status } = operation;
     describe(`${method} ${resource.name}${path}`, () => {
       const described = paths[`/api/${resource.name}${path.replace(':id', '{id}')}`]?.[

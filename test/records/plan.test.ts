@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compile, type Resource } from '../../engine/compile/compile.ts';
+import { compileResource, type Resource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { HttpError } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/part.ts';
@@ -11,7 +11,7 @@ import type { OperationRequest } from '../../engine/records/operation.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-const resources = compile(checkSources(await sourcesWith(...everyType)), '/api', []);
+const resources = compileResource(checkSources(await sourcesWith(...everyType)), '/api', []);
 const resource = (name: string): Resource => {
   const found = resources.find((one) => one.name === name);
   assert.ok(found);

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { modelOf } from '../../app/instance.ts';
 import { type CitusKind, citusModel } from '../../engine/schema/citus.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { prune } from '../../plugins/idempotency/prune.ts';
+import { idempotencyRetention } from '../../plugins/api/idempotency/retention.ts';
 import { publicUrl } from '../support/channels.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
@@ -162,7 +162,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
       for (const target of await targetsOf(world, route)) await send(instance, target);
     }
     await stored('crm_received_messages');
-    await prune(tablesOf(instance.database));
+    await idempotencyRetention(tablesOf(instance.database));
     const spread = [...kinds].flatMap(([name, kind]) => (kind === 'distributed' ? [name] : []));
     const touched = new Set<string>();
     const across = [...watched.seen].flatMap((text) => {

@@ -6,8 +6,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import '../../app/migration-imports.ts';
 import { readConfig } from '../../app/config.ts';
-import { type Developing, develop } from '../../app/dev.ts';
-import { createDemo } from '../../plugins/demo/demo.ts';
+import { type DevServer, startDevServer } from '../../app/dev/dev-server.ts';
+import { createDemo } from '../../plugins/operations/demo/demo.ts';
 import { drivers, send } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { migratedStorage, type Storage, until } from '../support/process.ts';
@@ -20,7 +20,7 @@ for (const driver of drivers.slice(-1)) {
     const responses: string[] = [];
     let storage: Storage;
     let files: OwnFiles;
-    let service: Developing;
+    let service: DevServer;
     let key: string;
     let isOver = false;
     let load: Promise<unknown>;
@@ -48,7 +48,7 @@ for (const driver of drivers.slice(-1)) {
         PORT: '0',
         SAMPLES_DIR: none,
       });
-      service = await develop(config, (text) => told.push(text));
+      service = await startDevServer(config, (text) => told.push(text));
       const demo = await createDemo(service.database, config, service.resources);
       key = String(demo?.key);
       const work = async () => {

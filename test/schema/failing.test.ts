@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { loadResources } from '../../app/build.ts';
 import { type Config, readConfig } from '../../app/config.ts';
 import { entitiesFor, modelOf } from '../../app/instance.ts';
-import { compile } from '../../engine/compile/compile.ts';
+import { loadResources } from '../../app/serve/build.ts';
+import { compileResource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
@@ -15,7 +15,7 @@ import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { createMigration } from '../../engine/schema/create.ts';
-import { readLedger } from '../../engine/schema/ledger.ts';
+import { readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { project, type Storage, unmigratedStorage } from '../support/process.ts';
@@ -100,7 +100,7 @@ for (const driver of drivers) {
           ? text.replace('email: { type: string,', 'email: { type: string, unique: true,')
           : text,
       }));
-      const resources = compile(checkSources(sources), apiPrefix, []);
+      const resources = compileResource(checkSources(sources), apiPrefix, []);
       const { statements } = await createMigration(config, modelOf(resources), 'unique');
       assert.match(statements[0] ?? '', /^do \$check\$ .*leads\.email is the same in several records: /s);
       assert.deepEqual(statements.slice(1), [
@@ -151,10 +151,10 @@ for (const driver of drivers) {
       const [[name]] = (await run(`select min(name) from crm_migrations`)) as [[string]];
       await run(`update crm_migrations set name = name || '.ts', checksum = null where name = '${name}'`);
       assert.deepEqual(await applyPending(database, config), []);
-      assert.deepEqual((await readLedger(database, config)).problems, []);
+      assert.deepEqual((await readMigrationLog(database, config)).problems, []);
       await run(`update crm_migrations set checksum = 'other' where name = '${name}.ts'`);
       assert.match(
-        String((await readLedger(database, config)).problems),
+        String((await readMigrationLog(database, config)).problems),
         /^\S+ was changed after it was applied/,
       );
     });

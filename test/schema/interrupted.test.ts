@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
-import { readLedger } from '../../engine/schema/ledger.ts';
+import { readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -120,7 +120,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await migrate();
     await stopOldNode();
     await interruptedAt('%drop constraint%', 'old', () => contract(model.config, model.database));
-    assert.deepEqual((await readLedger(model.database, model.config)).pending, []);
+    assert.deepEqual((await readMigrationLog(model.database, model.config)).pending, []);
     assert.equal(await contract(model.config, model.database), true);
     assert.deepEqual(await model.drift(), []);
     assert.equal(await contract(model.config, model.database), false);

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
-import { readLedger } from '../../engine/schema/ledger.ts';
+import { readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -193,13 +193,13 @@ suite('migrations while others write', { concurrency: 1 }, () => {
 
   test('one that was interrupted is pending, and goes on', async () => {
     await model.sql('drop index things_name_index');
-    const [name] = (await readLedger(model.database, model.config)).applied.slice(-1);
+    const [name] = (await readMigrationLog(model.database, model.config)).applied.slice(-1);
     const left = JSON.stringify([
       'drop index concurrently if exists "things_name_index"',
       'create index concurrently "things_name_index" on "things" ("organization_id", left("name", 100), "id")',
     ]);
     await model.sql(`update crm_migrations set remaining = '${left}' where name = '${name}'`);
-    assert.deepEqual((await readLedger(model.database, model.config)).pending, [name]);
+    assert.deepEqual((await readMigrationLog(model.database, model.config)).pending, [name]);
     assert.deepEqual(await migrate(), [name]);
     assert.deepEqual(await model.drift(), []);
     assert.deepEqual(await migrate(), []);
@@ -334,7 +334,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await model.sql(`update things set score = '8'`);
     assert.deepEqual(await model.sql('select name, score::text from crm_views_old.things'), [['x', '8']]);
     assert.equal(await contract(model.config, model.database), false);
-    const { waiting, pending } = await readLedger(model.database, model.config);
+    const { waiting, pending } = await readMigrationLog(model.database, model.config);
     assert.deepEqual([waiting.length, pending], [1, []]);
     await model.sql(`update crm_nodes set seen_at = now() - interval '16 seconds'`);
     assert.equal(await contract(model.config, model.database), true);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { profileId } from '../../plugins/profiles/profiles.ts';
+import { profileId } from '../../plugins/access/profiles/profiles.ts';
 import {
   administratorOf,
   formsOf,

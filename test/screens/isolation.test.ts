@@ -5,15 +5,19 @@ import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { UserError } from '../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { revokeKey, rotateKey } from '../../plugins/api-keys/keys.ts';
-import { memberReset } from '../../plugins/identity/resets.ts';
-import { cancelInvite, unmailInvite } from '../../plugins/members/invites.ts';
-import { removeMember } from '../../plugins/members/members.ts';
-import { changeProfile, deleteProfile } from '../../plugins/profiles/profiles.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
-import { sealing } from '../../plugins/secrets/sealing.ts';
+import { revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { memberReset } from '../../plugins/access/identity/resets.ts';
+import { cancelInvite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
+import { removeMember } from '../../plugins/access/members/members.ts';
+import { changeProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
-import { changeSecrets, removeIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import {
+  changeSecrets,
+  removeIntegration,
+  setIntegrationEnabled,
+} from '../../webhooks/inbox/integrations.ts';
 import { replayItem } from '../../webhooks/queue/items.ts';
 import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
 import {
@@ -207,7 +211,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       call: (tables: Tables, beta: string, id: string) => unknown,
     ])[] = [
       ['crm_invites', (tables, beta, id) => cancelInvite(tables, actor, beta, id)],
-      ['crm_invites', (tables, beta, id) => unmailInvite(tables, beta, id)],
+      ['crm_invites', (tables, beta, id) => replaceUnmailedCode(tables, beta, id)],
       ['crm_api_keys', (tables, beta, id) => revokeKey(tables, actor, beta, id)],
       [
         'crm_api_keys',
@@ -218,7 +222,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       ['crm_profiles', (tables, beta, id) => deleteProfile(tables, actor, beta, id)],
       ['crm_users', (tables, beta, id) => removeMember(tables, actor, beta, id)],
       ['crm_users', (tables, beta, id) => memberReset(tables, actor, beta, id)],
-      ['crm_integrations', (tables, beta, id) => switchIntegration(tables, actor, beta, id, false)],
+      ['crm_integrations', (tables, beta, id) => setIntegrationEnabled(tables, actor, beta, id, false)],
       ['crm_integrations', (tables, beta, id) => changeSecrets(tables, actor, seals, beta, id, secrets)],
       ['crm_integrations', (tables, beta, id) => removeIntegration(tables, actor, beta, id)],
       ['crm_inbox', (tables, beta, id) => replayItem(tables, inboxQueue, actor, beta, id)],

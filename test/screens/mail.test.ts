@@ -6,7 +6,7 @@ import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { disableUser, findUserBy } from '../../plugins/identity/operator-users.ts';
+import { disableUser, findUserBy } from '../../plugins/access/identity/operator-users.ts';
 import {
   administratorOf,
   optionOf,

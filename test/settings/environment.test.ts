@@ -2,8 +2,8 @@
 // error at start.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { assertEnvironment } from '../../app/commands/config-command.ts';
 import { readConfig } from '../../app/config.ts';
-import { assertEnvironment } from '../../app/config-command.ts';
 import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
 import { settingsFile } from '../support/partners.ts';
 import { assertRefused, crm } from '../support/process.ts';

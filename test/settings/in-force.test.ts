@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { configInForce } from '../../app/commands/config-command.ts';
 import { readConfig } from '../../app/config.ts';
-import { configInForce } from '../../app/config-command.ts';
-import { misspelt } from '../../engine/config/variables.ts';
+import { misspelledNames } from '../../engine/config/variables.ts';
 import { lineOf } from '../../engine/yaml/load.ts';
 import { readSettingsFile } from '../../webhooks/settings/load.ts';
-import { unknownOrganizations } from '../../webhooks/settings/notes.ts';
+import { unknownOrganizations } from '../../webhooks/settings/warnings.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { assertRefused, crmTable } from '../support/process.ts';
 
@@ -154,5 +154,5 @@ test('other variables of a system are not taken for ours', () => {
   ];
   const known = ['HOST', 'PORT', 'DATABASE_POOL', 'DATABASE_URL', 'LOG_LEVEL', 'WORKERS', 'NODE_ENV'];
   const environment = Object.fromEntries(names.map((name) => [name, '']));
-  assert.deepEqual(misspelt(environment, known), []);
+  assert.deepEqual(misspelledNames(environment, known), []);
 });

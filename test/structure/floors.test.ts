@@ -63,8 +63,8 @@ describe('the house', () => {
   });
 
   for (const [name, file, target, expected] of [
-    ['an arrow up', 'engine/sql/statement.ts', 'plugins/identity/index.ts', /of a room below/],
-    ['a reach past an index', 'plugins/users/commands.ts', 'engine/tables/names.ts', /reaches past/],
+    ['an arrow up', 'engine/sql/statement.ts', 'plugins/access/identity/index.ts', /of a room below/],
+    ['a reach past an index', 'plugins/access/users/commands.ts', 'engine/tables/names.ts', /reaches past/],
     ['a circle', 'engine/fields/field.ts', 'engine/fields/index.ts', /a circle/],
     ['a room that the table lacks', 'plugins/unknown/x.ts', 'engine/errors.ts', /no such room/],
   ] as const) {

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { projectFolder } from '../../engine/config/variables.ts';
-import { sequencesOf } from '../../engine/schema/sequences.ts';
+import { migrationSequences } from '../../engine/schema/sequences.ts';
 
 const folder = join(projectFolder, 'migrations');
 const names = readdirSync(folder).filter((name) => /^Migration\d+.*\.json$/.test(name));
@@ -26,7 +26,7 @@ test('no migration changes tables of the platform and of resources', () => {
 
 test('an instance has those of the platform, then its own', () => {
   const own = join(import.meta.dirname, 'none');
-  const [platform, mine] = sequencesOf({ migrations: own, platformMigrations: folder });
+  const [platform, mine] = migrationSequences({ migrations: own, platformMigrations: folder });
   assert.ok(platform?.files.has('Migration20261121091450_initial'));
   assert.ok(platform?.patches.includes('Migration20261122201630_name_uses'));
   assert.deepEqual([mine?.folder, mine?.files.size, mine?.patches], [own, 0, []]);

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Command } from '@commander-js/extra-typings';
-import { checks } from '../../app/checks.ts';
+import { checks } from '../../app/commands/checks.ts';
 import { variables } from '../../app/config.ts';
 import { modules } from '../../app/modules.ts';
 import { effectVariables } from '../../engine/effects/effects.ts';

@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { FastifyInstance } from 'fastify';
-import { build } from '../../app/build.ts';
 import { readConfig } from '../../app/config.ts';
 import { openInstance } from '../../app/instance.ts';
+import { buildService } from '../../app/serve/build.ts';
 import type { Instance as Opened } from '../../app/services.ts';
-import { createDemo, type Demo } from '../../plugins/demo/demo.ts';
+import { createDemo, type Demo } from '../../plugins/operations/demo/demo.ts';
 import { type Answer, type Call, send } from './instance.ts';
 import type { Storage } from './process.ts';
 
@@ -28,7 +28,7 @@ export async function served(
 ): Promise<Served> {
   const opened = await openInstance(readConfig({ ...environment, LOG_LEVEL: 'fatal', ...more }));
   const demo = await createDemo(opened.database, opened.config, opened.resources);
-  const app = await build(opened);
+  const app = await buildService(opened);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
     ...opened,

@@ -1,9 +1,9 @@
 // Test support: commands of modules on an instance that is open already, without a process for each.
 import { Command } from '@commander-js/extra-typings';
-import { build } from '../../app/build.ts';
 import { modules } from '../../app/modules.ts';
-import type { Result } from '../../engine/modules/command-line.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { buildService } from '../../app/serve/build.ts';
+import type { CommandResult } from '../../engine/modules/command-line.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { configuredSlugs, readSettings } from '../../webhooks/settings/index.ts';
 import type { Instance } from './instance.ts';
 
@@ -11,14 +11,14 @@ import type { Instance } from './instance.ts';
 export async function runCommand(
   { config, resources, database }: Instance,
   args: readonly string[],
-): Promise<Result> {
+): Promise<CommandResult> {
   const opened = { config, resources, database, secrets: instanceSecrets(config) };
   const instance = {
     ...opened,
-    service: () => build(opened),
+    service: () => buildService(opened),
     configuredSlugs: async () => configuredSlugs(await readSettings(config)),
   };
-  const results: Promise<Result>[] = [];
+  const results: Promise<CommandResult>[] = [];
   const program = new Command('crm');
   for (const { commands } of modules) {
     await commands?.({

@@ -1,7 +1,7 @@
 // The process that a test file has for commands of the command line; it starts with the first of them.
 import { type ChildProcess, fork } from 'node:child_process';
 import { after } from 'node:test';
-import type { Rows } from '../../engine/database/database.ts';
+import type { TextRows } from '../../engine/database/database.ts';
 import type { Command, Ended, Query } from './commands.ts';
 
 /** No command takes this long, so one that does hangs. */
@@ -29,8 +29,8 @@ after(() => child?.disconnect());
 export const runCommand = async (command: Command): Promise<Ended> => (await outcomeOf(command)) as Ended;
 
 /** Runs a query on the database that the environment names. @throws when it fails */
-export const runQuery = async (environment: Query['environment'], query: string): Promise<Rows> =>
-  (await outcomeOf({ environment, query })) as Rows;
+export const runQuery = async (environment: Query['environment'], query: string): Promise<TextRows> =>
+  (await outcomeOf({ environment, query })) as TextRows;
 
 function outcomeOf(work: Command | Query): Promise<unknown> {
   child ??= startProcess();

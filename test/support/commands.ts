@@ -2,7 +2,7 @@
 // folder and a standard input of its own; queries too. Messages of the parent hold them, messages to it the outcomes.
 import { Readable } from 'node:stream';
 import { readConfig } from '../../app/config.ts';
-import type { Rows } from '../../engine/database/database.ts';
+import type { TextRows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 
 /** What to run. */
@@ -65,7 +65,7 @@ async function outcome({ args, environment, cwd, input }: Command): Promise<Ende
   return { code: Number(process.exitCode), ...output };
 }
 
-async function rows({ environment, query }: Query): Promise<Rows> {
+async function rows({ environment, query }: Query): Promise<TextRows> {
   const database = await openDatabase(readConfig(environment), []);
   try {
     return await database.run({ name: '', text: query, values: [] });

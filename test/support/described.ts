@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type Options, type ValidateFunction } from 'ajv/dist/2020.js';
-import { description } from '../../app/build.ts';
 import type { Config } from '../../app/config.ts';
+import { describeInstance } from '../../app/serve/build.ts';
 import type { Resource } from '../../engine/compile/compile.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -212,7 +212,7 @@ export class Description {
 
 /** Compiles the description of a service. */
 async function describedBy({ config, resources, shipped }: Served): Promise<Description> {
-  const made = new Description(object(await description({ config, resources })));
+  const made = new Description(object(await describeInstance({ config, resources })));
   if (shipped) for (const each of made.all()) described.add(each);
   return made;
 }

@@ -3,23 +3,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { build } from '../../app/build.ts';
 import { type Config, readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
-import { compile, type Resource } from '../../engine/compile/compile.ts';
+import { buildService } from '../../app/serve/build.ts';
+import { compileResource, type Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
-import { chosenEffects } from '../../engine/effects/effects.ts';
+import { enabledEffects } from '../../engine/effects/effects.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
-import { createKey } from '../../plugins/api-keys/keys.ts';
-import { createUser } from '../../plugins/identity/users.ts';
-import { createOrganization } from '../../plugins/organizations/organizations.ts';
-import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { createKey } from '../../plugins/access/api-keys/keys.ts';
+import { createUser } from '../../plugins/access/identity/users.ts';
+import { createProfile, type Grant, profileId } from '../../plugins/access/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { createOrganization } from '../../plugins/tenants/organizations/organizations.ts';
 import { assertDescribed, describe as describeResponses } from './described.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 import './secrets.ts';
@@ -111,7 +111,12 @@ export async function startInstance(
   };
   const sources = options.sources ?? (await sourcesWith());
   const { rateLimit, ...chosen } = readConfig(environment);
-  const resources = compile(checkSources(sources), apiPrefix, chosenEffects(chosen), rateLimit !== undefined);
+  const resources = compileResource(
+    checkSources(sources),
+    apiPrefix,
+    enabledEffects(chosen),
+    rateLimit !== undefined,
+  );
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {
@@ -126,7 +131,7 @@ export async function startInstance(
   if (driver === 'embedded') await copyFolder(tables, join(folder.path, 'data'));
   const config = readConfig({ ...(made && { DATABASE_URL: made.url }), ...environment });
   const database = await openDatabase(config, entitiesFor(resources));
-  const app = await build({ config, resources, database, secrets: instanceSecrets(config) });
+  const app = await buildService({ config, resources, database, secrets: instanceSecrets(config) });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;
   // What a rate limit adds is described where there is one.

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import '../../app/migration-imports.ts';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
-import { compile } from '../../engine/compile/compile.ts';
-import type { Database, Rows } from '../../engine/database/database.ts';
+import { compileResource } from '../../engine/compile/compile.ts';
+import type { Database, TextRows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { parseExactJson } from '../../engine/fields/exact-json.ts';
@@ -27,9 +27,9 @@ export async function modelWith(driver: Driver) {
   const storage = await migratedStorage(driver);
   const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations });
   const shipped = await sourcesWith();
-  let resources = compile(checkSources(shipped), apiPrefix, []);
+  let resources = compileResource(checkSources(shipped), apiPrefix, []);
   const database: Database = await openDatabase({ ...config, statementTimeoutMs: 0, lockTimeoutMs: 0 }, []);
-  const sql = (text: string): Promise<Rows> => database.run({ name: '', text, values: [] });
+  const sql = (text: string): Promise<TextRows> => database.run({ name: '', text, values: [] });
   await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
   await applyPending(database, config);
   let made = 0;
@@ -43,7 +43,7 @@ export async function modelWith(driver: Driver) {
     /** Writes definitions besides the shipped ones. */
     write: (files: Readonly<Record<string, string>>) => {
       const more = Object.entries(files).map(([name, text]) => ({ file: `${name}.yaml`, text }));
-      resources = compile(checkSources([...shipped, ...more]), apiPrefix, []);
+      resources = compileResource(checkSources([...shipped, ...more]), apiPrefix, []);
     },
     /** What the definitions change since the last migration. */
     change: () => changeOf(config, modelOf(resources)),

@@ -5,15 +5,15 @@ import { request as httpRequest } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { decodeJwt } from 'jose';
 import { sql } from 'kysely';
-import { build } from '../../app/build.ts';
 import type { Config } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
+import { buildService } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { type Actor, commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { addExisting, createUser } from '../../plugins/identity/users.ts';
-import { createProfile, type Grant, profileId } from '../../plugins/profiles/profiles.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
+import { addExisting, createUser } from '../../plugins/access/identity/users.ts';
+import { createProfile, type Grant, profileId } from '../../plugins/access/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { describeLike } from './described.ts';
 import { type Answer, type Call, type Instance, send } from './instance.ts';
 
@@ -150,7 +150,7 @@ export async function secondNode(
 ): Promise<Node> {
   const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
   const changed = { ...config, ...changes };
-  const app = await build({
+  const app = await buildService({
     config: changed,
     resources,
     database: own ?? database,

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../app/config.ts';
-import type { Rows } from '../../engine/database/database.ts';
+import type { TextRows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
@@ -308,7 +308,7 @@ async function storageWith(driver: Driver, content?: Content, server?: string): 
 /** Runs SQL on a database, without a migration or a look at its version. Nobody else may have the folder. */
 export async function onDatabase<T>(
   environment: Environment,
-  work: (query: (text: string) => Promise<Rows>) => Promise<T>,
+  work: (query: (text: string) => Promise<TextRows>) => Promise<T>,
 ): Promise<T> {
   const database = await openDatabase(readConfig(environment), []);
   try {
@@ -319,14 +319,14 @@ export async function onDatabase<T>(
 }
 
 /** Rows of one query; its columns must be text. */
-export const rows = (environment: Environment, text: string): Promise<Rows> =>
+export const rows = (environment: Environment, text: string): Promise<TextRows> =>
   onDatabase(environment, (query) => query(text));
 
 /**
  * Rows of one query, read by the process for commands: an embedded database that recovers from a crash leaves a timer
  * behind, and this process would never end.
  */
-export const rowsApart = (environment: Environment, text: string): Promise<Rows> =>
+export const rowsApart = (environment: Environment, text: string): Promise<TextRows> =>
   runQuery(environment, text);
 
 /** Every row of every table as a JSON text, in an order that depends on the rows alone. */

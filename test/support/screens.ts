@@ -1,10 +1,10 @@
 // The setup screens of an organization `acme`: its pages, and every form on them with fields that do something.
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { feedEnd } from '../../plugins/ledger/feed.ts';
-import { profileId } from '../../plugins/profiles/profiles.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
-import { sealing } from '../../plugins/secrets/sealing.ts';
+import { profileId } from '../../plugins/access/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { feedEnd } from '../../plugins/change-log/feed.ts';
 import { createSubscription, sendTest } from '../../webhooks/subscriptions/subscriptions.ts';
 import { administratorOf, optionOf, shownIn, signIn, type Visitor } from './forms.ts';
 import type { Instance, Organization } from './instance.ts';

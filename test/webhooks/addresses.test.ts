@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { defaults } from '../../webhooks/settings/settings.ts';
 import {
-  type Allowed,
+  type AddressPolicy,
   isPublic,
   pinnedAddress,
   receiverUrl,
@@ -13,7 +13,7 @@ import {
 import { isMetadata } from '../../webhooks/subscriptions/metadata.ts';
 import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
 
-const allowed: Allowed = { ...defaults.events, allow_http: true };
+const allowed: AddressPolicy = { ...defaults.events, allow_http: true };
 
 /** What people write, and why it is refused; with http allowed, so that the address is what counts. */
 const refused: readonly (readonly [url: string, reason: RegExp])[] = [
@@ -102,7 +102,7 @@ const metadata: readonly string[] = [
 ];
 
 describe('metadata services are rejected whatever is allowed', () => {
-  const everything: Allowed = { allow_http: true, allow_private_addresses: true, ports: [80] };
+  const everything: AddressPolicy = { allow_http: true, allow_private_addresses: true, ports: [80] };
   for (const address of metadata) {
     test(address, async () => {
       const host = address.includes(':') ? `[${address}]` : address;
@@ -113,7 +113,8 @@ describe('metadata services are rejected whatever is allowed', () => {
         { address: '127.0.0.1', family: 4 },
         { address, family },
       ];
-      const lookup = (settings: Allowed) => pinnedAddress(new URL('http://hook.example/'), settings, resolve);
+      const lookup = (settings: AddressPolicy) =>
+        pinnedAddress(new URL('http://hook.example/'), settings, resolve);
       await assert.rejects(lookup(everything), /metadata service/);
       await assert.rejects(lookup(allowed), /private address|metadata service/);
     });

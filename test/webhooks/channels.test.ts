@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
-import { sealing } from '../../plugins/secrets/sealing.ts';
-import { openIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { openIntegration, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import {
   leadgenBody,
   providers,
@@ -255,7 +255,7 @@ onBothDrivers(
           const raw = body(freshId());
           const status = async () => (await post(sends, raw, headers(one, raw), one.path)).status;
           const turn = (on: boolean) =>
-            switchIntegration(
+            setIntegrationEnabled(
               tablesOf(instance().database),
               command(instance()),
               organization.id,

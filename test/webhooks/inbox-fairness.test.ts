@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { CompiledQuery, sql } from 'kysely';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
-import { sealing } from '../../plugins/secrets/sealing.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
-import { changeSecrets, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { changeSecrets, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { byIndexes, claim, claimStatement } from '../../webhooks/queue/claim.ts';
 import { failureLog } from '../../webhooks/queue/failures.ts';
-import { prune } from '../../webhooks/queue/retention.ts';
+import { queueRetention } from '../../webhooks/queue/retention.ts';
 import { slots } from '../../webhooks/queue/slots.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -106,7 +106,7 @@ onBothDrivers(
     });
     const tables = () => tablesOf(instance().database);
     const turn = (of: Added, on: boolean) =>
-      switchIntegration(tables(), command(instance()), of.organization.id, of.id, on);
+      setIntegrationEnabled(tables(), command(instance()), of.organization.id, of.id, on);
     const waiting = async (of: Added) => {
       const { rows } = await sql<{ count: string }>`select count(*)::text as count from crm_inbox
         where integration_id = ${of.id}::bigint and status = 'waiting'`.execute(tables());
@@ -381,15 +381,15 @@ onBothDrivers(
       await flood(tables(), busy, 5);
       const removed = [];
       for (let count = 1; count > 0; removed.push(count))
-        count = await prune(tables(), inboxQueue, 'done', 30);
+        count = await queueRetention(tables(), inboxQueue, 'done', 30);
       assert.deepEqual(removed.slice(0, 2), [500, 500]);
-      assert.equal(await prune(tables(), inboxQueue, 'dead', 90), 0);
+      assert.equal(await queueRetention(tables(), inboxQueue, 'dead', 90), 0);
       const left = Map.groupBy(await inboxOf(instance(), busy), ({ status }) => status);
       assert.deepEqual(
         ['done', 'dead', 'waiting'].map((status) => left.get(status)?.length),
         [5, 10, 5],
       );
-      assert.equal(await prune(tables(), inboxQueue, 'dead', 30), 10);
+      assert.equal(await queueRetention(tables(), inboxQueue, 'dead', 30), 10);
       await empty(busy);
     });
   },

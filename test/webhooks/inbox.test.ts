@@ -7,11 +7,11 @@ import { sql } from 'kysely';
 import { readConfig } from '../../app/config.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
-import { sealing } from '../../plugins/secrets/sealing.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { channels } from '../../webhooks/channels/channels.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
-import { addIntegration, switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { addIntegration, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { replayItem } from '../../webhooks/queue/items.ts';
 import { backoff } from '../../webhooks/queue/worker.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
@@ -308,7 +308,7 @@ onBothDrivers(
       const id = freshId();
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
       const turn = (on: boolean) =>
-        switchIntegration(tables(), command(instance()), acme.id, whatsapp.id, on);
+        setIntegrationEnabled(tables(), command(instance()), acme.id, whatsapp.id, on);
       await turn(false);
       const row = { organization_id: acme.id, integration_id: whatsapp.id, done_at: null };
       const payload = JSON.stringify({ message: { id, from: '1', text: { body: 'Hello' } } });

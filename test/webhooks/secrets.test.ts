@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { instanceSecrets } from '../../plugins/secrets/instance-secrets.ts';
-import { renewSecrets } from '../../plugins/secrets/renew-sealed.ts';
-import { sealing } from '../../plugins/secrets/sealing.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { renewSecrets } from '../../plugins/access/secrets/renew-sealed.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { changeSecrets, openIntegration, sealedColumns } from '../../webhooks/inbox/integrations.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dumped, integrate } from '../support/partners.ts';

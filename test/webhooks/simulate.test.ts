@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { UserError } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { switchIntegration } from '../../webhooks/inbox/integrations.ts';
+import { setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { publicUrl } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
 import { drivers, type Instance, startInstance } from '../support/instance.ts';
@@ -110,7 +110,7 @@ for (const driver of drivers) {
       ]);
       for (const provider of channels) added.set(provider, await integrate(instance, shop, provider));
       const { id } = await integrate(instance, empty, 'twilio');
-      await switchIntegration(tables(), command(instance), empty.id, id, false);
+      await setIntegrationEnabled(tables(), command(instance), empty.id, id, false);
     });
     after(() => instance.close());
 
@@ -246,7 +246,7 @@ for (const driver of drivers) {
         for (const provider of channels)
           added.set(provider, await integrate(instance, { id: shop }, provider));
         const { id } = await integrate(instance, { id: empty }, 'twilio');
-        await switchIntegration(tablesOf(instance.database), command(instance), empty, id, false);
+        await setIntegrationEnabled(tablesOf(instance.database), command(instance), empty, id, false);
       });
     });
     after(() => storage.remove());

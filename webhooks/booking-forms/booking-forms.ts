@@ -1,17 +1,17 @@
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
-import { bearerOf } from '../../plugins/identity/index.ts';
+import { bearerOf } from '../../plugins/access/identity/index.ts';
 import {
   failure,
-  isOneOf,
+  matchesAnySecret,
   requestOf,
   secretScheme,
-  strings,
+  stringFields,
   success,
   type WebhookServices,
   type Webhooks,
@@ -36,11 +36,11 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
       if (secrets.length === 0) throw errors.notConfigured();
       const given = bearerOf(request.headers.authorization);
       if (given === undefined) throw errors.unauthenticated();
-      if (!isOneOf(given, secrets)) throw await wrong.refusal(request, bookingFormsPath);
+      if (!matchesAnySecret(given, secrets)) throw await wrong.refusal(request, bookingFormsPath);
       used.record('booking_forms_whatsapp', given);
     },
     handler: async (request, reply) => {
-      const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
+      const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
       const missing = required.filter((name) => (body[name] ?? '').trim() === '');
       if (missing.length > 0) {
         throw errors.invalidFields(missing.map((field) => ({ field, message: `${field} is required` })));
@@ -55,7 +55,7 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
       return JSON.stringify({ ok: true, message_id: messageId });
     },
   });
-  refuseOtherMethods(app, bookingFormsPath, ['POST']);
+  rejectOtherMethods(app, bookingFormsPath, ['POST']);
 }
 
 /** Its OpenAPI description. */

@@ -27,7 +27,7 @@ export interface Integration {
 }
 
 /** The context in which an event is processed. */
-export interface Work {
+export interface ChannelContext {
   readonly webhooks: Webhooks;
   readonly integration: Integration;
   readonly requestId: string;
@@ -62,11 +62,11 @@ export interface Channel {
   /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. It may run twice for an event, so it must be idempotent. */
-  readonly process: (event: ChannelEvent, work: Work) => Promise<void>;
+  readonly process: (event: ChannelEvent, work: ChannelContext) => Promise<void>;
 }
 
 /** The event could not be processed now and is retried later. Administrators see the text: no secrets. */
-export class TryAgain extends Error {}
+export class RetryableError extends Error {}
 
 /** The event can never be processed and is not retried. Administrators see the text: no secrets. */
-export class GiveUp extends Error {}
+export class PermanentError extends Error {}

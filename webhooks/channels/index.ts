@@ -5,9 +5,9 @@ export {
   type Channel,
   type ChannelEvent,
   type Delivery,
-  GiveUp,
   type Integration,
-  TryAgain,
+  PermanentError,
+  RetryableError,
 } from './channel.ts';
 export { channelOf, channels } from './channels.ts';
 export { messenger } from './messenger.ts';

@@ -1,8 +1,8 @@
 import { indexable } from '../endpoint/index.ts';
-import { TryAgain, type Work } from './channel.ts';
+import { type ChannelContext, RetryableError } from './channel.ts';
 
 /** A message sent to the organization. */
-export interface Incoming {
+export interface IncomingMessage {
   /** The provider's id of the message. */
   readonly id: string;
   readonly from: string;
@@ -10,9 +10,9 @@ export interface Incoming {
 }
 
 /** Stores a message, once for each provider's id. */
-export const keepMessage = (
-  { integration, transaction }: Work,
-  { id, from, text }: Incoming,
+export const storeMessage = (
+  { integration, transaction }: ChannelContext,
+  { id, from, text }: IncomingMessage,
 ): Promise<void> =>
   transaction(async (tables) => {
     await tables
@@ -38,7 +38,7 @@ const gracePeriodMs = 60_000;
  * @throws TryAgain if the message is not known yet; after {@link gracePeriodMs} it is ignored as another sender's
  */
 export const followMessage = (
-  { integration, transaction, ageMs }: Work,
+  { integration, transaction, ageMs }: ChannelContext,
   { id, status }: { readonly id: string; readonly status: string },
 ): Promise<void> =>
   transaction(async (tables) => {
@@ -50,7 +50,7 @@ export const followMessage = (
       .forUpdate()
       .executeTakeFirst();
     if (message === undefined) {
-      if (ageMs < gracePeriodMs) throw new TryAgain('the message is not known yet');
+      if (ageMs < gracePeriodMs) throw new RetryableError('the message is not known yet');
       return;
     }
     // Statuses may arrive in any order: a late "sent" does not replace "read".

@@ -1,17 +1,17 @@
 import { readJson } from '../../engine/records/index.ts';
 import type { Channel } from './channel.ts';
-import { keepMessage } from './messages.ts';
-import { messagingEvents, meta, object, text } from './meta.ts';
+import { storeMessage } from './messages.ts';
+import { jsonObject, jsonText, messagingEvents, meta } from './meta.ts';
 
 /** A channel of Meta that delivers messages as `messaging` events. */
 const messagingChannel = (label: string, kind: string): Channel => ({
   ...meta,
   label,
-  events: ({ raw }) => messagingEvents(object(readJson(raw)), kind),
+  events: ({ raw }) => messagingEvents(jsonObject(readJson(raw)), kind),
   process: ({ id, data }, work) => {
-    const { sender, message } = object(data);
-    const from = text(object(sender).id);
-    return keepMessage(work, { id, from, text: text(object(message).text) || '[attachment]' });
+    const { sender, message } = jsonObject(data);
+    const from = jsonText(jsonObject(sender).id);
+    return storeMessage(work, { id, from, text: jsonText(jsonObject(message).text) || '[attachment]' });
   },
 });
 

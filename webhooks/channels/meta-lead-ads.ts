@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
-import type { Needs } from '../../engine/definition/index.ts';
+import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { readJson } from '../../engine/records/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
-import { fetchJson, partnerRecords, Unreachable } from '../endpoint/index.ts';
-import { type Channel, GiveUp, TryAgain, type Work } from './channel.ts';
-import { type Json, list, meta, object, text } from './meta.ts';
+import { fetchJson, partnerRecords, UnreachableError } from '../endpoint/index.ts';
+import { type Channel, type ChannelContext, PermanentError, RetryableError } from './channel.ts';
+import { type Json, jsonList, jsonObject, jsonText, meta } from './meta.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
@@ -18,7 +18,7 @@ const formFields: Readonly<Record<string, string>> = {
 };
 
 /** The fields of a lead that it writes and finds leads by. */
-export const leadAdsNeeds: Needs = {
+export const leadAdsNeeds: FieldRequirements = {
   file: 'webhooks/channels/meta-lead-ads.ts',
   resource: 'leads',
   fields: {
@@ -43,21 +43,25 @@ export const metaLeadAds: Channel = {
   tokenHelp:
     'Fetches the leads: a token of a system user with leads_retrieval for the page, which does not expire.',
   events: ({ raw }) => {
-    const payload = object(readJson(raw));
+    const payload = jsonObject(readJson(raw));
     if (payload.object !== 'page') return [];
-    return list(payload.entry)
-      .flatMap((entry) => list(entry.changes))
+    return jsonList(payload.entry)
+      .flatMap((entry) => jsonList(entry.changes))
       .filter((change) => change.field === 'leadgen')
-      .map((change) => object(change.value))
+      .map((change) => jsonObject(change.value))
       .map((value) => ({
-        id: text(value.leadgen_id),
-        data: { leadgen: text(value.leadgen_id), form: text(value.form_id), ad: text(value.ad_id) },
+        id: jsonText(value.leadgen_id),
+        data: {
+          leadgen: jsonText(value.leadgen_id),
+          form: jsonText(value.form_id),
+          ad: jsonText(value.ad_id),
+        },
       }))
       .filter((event) => isLeadgenId(event.id));
   },
   process: async ({ data }, work) => {
     const { leadgen = '', form = '', ad = '', made } = data as Readonly<Record<string, string | undefined>>;
-    if (!isLeadgenId(leadgen)) throw new GiveUp('the event names no lead');
+    if (!isLeadgenId(leadgen)) throw new PermanentError('the event names no lead');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
     if (made === undefined) await work.webhooks.database.admitRecords?.(work.integration.organization, 1);
     const id = await work.transaction(async (tables) => {
@@ -75,18 +79,22 @@ export const metaLeadAds: Channel = {
   },
 };
 
-const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Work) =>
+const recordsOf = (tables: Tables, { webhooks, integration, requestId }: ChannelContext) =>
   partnerRecords(tables, webhooks.resources, {
     organization: integration.organization,
     requestId,
     name: 'meta-lead-ads',
   });
 
-const findLead = (tables: Tables, work: Work, leadgen: string) =>
+const findLead = (tables: Tables, work: ChannelContext, leadgen: string) =>
   recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
 
 /** Creates the lead with its ids unless it exists, also when two nodes try concurrently. */
-async function stub(tables: Tables, work: Work, ids: Readonly<Record<string, string>>): Promise<void> {
+async function stub(
+  tables: Tables,
+  work: ChannelContext,
+  ids: Readonly<Record<string, string>>,
+): Promise<void> {
   const { organization } = work.integration;
   const name = `${organization} ${ids.meta_leadgen_id}`;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
@@ -96,7 +104,7 @@ async function stub(tables: Tables, work: Work, ids: Readonly<Record<string, str
 }
 
 /** @throws TryAgain when the Graph API does not return the lead */
-async function fetchLead({ webhooks, integration }: Work, leadgen: string): Promise<Json> {
+async function fetchLead({ webhooks, integration }: ChannelContext, leadgen: string): Promise<Json> {
   const { base_url, version, timeout_ms } = webhooks.settings.current.graph;
   const path = `/${version}/${leadgen}?fields=id,created_time,ad_id,form_id,campaign_id,field_data`;
   try {
@@ -105,12 +113,13 @@ async function fetchLead({ webhooks, integration }: Work, leadgen: string): Prom
       token: integration.token,
       timeoutMs: timeout_ms,
     });
-    if (status !== 200) throw new TryAgain(`the Graph API answered ${status}`);
-    const lead = object(body);
-    if (!Array.isArray(lead.field_data)) throw new TryAgain('the Graph API gave no lead');
+    if (status !== 200) throw new RetryableError(`the Graph API answered ${status}`);
+    const lead = jsonObject(body);
+    if (!Array.isArray(lead.field_data)) throw new RetryableError('the Graph API gave no lead');
     return lead;
   } catch (cause) {
-    if (cause instanceof Unreachable) throw new TryAgain(`the Graph API: ${cause.message}`, { cause });
+    if (cause instanceof UnreachableError)
+      throw new RetryableError(`the Graph API: ${cause.message}`, { cause });
     throw cause;
   }
 }
@@ -118,7 +127,10 @@ async function fetchLead({ webhooks, integration }: Work, leadgen: string): Prom
 /** Names and addresses of `field_data`; a full name is split if its parts are missing. */
 function fieldsOf(lead: Json): Record<string, string> {
   const given = new Map(
-    list(lead.field_data).map((each) => [text(each.name), text((each.values as unknown[] | undefined)?.[0])]),
+    jsonList(lead.field_data).map((each) => [
+      jsonText(each.name),
+      jsonText((each.values as unknown[] | undefined)?.[0]),
+    ]),
   );
   const fields: Record<string, string> = {};
   for (const [theirs, ours] of Object.entries(formFields)) {
@@ -137,8 +149,8 @@ function fieldsOf(lead: Json): Record<string, string> {
 const idsOf = (lead: Json): Record<string, string> =>
   Object.fromEntries(
     Object.entries({
-      meta_ad_id: text(lead.ad_id),
-      meta_form_id: text(lead.form_id),
-      meta_campaign_id: text(lead.campaign_id),
+      meta_ad_id: jsonText(lead.ad_id),
+      meta_form_id: jsonText(lead.form_id),
+      meta_campaign_id: jsonText(lead.campaign_id),
     }).filter(([, value]) => value !== ''),
   );

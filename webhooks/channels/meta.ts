@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { isOneOf } from '../endpoint/index.ts';
+import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel, ChannelEvent, Delivery } from './channel.ts';
 
 /** X-Hub-Signature-256 of a body. */
@@ -17,28 +17,29 @@ export const meta = {
   reply: { type: 'text/plain; charset=utf-8', body: 'EVENT_RECEIVED' },
   verify: ({ headers, raw }: Delivery, secret: string): boolean => {
     const given = headers['x-hub-signature-256'];
-    return typeof given === 'string' && isOneOf(given.toLowerCase(), [metaSignature(secret, raw)]);
+    return typeof given === 'string' && matchesAnySecret(given.toLowerCase(), [metaSignature(secret, raw)]);
   },
 } as const satisfies Partial<Channel>;
 
 /** A JSON value as a list of objects; anything else is left out. */
 export type Json = Readonly<Record<string, unknown>>;
-export const object = (value: unknown): Json =>
+export const jsonObject = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
-export const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.map(object) : []);
+export const jsonList = (value: unknown): readonly Json[] =>
+  Array.isArray(value) ? value.map(jsonObject) : [];
 /** A text, or a number as it was written (an exact one also after it was stored as JSON); `''` for anything else. */
-export function text(value: unknown): string {
+export function jsonText(value: unknown): string {
   if (typeof value === 'number') return String(value);
-  const written = typeof value === 'string' ? value : object(value).source;
+  const written = typeof value === 'string' ? value : jsonObject(value).source;
   return typeof written === 'string' ? written.toWellFormed().replaceAll('\0', '') : '';
 }
 
 /** The `messaging` events of Messenger and Instagram: messages that people sent, not echoes of ours. */
 export function messagingEvents(payload: Json, kind: string): ChannelEvent[] {
   if (payload.object !== kind) return [];
-  return list(payload.entry)
-    .flatMap((entry) => list(entry.messaging))
-    .filter((event) => object(event.message).is_echo !== true)
-    .map((event) => ({ id: text(object(event.message).mid), data: event }))
+  return jsonList(payload.entry)
+    .flatMap((entry) => jsonList(entry.messaging))
+    .filter((event) => jsonObject(event.message).is_echo !== true)
+    .map((event) => ({ id: jsonText(jsonObject(event.message).mid), data: event }))
     .filter((event) => event.id !== '');
 }

@@ -1,8 +1,8 @@
 import { readJson } from '../../engine/records/index.ts';
-import { isOneOf } from '../endpoint/index.ts';
+import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
-import { keepMessage } from './messages.ts';
-import { object, text } from './meta.ts';
+import { storeMessage } from './messages.ts';
+import { jsonObject, jsonText } from './meta.ts';
 
 /** Telegram bots: a header carries the secret that was given to setWebhook. */
 export const telegram: Channel = {
@@ -15,18 +15,18 @@ export const telegram: Channel = {
   reply: { type: 'application/json; charset=utf-8', body: '{"ok":true}' },
   verify: ({ headers }, secret) => {
     const given = headers['x-telegram-bot-api-secret-token'];
-    return typeof given === 'string' && isOneOf(given, [secret]);
+    return typeof given === 'string' && matchesAnySecret(given, [secret]);
   },
   events: ({ raw }) => {
-    const update = object(readJson(raw));
-    const id = text(update.update_id);
+    const update = jsonObject(readJson(raw));
+    const id = jsonText(update.update_id);
     return id === '' ? [] : [{ id, data: update }];
   },
   process: async ({ id, data }, work) => {
-    const { message } = object(data);
+    const { message } = jsonObject(data);
     if (message === undefined) return;
-    const { from, chat, text: said } = object(message);
-    const sender = text(object(from).id) || text(object(chat).id);
-    await keepMessage(work, { id, from: sender, text: text(said) || '[attachment]' });
+    const { from, chat, text: said } = jsonObject(message);
+    const sender = jsonText(jsonObject(from).id) || jsonText(jsonObject(chat).id);
+    await storeMessage(work, { id, from: sender, text: jsonText(said) || '[attachment]' });
   },
 };

@@ -1,10 +1,10 @@
 import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
-import { isOneOf } from '../endpoint/index.ts';
+import { matchesAnySecret } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import type { Channel, Delivery } from './channel.ts';
-import { keepMessage } from './messages.ts';
-import { type Json, object, text } from './meta.ts';
+import { storeMessage } from './messages.ts';
+import { type Json, jsonObject, jsonText } from './meta.ts';
 
 /** Parameters of a form; Twilio sends about thirty, and ten for each file that came with a message. */
 const maxParameters = 500;
@@ -22,7 +22,7 @@ function formOf({ raw }: Delivery): URLSearchParams | undefined {
 /** The parameters of a delivery: a form, or JSON whose digest is in the signed address. */
 const fieldsOf = (delivery: Delivery): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
-    ? object(readJson(delivery.raw))
+    ? jsonObject(readJson(delivery.raw))
     : Object.fromEntries(formOf(delivery) ?? []);
 
 /** Names and values as they are signed: by name, then by value, each pair once. */
@@ -56,20 +56,20 @@ export const twilio: Channel = {
     if (!URL.canParse(url)) return false;
     const digest = new URL(url).searchParams.get('bodySHA256');
     if (digest !== null) {
-      const right = isOneOf(digest.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]);
-      return right && isOneOf(given, [twilioSignature(secret, url)]);
+      const right = matchesAnySecret(digest.toLowerCase(), [hash('sha256', delivery.raw, 'hex')]);
+      return right && matchesAnySecret(given, [twilioSignature(secret, url)]);
     }
     const fields = formOf(delivery);
-    return fields !== undefined && isOneOf(given, [twilioSignature(secret, url, fields)]);
+    return fields !== undefined && matchesAnySecret(given, [twilioSignature(secret, url, fields)]);
   },
   events: (delivery) => {
     const data = fieldsOf(delivery);
-    const id = text(data.MessageSid);
+    const id = jsonText(data.MessageSid);
     return id === '' ? [] : [{ id, data }];
   },
   process: async ({ id, data }, work) => {
-    const { From, Body, NumMedia } = object(data);
-    const said = text(Body) || (text(NumMedia) > '0' ? '[attachment]' : '');
-    await keepMessage(work, { id, from: text(From), text: said });
+    const { From, Body, NumMedia } = jsonObject(data);
+    const said = jsonText(Body) || (jsonText(NumMedia) > '0' ? '[attachment]' : '');
+    await storeMessage(work, { id, from: jsonText(From), text: said });
   },
 };

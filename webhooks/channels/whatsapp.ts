@@ -1,38 +1,42 @@
 import { readJson } from '../../engine/records/index.ts';
-import { type Channel, GiveUp } from './channel.ts';
-import { followMessage, keepMessage } from './messages.ts';
-import { list, meta, object, text } from './meta.ts';
+import { type Channel, PermanentError } from './channel.ts';
+import { followMessage, storeMessage } from './messages.ts';
+import { jsonList, jsonObject, jsonText, meta } from './meta.ts';
 
 /** WhatsApp Cloud API: incoming messages, and statuses of outgoing ones. */
 export const whatsapp: Channel = {
   ...meta,
   label: 'WhatsApp Cloud',
   events: ({ raw }) => {
-    const payload = object(readJson(raw));
+    const payload = jsonObject(readJson(raw));
     if (payload.object !== 'whatsapp_business_account') return [];
-    const values = list(payload.entry)
-      .flatMap((entry) => list(entry.changes))
+    const values = jsonList(payload.entry)
+      .flatMap((entry) => jsonList(entry.changes))
       .filter((change) => change.field === 'messages')
-      .map((change) => object(change.value));
+      .map((change) => jsonObject(change.value));
     return [
       ...values
-        .flatMap((value) => list(value.messages))
-        .map((message) => ({ id: text(message.id), data: { message } })),
+        .flatMap((value) => jsonList(value.messages))
+        .map((message) => ({ id: jsonText(message.id), data: { message } })),
       // The same message has several statuses, each an event of its own.
       ...values
-        .flatMap((value) => list(value.statuses))
-        .map((status) => ({ id: `${text(status.id)} ${text(status.status)}`, data: { status } })),
+        .flatMap((value) => jsonList(value.statuses))
+        .map((status) => ({ id: `${jsonText(status.id)} ${jsonText(status.status)}`, data: { status } })),
     ].filter((event) => event.id.trim() !== '');
   },
   process: async ({ data }, work) => {
-    const { message, status } = object(data);
+    const { message, status } = jsonObject(data);
     if (status !== undefined) {
-      const { id, status: now } = object(status);
-      if (text(id) === '') throw new GiveUp('the event names no message');
-      return followMessage(work, { id: text(id), status: text(now).slice(0, 40) });
+      const { id, status: now } = jsonObject(status);
+      if (jsonText(id) === '') throw new PermanentError('the event names no message');
+      return followMessage(work, { id: jsonText(id), status: jsonText(now).slice(0, 40) });
     }
-    const { id, from, type, text: body } = object(message);
-    const said = text(object(body).body);
-    return keepMessage(work, { id: text(id), from: text(from), text: said || `[${text(type)}]` });
+    const { id, from, type, text: body } = jsonObject(message);
+    const said = jsonText(jsonObject(body).body);
+    return storeMessage(work, {
+      id: jsonText(id),
+      from: jsonText(from),
+      text: said || `[${jsonText(type)}]`,
+    });
   },
 };

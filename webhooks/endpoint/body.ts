@@ -7,7 +7,7 @@ import { ownProperty } from './own-property.ts';
  * The named keys of a body as strings; null and absent ones are left out, others ignored.
  * @throws HttpError 400 with every key that is no string, or holds U+0000 or a lone surrogate
  */
-export function strings(body: Body, names: readonly string[]): Record<string, string> {
+export function stringFields(body: Body, names: readonly string[]): Record<string, string> {
   const given = names.flatMap((name) => {
     const value = ownProperty(body, name);
     return value === undefined || value === null ? [] : [{ name, value }];

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import type { Check } from '../../engine/modules/index.ts';
+import type { DoctorCheck } from '../../engine/modules/index.ts';
 import { type TableRows, tablesOf } from '../../engine/tables/index.ts';
-import { type InstanceSecrets, sealing } from '../../plugins/secrets/index.ts';
+import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 
 /**
  * The secrets of a table can be opened.
@@ -16,7 +16,7 @@ export const sealedCheck = (
   table: keyof TableRows,
   columns: readonly string[],
   advice: string,
-): Check<{ readonly database: Database; readonly secrets: InstanceSecrets }> => ({
+): DoctorCheck<{ readonly database: Database; readonly secrets: InstanceSecrets }> => ({
   name: `secrets of each ${noun}`,
   needs: ['database', 'secrets'],
   run: async ({ database, secrets }) => {

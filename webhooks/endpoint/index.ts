@@ -1,14 +1,14 @@
 // Endpoint: what every partner endpoint has: its secrets, its organization, its way to records.
 // May import engine, plugins, settings.
 
-export { strings } from './body.ts';
+export { stringFields } from './body.ts';
 export { sealedCheck } from './check.ts';
 export { failure, requestOf, secretScheme, success } from './description.ts';
 export { indexable } from './event-id.ts';
 export { convertLead, findLead, type LeadTraits } from './leads.ts';
-export { fetchJson, Unreachable } from './outbound.ts';
+export { fetchJson, UnreachableError } from './outbound.ts';
 export { ownProperty } from './own-property.ts';
 export { type Partner, partnerRecords } from './records.ts';
 export { fingerprint, secretUses } from './secret-use.ts';
-export { isOneOf, signatures, signedWith } from './secrets.ts';
+export { matchesAnySecret, signatures, signedWith } from './secrets.ts';
 export { endpoint, type WebhookServices, type Webhooks } from './webhooks.ts';

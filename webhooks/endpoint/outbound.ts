@@ -2,7 +2,7 @@ import { parseExactJson } from '../../engine/fields/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 
 /** The remote server could not be reached, or sent no HTTP response in time. */
-export class Unreachable extends Error {}
+export class UnreachableError extends Error {}
 
 /** Limit on a response, in bytes. */
 const maxResponseBytes = 1024 * 1024;
@@ -43,9 +43,9 @@ export async function fetchJson(
       throw cause;
     });
   } catch (cause) {
-    if (cause instanceof Unreachable) throw cause;
+    if (cause instanceof UnreachableError) throw cause;
     const name = (cause as Error).name;
-    throw new Unreachable(name === 'TimeoutError' ? 'no answer in time' : 'no connection', { cause });
+    throw new UnreachableError(name === 'TimeoutError' ? 'no answer in time' : 'no connection', { cause });
   }
 }
 
@@ -57,7 +57,7 @@ async function readLimited(response: Response): Promise<string> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.length;
-    if (size > maxResponseBytes) throw new Unreachable('the answer is too large');
+    if (size > maxResponseBytes) throw new UnreachableError('the answer is too large');
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
-import { lastUsed } from '../../plugins/last-used/index.ts';
+import { lastUsed } from '../../plugins/access/last-used/index.ts';
 
 /** Records when secrets were last used. */
 export interface SecretUse {

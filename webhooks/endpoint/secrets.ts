@@ -6,7 +6,7 @@ const same = (a: string, b: string): boolean =>
   timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
 /** Whether a text is one of the secrets. Every secret is compared, so that the time does not reveal which. */
-export const isOneOf = (given: string, secrets: readonly string[]): boolean =>
+export const matchesAnySecret = (given: string, secrets: readonly string[]): boolean =>
   secrets.map((secret) => same(given, secret)).includes(true);
 
 /** The signed data and the header with the signature. */

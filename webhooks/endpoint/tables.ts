@@ -1,4 +1,4 @@
-import { table, text, time } from '../../engine/tables/index.ts';
+import { defineTable, textColumn, timestampColumn } from '../../engine/tables/index.ts';
 
 declare module '../../engine/tables/index.ts' {
   interface TableRows {
@@ -6,10 +6,10 @@ declare module '../../engine/tables/index.ts' {
   }
 }
 
-const secretUses = table('crm_secret_uses', {
-  endpoint: { ...text, primary: true },
-  fingerprint: { ...text, primary: true },
-  last_used_at: time,
+const secretUses = defineTable('crm_secret_uses', {
+  endpoint: { ...textColumn, primary: true },
+  fingerprint: { ...textColumn, primary: true },
+  last_used_at: timestampColumn,
 });
 
 /** When a partner's secret was last used. */

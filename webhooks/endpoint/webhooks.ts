@@ -1,7 +1,7 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import type { InstanceSecrets } from '../../plugins/secrets/index.ts';
+import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
 import { type LiveSettings, settingsVariables } from '../settings/index.ts';
 import { type SecretUse, secretUse } from './secret-use.ts';
 import { secretUseTables } from './tables.ts';

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { RateLimiterRes } from 'rate-limiter-flexible';
 import { errors, type HttpError } from '../../engine/errors.ts';
-import { failureCounter, networkOf } from '../../plugins/throttling/index.ts';
+import { failureCounter, networkOf } from '../../plugins/access/rate-limiting/index.ts';
 
 /** Wrong secrets of one address at one endpoint within the window; further ones get 429. */
 const maxWrong = 100;

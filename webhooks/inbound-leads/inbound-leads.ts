@@ -1,19 +1,19 @@
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
-import type { Needs } from '../../engine/definition/index.ts';
+import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { errors, HttpError } from '../../engine/errors.ts';
-import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { bearerOf } from '../../plugins/identity/index.ts';
+import { bearerOf } from '../../plugins/access/identity/index.ts';
 import {
   failure,
-  isOneOf,
+  matchesAnySecret,
   partnerRecords,
   requestOf,
   secretScheme,
-  strings,
+  stringFields,
   success,
   type WebhookServices,
   type Webhooks,
@@ -35,7 +35,7 @@ const identifying = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;
 /** The fields of a lead that it writes; the campaign's name goes into the description. */
-const needs: Needs = {
+const needs: FieldRequirements = {
   file: 'webhooks/inbound-leads/inbound-leads.ts',
   resource: 'leads',
   fields: Object.fromEntries(
@@ -58,7 +58,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       ];
       if (given.length === 0) throw errors.unauthenticated();
       // Both must be right: a caller that sends two different secrets is misconfigured.
-      if (!given.every((secret) => isOneOf(secret, secrets))) {
+      if (!given.every((secret) => matchesAnySecret(secret, secrets))) {
         throw await wrong.refusal(request, inboundLeadsPath);
       }
       if (request.headers.authorization !== undefined && !/^Bearer /i.test(request.headers.authorization)) {
@@ -67,7 +67,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       used.record('inbound_leads', given[0] ?? '');
     },
     handler: async (request, reply) => {
-      const body = strings(readBody(request.headers['content-type'], request.body), Object.keys(fields));
+      const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
       if (identifying.every((name) => (body[name] ?? '').trim() === '')) {
         throw new HttpError(400, 'invalid_input', `at least one of ${identifying.join(', ')} is required`);
       }
@@ -89,7 +89,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       return `{"ok":true,"id":${id}}`;
     },
   });
-  refuseOtherMethods(app, inboundLeadsPath, ['POST']);
+  rejectOtherMethods(app, inboundLeadsPath, ['POST']);
 }
 
 /** Its OpenAPI description. */

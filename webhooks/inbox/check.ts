@@ -1,9 +1,9 @@
 import type { Database } from '../../engine/database/index.ts';
-import type { Check, Finding } from '../../engine/modules/index.ts';
+import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 
 /** Integrations that somebody switched off: providers get 404, and may give up. */
-export const integrationsOff: Check<{ readonly database: Database }> = {
+export const integrationsOff: DoctorCheck<{ readonly database: Database }> = {
   name: 'integrations',
   needs: ['database'],
   run: async ({ database }) => {

@@ -1,11 +1,17 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors, HttpError } from '../../engine/errors.ts';
-import { refuseOtherMethods } from '../../engine/http/index.ts';
+import { rejectOtherMethods } from '../../engine/http/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { hashSecret, isSecret, openingOnce, renewSealed, sealing } from '../../plugins/secrets/index.ts';
+import {
+  cachedOpener,
+  hashSecret,
+  isSecret,
+  renewSealed,
+  sealing,
+} from '../../plugins/access/secrets/index.ts';
 import { channels, type Delivery } from '../channels/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
-import { backlog, startRetention, startWorker } from '../queue/index.ts';
+import { backlog, startQueueRetention, startWorker } from '../queue/index.ts';
 import { type InboxClaim, inboxQueue, store } from './inbox.ts';
 import { endpointPath, type OpenIntegration, openIntegration, sealedColumns } from './integrations.ts';
 import { processEvent } from './process.ts';
@@ -23,12 +29,17 @@ const maxEvents = 2000;
 /** /webhooks/channels/<provider>/<endpoint>: stores authenticated deliveries, then responds; the worker processes them. */
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
   const { database, secrets, settings, wrong } = webhooks;
-  const sealed = openingOnce(sealing(secrets));
+  const sealed = cachedOpener(sealing(secrets));
   const worker = startWorker<InboxClaim>(app, database, inboxQueue, (item) =>
     processEvent(webhooks, sealed, item),
   );
   const waiting = backlog(database, inboxQueue);
-  startRetention(app, database, inboxQueue, (status) => settings.current.retention[`inbox_${status}_days`]);
+  startQueueRetention(
+    app,
+    database,
+    inboxQueue,
+    (status) => settings.current.retention[`inbox_${status}_days`],
+  );
   renewSealed(app, database, sealed, 'crm_integrations', sealedColumns);
 
   app.decorateRequest('integration', null);
@@ -78,7 +89,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       reply.header('content-type', channel.reply.type);
       return channel.reply.body;
     });
-    refuseOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
+    rejectOtherMethods(app, path, ['GET', 'HEAD', 'POST']);
   }
 }
 

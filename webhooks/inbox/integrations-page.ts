@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { UserError } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
   addHomeCheck,
   type Form,
@@ -10,8 +11,7 @@ import {
   listing,
   nameInput,
   section,
-} from '../../plugins/screens/index.ts';
-import { sealing } from '../../plugins/secrets/index.ts';
+} from '../../plugins/admin-ui/shell/index.ts';
 import { type Channel, channelOf, channels } from '../channels/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
@@ -22,7 +22,7 @@ import {
   type IntegrationInfo,
   listIntegrations,
   removeIntegration,
-  switchIntegration,
+  setIntegrationEnabled,
 } from './integrations.ts';
 
 /** The fields for the secrets of a channel, in its own words. */
@@ -272,7 +272,7 @@ export function integrationPages(
         const to = field(form, 'to');
         if (to !== 'on' && to !== 'off') throw new UserError('choose on or off');
         const id = idField(form, 'id');
-        await transact((tables) => switchIntegration(tables, actor, organization, id, to === 'on'));
+        await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
         return { done: `integration-${to}`, name: (await integrationOf(organization, form)).name, id };
       },
       secrets: async ({ membership: { organization }, actor, transact }, form) => {

@@ -1,7 +1,7 @@
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { displayName, type Tables } from '../../engine/tables/index.ts';
-import { hashSecret, makePublicId, makeSecret, type Sealing } from '../../plugins/secrets/index.ts';
+import { hashSecret, makePublicId, makeSecret, type Sealing } from '../../plugins/access/secrets/index.ts';
 import { channelOf, type Integration } from '../channels/index.ts';
 
 /** An integration as administrators see it. */
@@ -100,7 +100,7 @@ async function update(
 }
 
 /** Switches an integration on or off. @throws UserError when there is none */
-export async function switchIntegration(
+export async function setIntegrationEnabled(
   tables: Tables,
   actor: Actor,
   organization: string,

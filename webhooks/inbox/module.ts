@@ -1,7 +1,7 @@
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import type { InstanceSecrets } from '../../plugins/secrets/index.ts';
+import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
 import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
 import { deliveryPages, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';

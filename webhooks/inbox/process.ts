@@ -1,15 +1,15 @@
 import { sqlState } from '../../engine/database/index.ts';
 import { HttpError, UserError } from '../../engine/errors.ts';
 import { type Tables, transaction } from '../../engine/tables/index.ts';
-import type { Sealing } from '../../plugins/secrets/index.ts';
-import { channelOf, GiveUp, TryAgain } from '../channels/index.ts';
+import type { Sealing } from '../../plugins/access/secrets/index.ts';
+import { channelOf, PermanentError, RetryableError } from '../channels/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
-import { backoff, type Claimed, type Outcome } from '../queue/index.ts';
+import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { InboxClaim } from './inbox.ts';
 
 /** The reason for administrators: the text of our own errors, else the kind, because other texts may hold personal data. */
 const reasonOf = (cause: unknown): string =>
-  [TryAgain, GiveUp, UserError, HttpError].some((known) => cause instanceof known)
+  [RetryableError, PermanentError, UserError, HttpError].some((known) => cause instanceof known)
     ? (cause as Error).message
     : `failed: ${(cause as Error).name}`;
 
@@ -18,7 +18,7 @@ const reasonOf = (cause: unknown): string =>
  * database can store. It is given up immediately, for a person to look at.
  */
 const isHopeless = (cause: unknown): boolean =>
-  [GiveUp, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
+  [PermanentError, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
   // There is room again once records are deleted, or the operator allows more.
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause) ?? '');
@@ -27,8 +27,8 @@ const isHopeless = (cause: unknown): boolean =>
 export async function processEvent(
   webhooks: Webhooks,
   sealing: Sealing,
-  item: Claimed<InboxClaim>,
-): Promise<Outcome> {
+  item: ClaimedItem<InboxClaim>,
+): Promise<ItemOutcome> {
   try {
     await passToChannel(webhooks, sealing, item);
     return { reason: '' };
@@ -43,12 +43,12 @@ export async function processEvent(
 async function passToChannel(
   webhooks: Webhooks,
   { open }: Sealing,
-  { id, organization, owner, eventId, ageMs, row }: Claimed<InboxClaim>,
+  { id, organization, owner, eventId, ageMs, row }: ClaimedItem<InboxClaim>,
 ): Promise<void> {
   const { database } = webhooks;
   const channel = channelOf(row.provider);
   if (channel === undefined)
-    throw new TryAgain(`this version of the service has no channel "${row.provider}"`);
+    throw new RetryableError(`this version of the service has no channel "${row.provider}"`);
   const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
   const { provider, endpoint } = row;
   await channel.process(

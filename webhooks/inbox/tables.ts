@@ -1,5 +1,13 @@
 import type { Generated } from 'kysely';
-import { boolean, identity, now, table, tenant, tenantLink, text } from '../../engine/tables/index.ts';
+import {
+  booleanColumn,
+  defineTable,
+  identity,
+  now,
+  tenant,
+  tenantLink,
+  textColumn,
+} from '../../engine/tables/index.ts';
 import { type QueueRow, queueTable } from '../queue/index.ts';
 
 declare module '../../engine/tables/index.ts' {
@@ -33,18 +41,18 @@ declare module '../../engine/tables/index.ts' {
   }
 }
 
-const integrations = table(
+const integrations = defineTable(
   'crm_integrations',
   {
     ...tenant(),
     id: identity,
-    provider: text,
-    name: text,
-    endpoint: text,
-    verify_token_hash: text,
-    secret: text,
-    token: text,
-    enabled: { ...boolean, defaultRaw: 'true' },
+    provider: textColumn,
+    name: textColumn,
+    endpoint: textColumn,
+    verify_token_hash: textColumn,
+    secret: textColumn,
+    token: textColumn,
+    enabled: { ...booleanColumn, defaultRaw: 'true' },
     created_at: now,
   },
   { uniques: [{ name: 'crm_integrations_endpoint', properties: ['endpoint'] }] },
@@ -53,11 +61,11 @@ const integrations = table(
 const inbox = queueTable(
   'crm_inbox',
   { name: 'integration', table: 'crm_integrations' },
-  { payload: text },
+  { payload: textColumn },
   { people: { called: 'events of integrations', columns: ['payload', 'error'], rows: 'go' } },
 );
 
-const receivedMessages = table(
+const receivedMessages = defineTable(
   'crm_received_messages',
   {
     ...tenant(),
@@ -66,9 +74,9 @@ const receivedMessages = table(
       ownColumns: ['integration_id'],
       deleteRule: 'cascade',
     }),
-    provider_id: text,
-    sender: text,
-    body: text,
+    provider_id: textColumn,
+    sender: textColumn,
+    body: textColumn,
     received_at: now,
   },
   {

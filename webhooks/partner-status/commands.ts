@@ -1,5 +1,5 @@
 import type { Database } from '../../engine/database/index.ts';
-import { asJson, type CommandLine, type Result, table } from '../../engine/modules/index.ts';
+import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { readSettings, type SettingsConfig } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
@@ -13,11 +13,11 @@ export function partnerCommands(line: Line): void {
     .description(
       'show which partner endpoints are on, off (501) or misconfigured, and when secrets were last used',
     )
-    .addOption(asJson())
+    .addOption(jsonResult())
     .action(({ json }) => line.run(json, show(line)));
 }
 
-const show = ({ withInstance }: Line): Promise<Result> =>
+const show = ({ withInstance }: Line): Promise<CommandResult> =>
   withInstance(async ({ config, database }) => {
     const endpoints = await partnerStatus(tablesOf(database), await readSettings(config));
     const rows = endpoints.map(({ name, path, state, problem, secrets }) => [
@@ -29,6 +29,6 @@ const show = ({ withInstance }: Line): Promise<Result> =>
     ]);
     return {
       json: { partners: endpoints },
-      text: table(['endpoint', 'path', 'state', 'secrets, last used', 'problem'], rows),
+      text: formatTable(['endpoint', 'path', 'state', 'secrets, last used', 'problem'], rows),
     };
   });

@@ -2,13 +2,13 @@ import type { FastifyInstance } from 'fastify';
 import { tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
-  linkWith,
+  type CurrentMember,
+  type DisplayValue,
+  linkWithParameters,
   listing,
-  type Member,
   parametersOf,
   section,
-  type Value,
-} from '../../plugins/screens/index.ts';
+} from '../../plugins/admin-ui/shell/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
@@ -19,7 +19,7 @@ const maxPayments = 500;
 /** A read-only page: the state of the partner endpoints, and payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
   /** Those that concern an organization: other organizations' customers are not shown. */
-  const endpointsOf = async ({ membership: { slug, formerSlugs } }: Member) =>
+  const endpointsOf = async ({ membership: { slug, formerSlugs } }: CurrentMember) =>
     (await partnerStatus(tablesOf(database), settings.current)).filter(
       ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),
     );
@@ -57,7 +57,7 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
         { label: 'Endpoints', href: path, current: !isPayments },
         {
           label: `Payments without a lead (${unmatched.length})`,
-          href: linkWith(path, {}, { show: 'payments' }),
+          href: linkWithParameters(path, {}, { show: 'payments' }),
           current: isPayments,
         },
       ];
@@ -112,7 +112,7 @@ const states = {
   misconfigured: { text: 'misconfigured', state: 'bad' },
 } as const;
 
-const stateOf = ({ state, problem }: EndpointStatus): Value => ({
+const stateOf = ({ state, problem }: EndpointStatus): DisplayValue => ({
   ...states[state],
   below: problem === '' ? null : problem,
 });

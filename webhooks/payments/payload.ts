@@ -7,7 +7,7 @@ import { indexable, type LeadTraits } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
 
 /** A payment, read from the payload by its customer's entry in config.yaml. */
-export interface Paid {
+export interface ParsedPayment {
   readonly eventId: string;
   readonly lead: LeadTraits;
   readonly opportunity: Body;
@@ -24,26 +24,31 @@ export function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Bu
   );
 }
 
-export const isWanted = ({ when = {}, evaluate }: Payment, payload: Body): boolean =>
+export const matchesConditions = ({ when = {}, evaluate }: Payment, payload: Body): boolean =>
   Object.entries(when).every(([expression, values]) => values.includes(evaluate(expression, payload)));
 
 /** @throws HttpError 400 if the amount is not a number */
-export function readPayment(entry: Payment, payload: Body, request: FastifyRequest, raw: Buffer): Paid {
+export function readPayment(
+  entry: Payment,
+  payload: Body,
+  request: FastifyRequest,
+  raw: Buffer,
+): ParsedPayment {
   const { lead = {}, opportunity = {}, event_id, event_id_header, evaluate } = entry;
   const inHeader = event_id_header && request.headers[event_id_header.toLowerCase()];
   const named = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
-  const currency = storable(evaluate(opportunity.currency, payload)).toUpperCase();
+  const currency = withoutUnstorable(evaluate(opportunity.currency, payload)).toUpperCase();
   const amount = decimal(evaluate(opportunity.amount, payload), opportunity.minor_units === true, currency);
   const name = evaluate(opportunity.name, payload);
   return {
     eventId: eventIdOf(named, raw),
     lead: {
       id: evaluate(lead.id, payload),
-      email: storable(evaluate(lead.email, payload)),
-      phone: storable(evaluate(lead.phone, payload)),
+      email: withoutUnstorable(evaluate(lead.email, payload)),
+      phone: withoutUnstorable(evaluate(lead.phone, payload)),
     },
     opportunity: {
-      name: storable(name) || 'Payment',
+      name: withoutUnstorable(name) || 'Payment',
       amount: new ExactNumber(amount),
       stage: 'Closed Won',
       probability: 100,
@@ -59,7 +64,8 @@ function eventIdOf(named: string, raw: Buffer): string {
 }
 
 /** Leaves out characters that PostgreSQL cannot store: a payment must not fail because of them. */
-export const storable = (text: string): string => text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
+export const withoutUnstorable = (text: string): string =>
+  text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
 
 /** Decimal text; minor units (cents) become major ones without rounding. */
 function decimal(text: string, minor: boolean, currency: string): string {

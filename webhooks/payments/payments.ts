@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Needs } from '../../engine/definition/index.ts';
+import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { json, refuseOtherMethods } from '../../engine/http/index.ts';
+import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
@@ -15,14 +15,14 @@ import {
   type WebhookServices,
   type Webhooks,
 } from '../endpoint/index.ts';
-import { withoutTexts } from '../settings/index.ts';
+import { withoutTextConversion } from '../settings/index.ts';
 import { paymentsFragment } from './description.ts';
-import { isPing, isWanted, type Paid, readPayment, storable } from './payload.ts';
+import { isPing, matchesConditions, type ParsedPayment, readPayment, withoutUnstorable } from './payload.ts';
 import { paymentsTables } from './tables.ts';
 
 const text = { types: ['string', 'text'], writable: true } as const;
 /** The fields that payment hooks find leads by and write. */
-const needs: readonly Needs[] = [
+const needs: readonly FieldRequirements[] = [
   {
     file: 'webhooks/payments/payments.ts (partners.payments in config.yaml)',
     resource: 'leads',
@@ -79,8 +79,8 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const secret = signedWith(scheme, secrets, { header: given, raw, now });
       if (secret === undefined) throw await wrong.refusal(request, paymentPath(hookOf(customer)));
       used.record(`payments.${customer}`, secret);
-      const payload = withoutTexts(readBody(request.headers['content-type'], raw));
-      if (!isWanted(entry, payload)) return '{"ok":true,"ignored":true}';
+      const payload = withoutTextConversion(readBody(request.headers['content-type'], raw));
+      if (!matchesConditions(entry, payload)) return '{"ok":true,"ignored":true}';
       const paid = readPayment(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
@@ -90,7 +90,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));
     },
   });
-  refuseOtherMethods(app, paymentPath(':hook'), ['POST']);
+  rejectOtherMethods(app, paymentPath(':hook'), ['POST']);
 }
 
 const unmatched = '{"ok":true,"matched":false';
@@ -101,7 +101,7 @@ async function apply(
   { resources }: Webhooks,
   partner: Partner,
   customer: string,
-  { eventId, lead, opportunity }: Paid,
+  { eventId, lead, opportunity }: ParsedPayment,
   raw: Buffer,
 ): Promise<string> {
   const claim = await tables
@@ -111,7 +111,7 @@ async function apply(
       customer,
       event_id: eventId,
       answer: null,
-      payload: storable(raw.toString('utf8')),
+      payload: withoutUnstorable(raw.toString('utf8')),
     })
     // Of two concurrent deliveries the second waits here for the first.
     .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())

@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely';
-import { identity, now, table, tenant, text } from '../../engine/tables/index.ts';
+import { defineTable, identity, now, tenant, textColumn } from '../../engine/tables/index.ts';
 
 declare module '../../engine/tables/index.ts' {
   interface TableRows {
@@ -17,15 +17,15 @@ declare module '../../engine/tables/index.ts' {
   }
 }
 
-const paymentEvents = table(
+const paymentEvents = defineTable(
   'crm_payment_events',
   {
     ...tenant(),
     id: identity,
-    customer: text,
-    event_id: text,
-    answer: { ...text, nullable: true },
-    payload: text,
+    customer: textColumn,
+    event_id: textColumn,
+    answer: { ...textColumn, nullable: true },
+    payload: textColumn,
     received_at: now,
   },
   {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
-import type { Check, Finding } from '../../engine/modules/index.ts';
+import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
@@ -19,7 +19,7 @@ const many = (count: string, what: string): string =>
  * What was given up in a queue, and what nobody processes.
  * @param noun the first word of the commands of the queue
  */
-export const queueCheck = (queue: Queue, noun: string): Check<{ readonly database: Database }> => ({
+export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly database: Database }> => ({
   name: queue.name,
   needs: ['database'],
   run: async ({ database }) => {

@@ -4,7 +4,7 @@ import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
 /** An item that this node may process until its lease ends. `Row` has what its queue claims besides. */
-export interface Claimed<Row> {
+export interface ClaimedItem<Row> {
   readonly id: string;
   readonly organization: string;
   readonly owner: string;
@@ -27,7 +27,7 @@ interface ClaimedRow {
 }
 
 /** The items that a node wants to claim. */
-export interface Wanted {
+export interface ClaimRequest {
   readonly limit: number;
   /** Organizations, and owners, that get no items this time. */
   readonly without: readonly string[];
@@ -47,7 +47,7 @@ export interface Wanted {
 export function claimStatement(
   tables: Tables,
   queue: Queue,
-  { limit, without, withoutOwners, after }: Wanted,
+  { limit, without, withoutOwners, after }: ClaimRequest,
 ): CompiledQuery {
   const [items, owners] = [sql.table(queue.table), sql.table(queue.owner.table)];
   const ownerOf = (alias: string) => sql.ref(`${alias}.${queue.owner.column}`);
@@ -135,7 +135,11 @@ export const byIndexes = (within: Tables) =>
  * @param within a separate transaction
  * @returns them in the order of the ring: the next claim continues after the last one's organization
  */
-export async function claim<Row>(within: Tables, queue: Queue, wanted: Wanted): Promise<Claimed<Row>[]> {
+export async function claim<Row>(
+  within: Tables,
+  queue: Queue,
+  wanted: ClaimRequest,
+): Promise<ClaimedItem<Row>[]> {
   await byIndexes(within);
   const { rows } = await within.executeQuery<ClaimedRow & Row>(claimStatement(within, queue, wanted));
   const items = rows.map((row) => ({
@@ -157,7 +161,7 @@ export async function claim<Row>(within: Tables, queue: Queue, wanted: Wanted): 
 }
 
 /** What became of an item. */
-export interface Outcome {
+export interface ItemOutcome {
   /** Why it failed; empty: it is done. */
   readonly reason: string;
   /** After which time a failed one is tried again, in milliseconds; absent: it is given up. */
@@ -167,18 +171,18 @@ export interface Outcome {
 }
 
 /** An item, and what became of it. */
-export type Settled = readonly [item: Claimed<unknown>, outcome: Outcome];
+export type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
 
 /**
  * Records what became of items, each while its claim holds: a replay, or another node after the lease, changes `attempts`.
  * @returns whether others that waited for them may be claimed now
  */
-async function settle(tables: Tables, queue: Queue, settled: readonly Settled[]): Promise<boolean> {
+async function settle(tables: Tables, queue: Queue, settled: readonly SettledItem[]): Promise<boolean> {
   let isFollowed = false;
   const kinds = Map.groupBy(settled, ([, { values = {} }]) => Object.keys(values).sort().join());
   for (const [names, some] of kinds) {
     const further = names.split(',').filter((name) => name !== '');
-    const column = (value: (of: Settled) => string | null) => sql`${arrayText(some.map(value))}`;
+    const column = (value: (of: SettledItem) => string | null) => sql`${arrayText(some.map(value))}`;
     const { rows } = await sql<{ followed: boolean }>`
       -- A database that fails may forget it: the item is processed again, as it is when the process fails.
       with fast as materialized (select set_config('synchronous_commit', 'off', true)),
@@ -212,12 +216,15 @@ async function settle(tables: Tables, queue: Queue, settled: readonly Settled[])
  * Settles items of one node together: those that end while a statement runs share the next one.
  * @returns what records an item; resolves to whether others that waited for one of them may be claimed now
  */
-export function settling(tables: () => Tables, queue: Queue): (...settled: Settled) => Promise<boolean> {
-  let open: { readonly settled: Settled[]; readonly recorded: Promise<boolean> } | undefined;
+export function createSettler(
+  tables: () => Tables,
+  queue: Queue,
+): (...settled: SettledItem) => Promise<boolean> {
+  let open: { readonly settled: SettledItem[]; readonly recorded: Promise<boolean> } | undefined;
   let before: Promise<unknown> = Promise.resolve();
   return (...settled) => {
     if (open === undefined) {
-      const list: Settled[] = [];
+      const list: SettledItem[] = [];
       const recorded = before.then(() => {
         open = undefined;
         return settle(tables(), queue, list);

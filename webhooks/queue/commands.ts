@@ -2,9 +2,15 @@ import type { Database } from '../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
-import { asJson, type CommandLine, ofOrganization, type Result, table } from '../../engine/modules/index.ts';
+import {
+  type CommandLine,
+  type CommandResult,
+  formatTable,
+  jsonResult,
+  organizationOption,
+} from '../../engine/modules/index.ts';
 import { organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { type Item, listItems, replayItem, showItem, states } from './items.ts';
+import { listItems, type QueueItem, replayItem, showItem, states } from './items.ts';
 import type { Queue } from './queue.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
@@ -27,22 +33,22 @@ export function queueCommands(line: Line, commands: QueueCommands): void {
   ofQueue
     .command('list')
     .description('list deliveries, newest first')
-    .addOption(ofOrganization())
+    .addOption(organizationOption())
     .option('--status <state>', 'only events that are waiting, done or dead (given up)')
     .option('--limit <n>', 'the number of events', '50')
-    .addOption(asJson())
+    .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, commands, options)));
   ofQueue
     .command('show <id>')
     .description('show a delivery with its details')
-    .addOption(ofOrganization())
-    .addOption(asJson())
+    .addOption(organizationOption())
+    .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
   ofQueue
     .command('replay <id>')
     .description('process a delivery again, in any state')
-    .addOption(ofOrganization())
-    .addOption(asJson())
+    .addOption(organizationOption())
+    .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, replay(line, commands, id, options)));
 }
 
@@ -54,7 +60,7 @@ const list = (
     status?: string | undefined;
     limit: string;
   },
-): Promise<Result> =>
+): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
     const { status } = options;
     if (status !== undefined && !states.includes(status)) {
@@ -80,7 +86,7 @@ const list = (
       text:
         items.length === 0
           ? `"${options.org}" has no such deliveries.`
-          : table(['id', 'received', 'event', 'state', 'attempts', 'reason'], rows),
+          : formatTable(['id', 'received', 'event', 'state', 'attempts', 'reason'], rows),
     };
   });
 
@@ -89,7 +95,7 @@ const show = (
   commands: QueueCommands,
   id: string,
   { org }: { org: string },
-): Promise<Result> =>
+): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
     const tables = tablesOf(database);
     const item = await showItem(
@@ -108,7 +114,7 @@ const replay = (
   commands: QueueCommands,
   id: string,
   { org }: { org: string },
-): Promise<Result> =>
+): Promise<CommandResult> =>
   withInstance(async ({ database, config }) => {
     const actor = commandLine(config);
     await transaction(database, async (tables) =>
@@ -122,7 +128,7 @@ function itemId(id: string, { noun, queue }: QueueCommands): string {
   return id;
 }
 
-const toJson = (item: Item, { owner }: QueueCommands) => ({
+const toJson = (item: QueueItem, { owner }: QueueCommands) => ({
   id: item.id,
   [owner]: item.owner,
   event: item.title,

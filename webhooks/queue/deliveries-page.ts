@@ -5,14 +5,14 @@ import { isRowId } from '../../engine/fields/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
+  type DisplayValue,
   field,
   idField,
-  linkWith,
+  linkWithParameters,
   parametersOf,
   section,
-  type Value,
-} from '../../plugins/screens/index.ts';
-import { countItems, type Item, listItems, replayAll, replayItem, showItem, states } from './items.ts';
+} from '../../plugins/admin-ui/shell/index.ts';
+import { countItems, listItems, type QueueItem, replayAll, replayItem, showItem, states } from './items.ts';
 import type { Queue } from './queue.ts';
 
 const pageLength = 50;
@@ -39,7 +39,7 @@ export function deliveryPages(
   database: Database,
   { name, title, purpose, columns, queue, owners }: DeliveryPages,
 ): void {
-  const nameOf = (names: ReadonlyMap<string, string>, { owner }: Item) => names.get(owner) ?? 'removed';
+  const nameOf = (names: ReadonlyMap<string, string>, { owner }: QueueItem) => names.get(owner) ?? 'removed';
   section(app, database, {
     name,
     title,
@@ -62,7 +62,7 @@ export function deliveryPages(
       });
       const names = await owners(tables, organization);
       const link = (changes: Readonly<Record<string, string | undefined>>) =>
-        linkWith(path, parameters, { before: undefined, ...changes });
+        linkWithParameters(path, parameters, { before: undefined, ...changes });
       const last = items.length === pageLength ? items.at(-1)?.id : undefined;
       return {
         chips: [
@@ -188,7 +188,7 @@ export function deliveryPages(
   });
 }
 
-const stateOf = ({ status, attempts, error }: Item): Value => ({
+const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({
   text: `${status}${attempts > 0 ? `, tried ${attempts} times` : ''}`,
   state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
   below: error === '' ? null : error,

@@ -8,7 +8,7 @@ import type { Queue } from './queue.ts';
 export const states = ['waiting', 'done', 'dead'];
 
 /** An item as people see it. */
-export interface Item {
+export interface QueueItem {
   readonly id: string;
   /** Id of what it belongs to. */
   readonly owner: string;
@@ -45,7 +45,7 @@ export async function listItems(
   queue: Queue,
   organization: string,
   { owner, status, before, limit, isDetailed }: ItemFilter,
-): Promise<Item[]> {
+): Promise<QueueItem[]> {
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
@@ -54,7 +54,7 @@ export async function listItems(
     ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
   ];
   const detail = isDetailed === true ? sql`, ${sql.raw(queue.detail)} as detail` : sql``;
-  const { rows } = await sql<Item>`select ${columns(queue)}${detail} from ${sql.table(queue.table)} i
+  const { rows } = await sql<QueueItem>`select ${columns(queue)}${detail} from ${sql.table(queue.table)} i
     where ${sql.join(conditions, sql` and `)} order by i.id desc limit ${limit}::int`.execute(tables);
   return rows;
 }
@@ -66,10 +66,10 @@ export async function showItem(
   organization: string,
   id: string,
   characters?: number,
-): Promise<Item & { readonly detail: string }> {
+): Promise<QueueItem & { readonly detail: string }> {
   const detail = sql.raw(queue.detail);
   const shown = characters === undefined ? detail : sql`left(${detail}, ${characters}::int)`;
-  const { rows } = await sql<Item & { readonly detail: string }>`
+  const { rows } = await sql<QueueItem & { readonly detail: string }>`
     select ${columns(queue)}, ${shown} as detail from ${sql.table(queue.table)} i
     where i.organization_id = ${organization}::bigint and i.id = ${id}::bigint`.execute(tables);
   const [item] = rows;

@@ -1,18 +1,18 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
-import { pruneRegularly, removeOld } from '../../engine/modules/index.ts';
+import { deleteExpired, startRetention } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
 /** Removes some items that ended longer ago than the given time. @returns how many */
-export const prune = (
+export const queueRetention = (
   tables: Tables,
   { table }: Queue,
   status: 'done' | 'dead',
   days: number,
 ): Promise<number> =>
-  removeOld(
+  deleteExpired(
     tables,
     table,
     ['organization_id', 'id'],
@@ -21,15 +21,15 @@ export const prune = (
   );
 
 /** Removes old items. @param days how long those in a state are kept, at the moment */
-export const startRetention = (
+export const startQueueRetention = (
   app: FastifyInstance,
   database: Database,
   queue: Queue,
   days: (status: 'done' | 'dead') => number,
 ): void =>
-  pruneRegularly(app, database, {
+  startRetention(app, database, {
     what: `old items of ${queue.name}`,
     steps: (['done', 'dead'] as const).map(
-      (status) => (tables) => prune(tables, queue, status, days(status)),
+      (status) => (tables) => queueRetention(tables, queue, status, days(status)),
     ),
   });

@@ -1,5 +1,5 @@
 /** Whose work a slot holds. */
-export interface Holder {
+export interface SlotHolder {
   readonly organization: string;
   /** Id of what the work belongs to within the organization. */
   readonly owner: string;
@@ -15,7 +15,7 @@ export interface Slots {
   /** Owners that hold at least half as many, and get no more: before their organization does. */
   readonly fullOwners: () => readonly string[];
   /** Holds a slot until the work is over; work never rejects. */
-  readonly hold: (holder: Holder, work: Promise<void>, over: () => void) => void;
+  readonly hold: (holder: SlotHolder, work: Promise<void>, over: () => void) => void;
   /** Resolves when all work in progress is over. */
   readonly done: () => Promise<void>;
 }

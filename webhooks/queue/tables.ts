@@ -1,15 +1,15 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Generated } from 'kysely';
 import {
+  defineTable,
   identity,
-  integer,
+  integerColumn,
   now,
   type TableRows,
-  table,
   tenant,
   tenantLink,
-  text,
-  time,
+  textColumn,
+  timestampColumn,
 } from '../../engine/tables/index.ts';
 
 /** The columns that every table of a queue has, besides that of the owner. */
@@ -36,23 +36,23 @@ export function queueTable(
   name: keyof TableRows,
   owner: { readonly name: string; readonly table: keyof TableRows },
   columns: Record<string, Record<string, unknown>>,
-  keys: Parameters<typeof table>[2] = {},
+  keys: Parameters<typeof defineTable>[2] = {},
 ): EntitySchema {
   const ownerColumn = `${owner.name}_id`;
-  return table(
+  return defineTable(
     name,
     {
       ...tenant(),
       id: identity,
       ...tenantLink(name, owner.name, owner.table, { ownColumns: [ownerColumn], deleteRule: 'cascade' }),
-      event_id: text,
+      event_id: textColumn,
       ...columns,
-      status: { ...text, defaultRaw: "'waiting'" },
-      attempts: { ...integer, defaultRaw: '0' },
+      status: { ...textColumn, defaultRaw: "'waiting'" },
+      attempts: { ...integerColumn, defaultRaw: '0' },
       next_at: now,
-      error: { ...text, defaultRaw: "''" },
+      error: { ...textColumn, defaultRaw: "''" },
       received_at: now,
-      done_at: { ...time, nullable: true },
+      done_at: { ...timestampColumn, nullable: true },
     },
     {
       ...keys,

@@ -2,7 +2,7 @@ import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
-import { type Claimed, claim, type Outcome, settling } from './claim.ts';
+import { type ClaimedItem, claim, createSettler, type ItemOutcome } from './claim.ts';
 import { failureLog } from './failures.ts';
 import type { Queue } from './queue.ts';
 import { type Slots, slots } from './slots.ts';
@@ -17,7 +17,7 @@ export function backoff(attempts: number, longestMs = 3_600_000, random: () => n
 }
 
 /** Processes an item; what it throws is logged, and the item is tried again when its lease ends. */
-export type Process<Row> = (item: Claimed<Row>) => Promise<Outcome>;
+export type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
 
 /** Processes the items of a queue on any free node. */
 export interface Worker {
@@ -29,16 +29,16 @@ export function startWorker<Row>(
   app: FastifyInstance,
   database: Database,
   queue: Queue,
-  process: Process<Row>,
+  process: ProcessItem<Row>,
 ): Worker {
   const failures = failureLog((details, text) => app.log.warn(details, text));
   const unreadable = (cause: { code?: string } | undefined) =>
     failures.report('unreadable', { code: cause?.code }, `${queue.name} could not be read; trying again`);
 
-  const settled = settling(() => tablesOf(database), queue);
+  const settled = createSettler(() => tablesOf(database), queue);
   /** Whether items became ready since the last claim. */
   let isFollowed = false;
-  const work = async (item: Claimed<Row>): Promise<void> => {
+  const work = async (item: ClaimedItem<Row>): Promise<void> => {
     // The embedded database responds within the same turn of the event loop: without this, a full queue would keep
     // the process from reading requests.
     await requestsFirst();
@@ -66,7 +66,7 @@ export function startWorker<Row>(
   let more = false;
   let begun = 0;
   let ended = 0;
-  const begin = (item: Claimed<Row>): void => {
+  const begin = (item: ClaimedItem<Row>): void => {
     last = item.organization;
     begun += 1;
     busy.hold(item, work(item).catch(unreadable), () => {

@@ -19,7 +19,7 @@ export class SendError extends Error {}
  * @returns the provider's id of it
  * @throws SendError
  */
-export type Sender = (
+export type MessageSender = (
   message: Outgoing,
   settings: SenderSettings,
   graph: Settings['graph'],

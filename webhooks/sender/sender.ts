@@ -3,7 +3,7 @@ import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
 import { log } from './log.ts';
-import { type Outgoing, SendError, type Sender } from './outgoing.ts';
+import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 import { renderTemplate } from './templates.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
 
@@ -16,7 +16,7 @@ export interface Message {
 }
 
 /** Every sender by the name that config.yaml uses. */
-export const senders: Readonly<Record<SenderSettings['sender'], Sender>> = {
+export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
   log,
   whatsapp_cloud: whatsappCloud,
 };

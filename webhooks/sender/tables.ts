@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely';
-import { identity, now, table, tenant, text } from '../../engine/tables/index.ts';
+import { defineTable, identity, now, tenant, textColumn } from '../../engine/tables/index.ts';
 
 declare module '../../engine/tables/index.ts' {
   interface TableRows {
@@ -19,17 +19,17 @@ declare module '../../engine/tables/index.ts' {
   }
 }
 
-const messages = table(
+const messages = defineTable(
   'crm_messages',
   {
     ...tenant(),
     id: identity,
-    recipient: text,
-    body: text,
-    template: text,
-    status: text,
-    provider_id: { ...text, nullable: true },
-    error: { ...text, nullable: true },
+    recipient: textColumn,
+    body: textColumn,
+    template: textColumn,
+    status: textColumn,
+    provider_id: { ...textColumn, nullable: true },
+    error: { ...textColumn, nullable: true },
     created_at: now,
   },
   {

@@ -1,5 +1,5 @@
-import { fetchJson, Unreachable } from '../endpoint/index.ts';
-import { type Outgoing, SendError, type Sender } from './outgoing.ts';
+import { fetchJson, UnreachableError } from '../endpoint/index.ts';
+import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 
 /** WhatsApp's limit for a text. */
 const maxText = 4096;
@@ -8,7 +8,7 @@ const maxText = 4096;
 const telephoneNumber = /^\+?[\d ().-]{5,30}$/;
 
 /** WhatsApp Cloud API: POST <graph>/<version>/<phone number id>/messages. */
-export const whatsappCloud: Sender = async (message, settings, graph) => {
+export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
   // Stripped of everything but digits, any other text would become the number of a stranger.
@@ -27,7 +27,7 @@ export const whatsappCloud: Sender = async (message, settings, graph) => {
     if (status >= 200 && status < 300 && typeof id === 'string') return id;
     throw new SendError(`WhatsApp answered ${status}`);
   } catch (cause) {
-    if (cause instanceof Unreachable) throw new SendError(cause.message, { cause });
+    if (cause instanceof UnreachableError) throw new SendError(cause.message, { cause });
     throw cause;
   }
 };

@@ -1,5 +1,5 @@
-import type { Schema } from '../../engine/fields/index.ts';
-import { has, implies } from '../../engine/yaml/index.ts';
+import type { JsonSchema } from '../../engine/fields/index.ts';
+import { hasKey, implies } from '../../engine/yaml/index.ts';
 import { shortestSecret } from './load.ts';
 import schema from './settings.schema.json' with { type: 'json' };
 import { defaults } from './settings.ts';
@@ -13,7 +13,7 @@ const secret = {
 };
 
 /** The JSON Schema of config.yaml for editors: with the defaults, and with what keys need of one another. */
-export const settingsEditorSchema: Schema = {
+export const settingsEditorSchema: JsonSchema = {
   ...schema,
   properties: withDefaults(schema.properties, defaults),
   $defs: {
@@ -30,22 +30,22 @@ export const settingsEditorSchema: Schema = {
     },
     sender: {
       ...sender,
-      allOf: [implies(has('sender', 'whatsapp_cloud'), { required: ['phone_number_id', 'access_token'] })],
+      allOf: [implies(hasKey('sender', 'whatsapp_cloud'), { required: ['phone_number_id', 'access_token'] })],
     },
   },
 };
 
 /** Properties with the default of each that has one. */
-function withDefaults(properties: Schema, values: object): Schema {
+function withDefaults(properties: JsonSchema, values: object): JsonSchema {
   const known = new Map<string, unknown>(Object.entries(values));
   return Object.fromEntries(
     Object.entries(properties).map(([name, property]) => {
       const value = known.get(name);
-      const { properties: below } = property as { readonly properties?: Schema };
+      const { properties: below } = property as { readonly properties?: JsonSchema };
       if (below !== undefined && typeof value === 'object' && value !== null) {
-        return [name, { ...(property as Schema), properties: withDefaults(below, value) }];
+        return [name, { ...(property as JsonSchema), properties: withDefaults(below, value) }];
       }
-      return [name, value === undefined ? property : { ...(property as Schema), default: value }];
+      return [name, value === undefined ? property : { ...(property as JsonSchema), default: value }];
     }),
   );
 }

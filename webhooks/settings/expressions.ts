@@ -43,7 +43,7 @@ export function evaluator(): Evaluate {
 const unusableText = { value: () => '\0', enumerable: false };
 
 /** Makes the objects and lists of a payload unusable as texts. */
-export function withoutTexts<T>(payload: T): T {
+export function withoutTextConversion<T>(payload: T): T {
   const left: unknown[] = [payload];
   while (left.length > 0) {
     const value = left.pop();

@@ -2,18 +2,17 @@
 // May import engine, plugins.
 
 export { settingsEditorSchema } from './editor.ts';
-export { withoutTexts } from './expressions.ts';
+export { withoutTextConversion } from './expressions.ts';
 export { type Leaf, leaves } from './leaves.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
 export {
   readSettings,
   readSettingsFile,
-  referencesIn,
   type SettingsConfig,
   type SettingsFile,
   settingsVariables,
+  variableReferences,
 } from './load.ts';
-export { configuredSlugs, endpointsOff, unknownOrganizations, unsetVariables } from './notes.ts';
 export {
   defaults,
   type Payment,
@@ -22,3 +21,4 @@ export {
   type Settings,
   withoutSlash,
 } from './settings.ts';
+export { configuredSlugs, disabledEndpoints, unknownOrganizations, unsetVariables } from './warnings.ts';

@@ -1,15 +1,20 @@
 import { join } from 'node:path';
-import { type Environment, instanceFolder, path, type Values } from '../../engine/config/index.ts';
+import {
+  type Environment,
+  instanceFolder,
+  pathVariable,
+  type VariableValues,
+} from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import {
-  inOrder,
   type Parsed,
-  type Problem,
   parseYaml,
   readYaml,
   type Source,
   shape,
+  sortIssues,
   YamlError,
+  type YamlIssue,
 } from '../../engine/yaml/index.ts';
 import { evaluator, expressionProblem } from './expressions.ts';
 import schema from './settings.schema.json' with { type: 'json' };
@@ -20,11 +25,11 @@ const hasShape = shape<RawSettings>(schema);
 /** The environment variables of config.yaml. */
 export const settingsVariables = {
   /** File of settings that may change while the instance runs. */
-  settingsFile: path('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
+  settingsFile: pathVariable('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
 };
 
 /** The path of config.yaml, and the environment for `${NAME}` in it. */
-export type SettingsConfig = Values<typeof settingsVariables> & { readonly environment: Environment };
+export type SettingsConfig = VariableValues<typeof settingsVariables> & { readonly environment: Environment };
 
 /**
  * Reads the settings of the instance, config.yaml.
@@ -54,7 +59,7 @@ export interface SettingsFile {
 }
 
 function parseSettingsFile(source: Source, environment: Environment): SettingsFile {
-  const problems: Problem[] = [];
+  const problems: YamlIssue[] = [];
   const parsed = parseYaml(source, problems);
   if (parsed === undefined) throw new YamlError(problems);
   // Every key has a default.
@@ -62,14 +67,14 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   checkReferences(given, given.data, problems);
   // A reference that is not one fits no pattern either.
   const wrong = new Set(problems.map(({ line, column }) => `${line}:${column}`));
-  const misshapen: Problem[] = [];
+  const misshapen: YamlIssue[] = [];
   const shaped = hasShape(given, misshapen);
   problems.push(...misshapen.filter(({ line, column }) => !wrong.has(`${line}:${column}`)));
   checkPayments(given, problems);
   checkSecrets(given, environment, problems);
   checkSenders(given, problems);
   checkResolved(given, environment, problems);
-  if (!shaped || problems.length > 0) throw new YamlError(inOrder(problems));
+  if (!shaped || problems.length > 0) throw new YamlError(sortIssues(problems));
   const raw = given.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
   const written: Settings = {
@@ -123,11 +128,11 @@ function resolved(value: unknown, environment: Environment, key = ''): unknown {
 }
 
 /** The variables that a text refers to. */
-export const referencesIn = (text: string): string[] =>
+export const variableReferences = (text: string): string[] =>
   [...text.matchAll(reference)].map(([, name = '']) => name);
 
 /** Whether a text is more than blank with the environment's values. */
-export const isSet = (text: string, environment: Environment): boolean =>
+export const isNotBlank = (text: string, environment: Environment): boolean =>
   String(resolved(text, environment)).trim() !== '';
 
 function freeze(value: unknown): unknown {
@@ -142,7 +147,7 @@ function freeze(value: unknown): unknown {
 function checkReferences(
   parsed: Parsed,
   value: unknown,
-  problems: Problem[],
+  problems: YamlIssue[],
   path: readonly (string | number)[] = [],
 ): void {
   if (typeof value === 'string') {
@@ -171,16 +176,16 @@ const patterned = [
 ] as const;
 
 /** Checks values with references to the environment as they are once these are resolved. Blank ones count as absent. */
-function checkResolved(parsed: Parsed, environment: Environment, problems: Problem[]): void {
+function checkResolved(parsed: Parsed, environment: Environment, problems: YamlIssue[]): void {
   for (const { path, fallback, rule } of patterned) {
     const [first, ...rest] = path;
     const given = rest.reduce<unknown>((value, key) => part(value)[key], part(parsed.data)[first]);
     const written = given === undefined ? fallback : given;
-    if (typeof written !== 'string' || !isSet(written, environment)) continue;
+    if (typeof written !== 'string' || !isNotBlank(written, environment)) continue;
     const value = String(resolved(written, environment)).trim();
     const isUrl = rule !== mail.properties.from;
     if (new RegExp(rule.pattern, 'u').test(value) && (!isUrl || URL.canParse(value))) continue;
-    const names = referencesIn(written);
+    const names = variableReferences(written);
     // A literal that breaks the pattern is reported by the schema.
     if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(written)) continue;
     const what = names.length === 0 ? path.join('.') : names.join(' and ');
@@ -192,7 +197,7 @@ function checkResolved(parsed: Parsed, environment: Environment, problems: Probl
 export const shortestSecret = 16;
 
 /** Checks the resolved value of every secret that opens an endpoint; blank ones are ignored. */
-function checkSecrets(parsed: Parsed, environment: Environment, problems: Problem[]): void {
+function checkSecrets(parsed: Parsed, environment: Environment, problems: YamlIssue[]): void {
   const partners = part(part(parsed.data).partners);
   const lists = [
     ...(['inbound_leads', 'booking_forms_whatsapp'] as const).map((name) => ({
@@ -222,7 +227,7 @@ const part = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
 /** Checks every expression of every payment entry. */
-function checkPayments(parsed: Parsed, problems: Problem[]): void {
+function checkPayments(parsed: Parsed, problems: YamlIssue[]): void {
   for (const [customer, given] of Object.entries(part(part(part(parsed.data).partners).payments))) {
     const base = ['partners', 'payments', customer];
     const payment = part(given);
@@ -251,7 +256,7 @@ function expressions(payment: ReturnType<typeof part>): { path: string[]; text: 
   return texts.flatMap(({ path, text }) => (typeof text === 'string' ? [{ path, text }] : []));
 }
 
-function checkSenders(parsed: Parsed, problems: Problem[]): void {
+function checkSenders(parsed: Parsed, problems: YamlIssue[]): void {
   for (const [slug, given] of Object.entries(part(part(parsed.data).messaging))) {
     const sender = part(given);
     if (sender.sender !== 'whatsapp_cloud') continue;

@@ -1,9 +1,9 @@
-import type { BackupSettings } from '../../plugins/backup/index.ts';
-import type { SecondFactorPolicy } from '../../plugins/identity/index.ts';
-import type { MailSettings } from '../../plugins/mail/index.ts';
-import type { ProviderSettings } from '../../plugins/openid-connect/index.ts';
-import type { NewOrganizations } from '../../plugins/organizations/index.ts';
-import type { QuotaSettings } from '../../plugins/quotas/index.ts';
+import type { SecondFactorPolicy } from '../../plugins/access/identity/index.ts';
+import type { ProviderSettings } from '../../plugins/access/openid-connect/index.ts';
+import type { BackupSettings } from '../../plugins/operations/backup/index.ts';
+import type { MailSettings } from '../../plugins/operations/mail/index.ts';
+import type { NewOrganizations } from '../../plugins/tenants/organizations/index.ts';
+import type { QuotaSettings } from '../../plugins/tenants/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
 /** Secrets that open an endpoint; empty: the endpoint is not configured. */

@@ -2,21 +2,21 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../engine/compile/index.ts';
-import { type Database, type DatabaseConfig, isServed } from '../../engine/database/index.ts';
+import { type Database, type DatabaseConfig, hasRunningOwner } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import {
-  asJson,
   type CommandLine,
+  type CommandResult,
   firstLineOfInput,
-  ofOrganization,
-  type Result,
-  table,
+  formatTable,
+  jsonResult,
+  organizationOption,
 } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { type InstanceSecrets, sealing } from '../../plugins/secrets/index.ts';
+import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
-import { type Outcome, simulate as run, type StepName, stepNames, type Target } from './run.ts';
-import { type Inside, type Play, prepare, simulated } from './simulate.ts';
+import { simulate as run, type SimulationResult, type StepName, stepNames, type Target } from './run.ts';
+import { type InstanceAccess, type PreparedSimulation, prepareSimulation, simulated } from './simulate.ts';
 
 type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
 
@@ -39,13 +39,13 @@ export function simulateCommands(line: Line): void {
     .description(
       `simulate a provider: ${simulated.join(', ')}, or <customer>-payment; what it sends is stored`,
     )
-    .addOption(ofOrganization())
+    .addOption(organizationOption())
     .option('--url <origin>', 'a running instance; default: start this one for the simulation')
     .option('--endpoint <id>', 'the integration, by the last part of its address')
     .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
     .option('--steps <names>', `any of ${stepNames.join(',')}; default: all`)
     .option('--burst <n>', 'the number of deliveries in the burst', '1000')
-    .addOption(asJson())
+    .addOption(jsonResult())
     .action((provider, { json, ...options }) => line.run(json, play(line, line.config(), provider, options)));
 }
 
@@ -68,7 +68,7 @@ async function play(
   config: SimulateConfig,
   provider: string,
   options: SimulateOptions,
-): Promise<Result> {
+): Promise<CommandResult> {
   const steps = stepsOf(options.steps);
   const burst = Number(options.burst);
   if (!/^\d{1,5}$/.test(options.burst) || burst < 1 || burst > 10_000) {
@@ -81,9 +81,9 @@ async function play(
   if (options.url !== undefined) {
     const origin = originOf(options.url);
     // The server may be on another machine, and its embedded database with it.
-    if (config.databaseAddress === undefined && !(await isServed(config))) {
+    if (config.databaseAddress === undefined && !(await hasRunningOwner(config))) {
       const settings = await readSettings(config);
-      const prepared = await prepare(provider, given, settings, undefined);
+      const prepared = await prepareSimulation(provider, given, settings, undefined);
       const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
       return report(provider, outcome, undefined);
     }
@@ -104,7 +104,7 @@ async function play(
 }
 
 /** Deliveries go to the called origin, signed for the one that providers know. */
-function targetOf({ path, secret }: Play, origin: string, { public_url }: Settings): Target {
+function targetOf({ path, secret }: PreparedSimulation, origin: string, { public_url }: Settings): Target {
   const publicUrl = `${withoutSlash(public_url) || origin}${path}`;
   return { url: origin + path, publicUrl, secret };
 }
@@ -115,10 +115,10 @@ async function against(
   given: { org: string; endpoint?: string | undefined; secret?: string | undefined },
   origin: string,
   plan: { steps: readonly StepName[]; burst: number },
-): Promise<Result> {
+): Promise<CommandResult> {
   const settings = await readSettings(config);
-  const inside: Inside = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
-  const prepared = await prepare(provider, given, settings, inside);
+  const inside: InstanceAccess = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
+  const prepared = await prepareSimulation(provider, given, settings, inside);
   const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
   let arrived = await prepared.arrived(inside, outcome.eventIds);
   let progress = performance.now();
@@ -133,9 +133,9 @@ async function against(
 
 function report(
   provider: string,
-  { results, eventIds }: Outcome,
+  { results, eventIds }: SimulationResult,
   arrived: Readonly<Record<string, number>> | undefined,
-): Result {
+): CommandResult {
   const counts = (of: Readonly<Record<string, number>>) =>
     Object.entries(of)
       .map(([name, count]) => `${count} × ${name}`)
@@ -153,7 +153,7 @@ function report(
       : `Of ${eventIds.length} different events arrived: ${counts(arrived)}.`;
   return {
     json: { provider, steps: results, events: eventIds.length, arrived: arrived ?? null },
-    text: `${table(['step', 'sent', 'answers', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
+    text: `${formatTable(['step', 'sent', 'answers', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
   };
 }
 

@@ -15,7 +15,7 @@ export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-sig
 export type StepName = (typeof stepNames)[number];
 
 /** The outcome of a run: the results of its steps, and the events that should have arrived. */
-export interface Outcome {
+export interface SimulationResult {
   readonly results: readonly StepResult[];
   /** The service's ids of the events. */
   readonly eventIds: readonly string[];
@@ -29,7 +29,7 @@ export async function simulate(
   script: Script,
   target: Target,
   { steps, burst }: { readonly steps: readonly StepName[]; readonly burst: number },
-): Promise<Outcome> {
+): Promise<SimulationResult> {
   const run = Date.now() * 1000;
   const event = (number: number, text = `Simulated message ${number}.`): SimulatedEvent => ({
     id: String(run + number),

@@ -1,7 +1,7 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { organizationId, type Tables } from '../../engine/tables/index.ts';
-import type { Sealing } from '../../plugins/secrets/index.ts';
+import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { ownProperty, partnerRecords } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
@@ -16,26 +16,26 @@ import type { Script } from './script.ts';
 export const simulated = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
 
 /** The services for looking into the instance's database. */
-export interface Inside {
+export interface InstanceAccess {
   readonly tables: Tables;
   readonly resources: readonly Resource[];
   readonly sealed: Sealing;
 }
 
 /** A prepared simulation: its deliveries, their target, and a way to count which events arrived. */
-export interface Play {
+export interface PreparedSimulation {
   readonly script: Script;
   readonly path: string;
   readonly secret: string;
   /** Counts these events by their state. */
   readonly arrived: (
-    inside: Inside,
+    inside: InstanceAccess,
     eventIds: readonly string[],
   ) => Promise<Readonly<Record<string, number>>>;
 }
 
 /** How the caller names the integration if the database is not available. */
-export interface Given {
+export interface IntegrationInput {
   readonly org: string;
   readonly endpoint?: string | undefined;
   readonly secret?: string | undefined;
@@ -45,12 +45,12 @@ export interface Given {
  * Prepares a provider or partner.
  * @throws UserError when it is unknown, not configured, or not reachable with the given options
  */
-export async function prepare(
+export async function prepareSimulation(
   provider: string,
-  given: Given,
+  given: IntegrationInput,
   settings: Settings,
-  inside: Inside | undefined,
-): Promise<Play> {
+  inside: InstanceAccess | undefined,
+): Promise<PreparedSimulation> {
   if (inside !== undefined) await organizationId(inside.tables, given.org);
   const channel = ownProperty(channelScripts, provider);
   if (channel !== undefined) return prepareChannel(provider, channel, given, inside);
@@ -88,7 +88,7 @@ export async function prepare(
 }
 
 /** Records must not be created in another organization than the named one. */
-function mustBeFor(organization: string, provider: string, { org }: Given): void {
+function mustBeFor(organization: string, provider: string, { org }: IntegrationInput): void {
   if (org !== organization)
     throw new UserError(`${provider} is configured for "${organization}", not "${org}"`);
 }
@@ -102,9 +102,9 @@ function firstOf(secrets: readonly string[], provider: string): string {
 async function prepareChannel(
   provider: string,
   script: Script,
-  { org, endpoint, secret }: Given,
-  inside: Inside | undefined,
-): Promise<Play> {
+  { org, endpoint, secret }: IntegrationInput,
+  inside: InstanceAccess | undefined,
+): Promise<PreparedSimulation> {
   if (inside === undefined) {
     if (endpoint === undefined || secret === undefined) {
       throw new UserError('the database of that server is not here: give --endpoint and --secret-stdin');
@@ -135,7 +135,7 @@ async function prepareChannel(
 const part = 1000;
 
 const inboxArrived =
-  (organization: string, integration: string): Play['arrived'] =>
+  (organization: string, integration: string): PreparedSimulation['arrived'] =>
   async ({ tables }, ids) => {
     const counts: Record<string, number> = {};
     for (let start = 0; start < ids.length; start += part) {
@@ -167,7 +167,7 @@ async function countEach(
 }
 
 const leadsArrived =
-  (slug: string): Play['arrived'] =>
+  (slug: string): PreparedSimulation['arrived'] =>
   async ({ tables, resources }, emails) => {
     const organization = await organizationId(tables, slug);
     const records = partnerRecords(tables, resources, { organization, requestId: '', name: 'simulate' });
@@ -178,7 +178,7 @@ const leadsArrived =
   };
 
 const messagesArrived =
-  (slug: string): Play['arrived'] =>
+  (slug: string): PreparedSimulation['arrived'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
     return countEach(ids, [], async (id) => {
@@ -193,7 +193,7 @@ const messagesArrived =
   };
 
 const paymentsArrived =
-  (slug: string, customer: string): Play['arrived'] =>
+  (slug: string, customer: string): PreparedSimulation['arrived'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
     return countEach(ids, ['matched', 'unmatched'], async (id) => {

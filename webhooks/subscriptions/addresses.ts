@@ -6,7 +6,7 @@ import type { Settings } from '../settings/index.ts';
 import { isMetadata } from './metadata.ts';
 
 /** Where events may be sent, as config.yaml says. */
-export type Allowed = Settings['events'];
+export type AddressPolicy = Settings['events'];
 
 /** The only addresses of IPv6 that are routed to other networks; ranges in it that are not are known to the library. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
@@ -23,7 +23,7 @@ export function isPublic(address: string): boolean {
  * Reads an address that events are to be sent to.
  * @throws UserError if it is none, or not allowed
  */
-export function receiverUrl(text: string, allowed: Allowed): URL {
+export function receiverUrl(text: string, allowed: AddressPolicy): URL {
   if (!URL.canParse(text) || text.length > 2000) throw new UserError('url must be an absolute URL');
   const url = new URL(text);
   const isHttp = url.protocol === 'http:';
@@ -46,7 +46,7 @@ export function receiverUrl(text: string, allowed: Allowed): URL {
  * they hand out the machine's credentials.
  * @throws UserError if any of the IP addresses is rejected
  */
-function assertAllowed(addresses: readonly string[], { allow_private_addresses }: Allowed): void {
+function assertAllowed(addresses: readonly string[], { allow_private_addresses }: AddressPolicy): void {
   if (!allow_private_addresses && !addresses.every(isPublic)) {
     throw new UserError('url must not lead to a private address');
   }
@@ -69,7 +69,7 @@ const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
  */
 export async function pinnedAddress(
   url: URL,
-  allowed: Allowed,
+  allowed: AddressPolicy,
   resolve: Resolve = resolveByDns,
 ): Promise<LookupAddress> {
   const host = hostOf(url);

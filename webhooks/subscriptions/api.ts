@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import type { Actor, AuditConfig } from '../../engine/effects/index.ts';
-import { errors, type FieldProblem, UserError } from '../../engine/errors.ts';
+import { errors, type FieldIssue, UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
-import { authorize, json, jsonId, refuseOtherMethods } from '../../engine/http/index.ts';
+import { authorize, json, jsonId, rejectOtherMethods } from '../../engine/http/index.ts';
 import {
   type Action,
   allows,
@@ -11,21 +11,21 @@ import {
   type Principal,
   type RecordResource,
   readBody,
-  type Signing,
+  type TextSigner,
 } from '../../engine/records/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { assertKept, cursors, feedEnd } from '../../plugins/ledger/index.ts';
-import type { Sealing } from '../../plugins/secrets/index.ts';
-import { type Item, listItems, states } from '../queue/index.ts';
+import type { Sealing } from '../../plugins/access/secrets/index.ts';
+import { assertKept, feedCursors, feedEnd } from '../../plugins/change-log/index.ts';
+import { listItems, type QueueItem, states } from '../queue/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { profileGrants } from './deliver.ts';
 import { deliveryQueue } from './deliveries.ts';
-import { checkFilter, readWish, type Wish } from './input.ts';
+import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
   listSubscriptions,
-  type Replay,
+  type ReplayRange,
   removeSubscription,
   replaySubscription,
   rotateSecret,
@@ -40,7 +40,7 @@ export interface SubscriptionServices {
   readonly resources: readonly RecordResource[];
   readonly sealing: Sealing;
   /** Of cursors of the change feed. */
-  readonly signing: Signing;
+  readonly signing: TextSigner;
   readonly allowed: () => Settings['events'];
   /** Has the ledger read, and the deliveries sent, at once. */
   readonly wake: () => void;
@@ -125,9 +125,12 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
   };
 
   /** Reads the body of a create or a change. @throws HttpError 400 with everything that is wrong */
-  const wishOf = (given: Readonly<Record<string, unknown>>, known?: Subscription): Partial<Wish> => {
-    const problems: FieldProblem[] = [];
-    const wish = readWish(given, known === undefined, resources, allowed(), problems);
+  const wishOf = (
+    given: Readonly<Record<string, unknown>>,
+    known?: Subscription,
+  ): Partial<SubscriptionInput> => {
+    const problems: FieldIssue[] = [];
+    const wish = readSubscriptionInput(given, known === undefined, resources, allowed(), problems);
     const { filter = known?.filter, resources: wanted = known?.resources } = wish;
     if (filter !== undefined && wanted !== undefined)
       checkFilter({ filter, resources: wanted }, resources, problems);
@@ -143,7 +146,7 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
   }));
 
   route('POST', '', 'create', async ({ principal, organization, actor, tables, body, reply }) => {
-    const wish = wishOf(body()) as Wish;
+    const wish = wishOf(body()) as SubscriptionInput;
     const profile = await profileOf(tables, principal);
     const { end: place } = await feedEnd(database);
     const { id, secret } = await transaction(database, (within) =>
@@ -223,11 +226,11 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     return { data: items.map(deliveryJson), next: last === undefined ? null : jsonId(last.id) };
   });
 
-  refuseOtherMethods(app, subscriptionsPath, ['GET', 'HEAD', 'POST']);
-  refuseOtherMethods(app, `${subscriptionsPath}/:id`, ['GET', 'HEAD', 'PATCH', 'DELETE']);
-  refuseOtherMethods(app, `${subscriptionsPath}/:id/deliveries`, ['GET', 'HEAD']);
+  rejectOtherMethods(app, subscriptionsPath, ['GET', 'HEAD', 'POST']);
+  rejectOtherMethods(app, `${subscriptionsPath}/:id`, ['GET', 'HEAD', 'PATCH', 'DELETE']);
+  rejectOtherMethods(app, `${subscriptionsPath}/:id/deliveries`, ['GET', 'HEAD']);
   for (const work of ['secrets', 'test', 'replay'])
-    refuseOtherMethods(app, `${subscriptionsPath}/:id/${work}`, ['POST']);
+    rejectOtherMethods(app, `${subscriptionsPath}/:id/${work}`, ['POST']);
 }
 
 /** The profile of a caller: what it subscribes to shows no more than the caller may read. */
@@ -252,10 +255,10 @@ async function profileOf(tables: Tables, { kind, actor, organization }: Principa
 /** What a body asks to deliver again. @throws HttpError 400; 410 for a cursor after which changes may be missing */
 async function replayOf(
   database: Database,
-  signing: Signing,
+  signing: TextSigner,
   organization: string,
   { after, from, to = from }: Readonly<Record<string, unknown>>,
-): Promise<Replay> {
+): Promise<ReplayRange> {
   const wrong = (field: string, message: string) =>
     errors.invalidFields([{ field, message: `${field} ${message}` }]);
   if (after === undefined) {
@@ -265,7 +268,7 @@ async function replayOf(
     if (!isRowId(last)) throw wrong('to', 'must be the id of a delivery');
     return { from: first, to: last };
   }
-  const place = typeof after === 'string' ? cursors(signing, organization).read(after) : undefined;
+  const place = typeof after === 'string' ? feedCursors(signing, organization).read(after) : undefined;
   if (place === undefined) throw wrong('after', 'must be a cursor of GET /events of this organization');
   assertKept(place, await feedEnd(database));
   return { place };
@@ -278,7 +281,7 @@ const toJson = ({ id, failingSince, createdAt, ...rest }: Subscription) => ({
   created_at: createdAt,
 });
 
-const deliveryJson = ({ id, title, status, attempts, error, receivedAt, detail = '' }: Item) => {
+const deliveryJson = ({ id, title, status, attempts, error, receivedAt, detail = '' }: QueueItem) => {
   const [request = '', response = ''] = detail.split('\n\n');
   return {
     id: jsonId(id),

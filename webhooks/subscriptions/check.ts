@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
-import type { Check, Finding } from '../../engine/modules/index.ts';
+import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 
 interface Row {
@@ -13,7 +13,7 @@ interface Row {
 }
 
 /** Receivers that take no events, or have asked for none any more. */
-export const receiversCheck: Check<{ readonly database: Database }> = {
+export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
   name: 'receivers of events',
   needs: ['database'],
   run: async ({ database }) => {

@@ -1,15 +1,21 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { type Actor, type AuditConfig, commandLine } from '../../engine/effects/index.ts';
-import { type FieldProblem, UserError } from '../../engine/errors.ts';
+import { type FieldIssue, UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
-import { asJson, type CommandLine, ofOrganization, type Result, table } from '../../engine/modules/index.ts';
+import {
+  type CommandLine,
+  type CommandResult,
+  formatTable,
+  jsonResult,
+  organizationOption,
+} from '../../engine/modules/index.ts';
 import { organizationId, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { feedEnd } from '../../plugins/ledger/index.ts';
-import { profileId } from '../../plugins/profiles/index.ts';
-import { type InstanceSecrets, type Sealing, sealing } from '../../plugins/secrets/index.ts';
+import { profileId } from '../../plugins/access/profiles/index.ts';
+import { type InstanceSecrets, type Sealing, sealing } from '../../plugins/access/secrets/index.ts';
+import { feedEnd } from '../../plugins/change-log/index.ts';
 import { readSettings, type SettingsConfig } from '../settings/index.ts';
-import { checkFilter, readWish, type Wish } from './input.ts';
+import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
@@ -35,34 +41,34 @@ export function subscriptionCommands(line: Line): void {
   subscription
     .command('list')
     .description('list the event subscriptions')
-    .addOption(ofOrganization())
-    .addOption(asJson())
+    .addOption(organizationOption())
+    .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, options)));
   subscription
     .command('create <url>')
     .description('send changes to an address; the secret that signs them is printed once')
-    .addOption(ofOrganization())
+    .addOption(organizationOption())
     .requiredOption('--resources <names...>', 'the resources whose changes are sent')
     .option('--actions <actions...>', 'create, update, delete; default: all')
     .option('--filter <parameters>', 'only records that a list with these parameters has, as in status=New')
     .requiredOption('--profile <name>', 'what the events may show')
-    .addOption(asJson())
+    .addOption(jsonResult())
     .action((url, { json, ...options }) => run(json, create(line, url, options)));
   for (const [name, [description, work]] of Object.entries(works)) {
     subscription
       .command(`${name} <id>`)
       .description(description)
-      .addOption(ofOrganization())
-      .addOption(asJson())
+      .addOption(organizationOption())
+      .addOption(jsonResult())
       .action((id, { json, org }) => run(json, about(line, id, org, work)));
   }
   subscription
     .command('replay <id>')
     .description('send deliveries again, by their ids')
-    .addOption(ofOrganization())
+    .addOption(organizationOption())
     .requiredOption('--from <delivery>', 'the first one; "delivery list" shows them')
     .option('--to <delivery>', 'the last one; default: only the first')
-    .addOption(asJson())
+    .addOption(jsonResult())
     .action((id, { json, org, from, to = from }) =>
       run(
         json,
@@ -83,7 +89,7 @@ type Work = (context: {
   readonly organization: string;
   readonly id: string;
   readonly sealing: Sealing;
-}) => Promise<Result>;
+}) => Promise<CommandResult>;
 
 const switching =
   (state: 'on' | 'off'): Work =>
@@ -121,7 +127,7 @@ const works: Readonly<Record<string, readonly [description: string, work: Work]>
   ],
 };
 
-const about = ({ withInstance }: Line, id: string, org: string, work: Work): Promise<Result> =>
+const about = ({ withInstance }: Line, id: string, org: string, work: Work): Promise<CommandResult> =>
   withInstance(async ({ config, database, secrets }) => {
     if (!isRowId(id))
       throw new UserError(`"${id}" is no id of an event subscription; "subscription list" shows them`);
@@ -131,7 +137,7 @@ const about = ({ withInstance }: Line, id: string, org: string, work: Work): Pro
     );
   });
 
-const list = ({ withInstance }: Line, { org }: { org: string }): Promise<Result> =>
+const list = ({ withInstance }: Line, { org }: { org: string }): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
     const tables = tablesOf(database);
     const all = await listSubscriptions(tables, await organizationId(tables, org));
@@ -148,20 +154,26 @@ const list = ({ withInstance }: Line, { org }: { org: string }): Promise<Result>
       text:
         all.length === 0
           ? `"${org}" has no event subscriptions.`
-          : table(['id', 'url', 'resources', 'actions', 'profile', 'state'], rows),
+          : formatTable(['id', 'url', 'resources', 'actions', 'profile', 'state'], rows),
     };
   });
 
 const create = (
   { withInstance }: Line,
   url: string,
-  { org, profile, ...given }: { readonly org: string; readonly profile: string } & Partial<Wish>,
-): Promise<Result> =>
+  { org, profile, ...given }: { readonly org: string; readonly profile: string } & Partial<SubscriptionInput>,
+): Promise<CommandResult> =>
   withInstance(async ({ config, database, resources, secrets }) => {
     if (!config.audit) throw new UserError('this instance records no changes (AUDIT=false)');
-    const problems: FieldProblem[] = [];
+    const problems: FieldIssue[] = [];
     const { events } = await readSettings(config);
-    const wish = readWish({ url, ...given }, true, resources, events, problems) as Wish;
+    const wish = readSubscriptionInput(
+      { url, ...given },
+      true,
+      resources,
+      events,
+      problems,
+    ) as SubscriptionInput;
     if (problems.length === 0) checkFilter(wish, resources, problems);
     if (problems.length > 0) throw new UserError(problems.map(({ message }) => message).join('\n'));
     const { end: place } = await feedEnd(database);

@@ -3,22 +3,22 @@ import { sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
 import { type Database, ttlCache } from '../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
-import { type FieldProblem, HttpError, UserError } from '../../engine/errors.ts';
+import { type FieldIssue, HttpError, UserError } from '../../engine/errors.ts';
 import {
   allows,
   execute,
   type Grants,
   grantMasks,
+  loggedFieldNames,
   matching,
-  shownInChanges,
 } from '../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
-import type { Sealing } from '../../plugins/secrets/index.ts';
-import { backoff, type Claimed, type Outcome } from '../queue/index.ts';
+import type { Sealing } from '../../plugins/access/secrets/index.ts';
+import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { DeliveryClaim } from './deliveries.ts';
 import { parseFilter } from './input.ts';
-import type { Posted, Poster } from './post.ts';
-import { signed } from './signature.ts';
+import type { Poster, PostResult } from './post.ts';
+import { signatureHeaders } from './signature.ts';
 
 /** An event is tried for so long, and at least so often. */
 const [triedMs, leastTries] = [3 * 24 * 3_600_000, 12];
@@ -32,7 +32,7 @@ const graceMs = 1000;
 export const failedDays = 5;
 
 /** What deliveries need. */
-export interface Delivering {
+export interface DeliveryContext {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly sealing: Sealing;
@@ -42,7 +42,7 @@ export interface Delivering {
 }
 
 /** Whether an event was tried for long enough. */
-const isOver = ({ ageMs, attempts }: Pick<Claimed<unknown>, 'ageMs' | 'attempts'>): boolean =>
+const isOver = ({ ageMs, attempts }: Pick<ClaimedItem<unknown>, 'ageMs' | 'attempts'>): boolean =>
   ageMs > triedMs && attempts >= leastTries;
 
 /** What is sent instead of an event: nothing, for a reason. */
@@ -53,8 +53,8 @@ class Unwanted extends Error {}
 /** Sends events to the receivers of subscriptions. */
 export function deliverer(
   app: FastifyInstance,
-  { database, resources, sealing, poster, tell }: Delivering,
-): (item: Claimed<DeliveryClaim>) => Promise<Outcome> {
+  { database, resources, sealing, poster, tell }: DeliveryContext,
+): (item: ClaimedItem<DeliveryClaim>) => Promise<ItemOutcome> {
   let isStopping = false;
   let grace: NodeJS.Timeout | undefined;
   app.addHook('preClose', async () => {
@@ -99,7 +99,7 @@ export function deliverer(
     const posted = await poster.post(
       row.url,
       body,
-      signed(
+      signatureHeaders(
         id,
         body,
         secrets.filter((secret) => secret !== ''),
@@ -139,7 +139,7 @@ function eventsOf(
   database: Database,
   resources: readonly Resource[],
   grantsOf: (organization: string, profile: string) => Promise<Grants>,
-): (item: Claimed<DeliveryClaim>) => Promise<string> {
+): (item: ClaimedItem<DeliveryClaim>) => Promise<string> {
   const readers = new Map(resources.map((resource) => [resource.name, readerOf(resource)]));
   return async ({ id, organization, row }) => {
     if (row.position === null) return `{"type":"test","timestamp":"${row.at}","data":{}}`;
@@ -180,7 +180,7 @@ function readerOf({ name, context, operations, definition }: Resource) {
   const query = hidden.length === 0 ? {} : { fields: shown.join(',') };
   const filters = matching(context);
   return {
-    shown: new Set(shownInChanges(definition)),
+    shown: new Set(loggedFieldNames(definition)),
     /** The record as JSON; undefined if it is gone. @throws Unwanted if it does not meet the filter; Withheld where that is not known */
     record: async (
       database: Database,
@@ -190,7 +190,7 @@ function readerOf({ name, context, operations, definition }: Resource) {
     ): Promise<string | undefined> => {
       const { organization } = caller.principal;
       if (filter !== '') {
-        const problems: FieldProblem[] = [];
+        const problems: FieldIssue[] = [];
         const asked = parseFilter(filter, name, filters, problems);
         // The definition has changed since: without the filter, everything would be sent.
         const [problem] = problems;
@@ -216,7 +216,7 @@ function readerOf({ name, context, operations, definition }: Resource) {
 /** Records that events arrive again; what waits for a retry is tried now, if that is long ago. */
 async function recovered(
   tables: Tables,
-  { organization, owner, row }: Claimed<DeliveryClaim>,
+  { organization, owner, row }: ClaimedItem<DeliveryClaim>,
 ): Promise<void> {
   await sql`update crm_event_subscriptions set failures = 0, failing_since = null
     where organization_id = ${organization}::bigint and id = ${owner}::bigint`.execute(tables);
@@ -235,8 +235,8 @@ const bySystem: Actor = { kind: 'partner', id: null, name: 'event receiver', req
  */
 async function failed(
   tables: Tables,
-  { organization, owner, attempts, ageMs, row }: Claimed<DeliveryClaim>,
-  { status, retryAfterMs = 0 }: Posted,
+  { organization, owner, attempts, ageMs, row }: ClaimedItem<DeliveryClaim>,
+  { status, retryAfterMs = 0 }: PostResult,
   tell: () => Promise<void>,
 ): Promise<number | undefined> {
   const many = row.failures - manyFailures;

@@ -1,5 +1,5 @@
 import type { Fragment } from '../../engine/compile/index.ts';
-import type { Schema } from '../../engine/fields/index.ts';
+import type { JsonSchema } from '../../engine/fields/index.ts';
 import { subscriptionsPath } from './api.ts';
 import { eventActions } from './input.ts';
 
@@ -7,15 +7,15 @@ const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${nam
 const text = { type: 'string' };
 const int64 = { type: 'integer', format: 'int64' };
 const time = { type: 'string', format: 'date-time' };
-const nullable = (schema: Schema) => ({ ...schema, type: [schema.type, 'null'] });
+const nullable = (schema: JsonSchema) => ({ ...schema, type: [schema.type, 'null'] });
 const list = (description: string) => ({ type: 'array', items: text, description });
-const json = (schema: Schema) => ({ 'application/json': { schema } });
+const json = (schema: JsonSchema) => ({ 'application/json': { schema } });
 
 /** An object with all of these keys, and perhaps more. */
 const object = (
-  properties: Readonly<Record<string, Schema>>,
+  properties: Readonly<Record<string, JsonSchema>>,
   required = Object.keys(properties),
-): Schema => ({
+): JsonSchema => ({
   type: 'object',
   required,
   properties,
@@ -81,9 +81,9 @@ const withBody = { 400: ref('responses', 'BadRequest'), 413: ref('responses', 'T
 const operation = (
   operationId: string,
   summary: string,
-  success: Schema,
-  responses: Schema,
-  more: Schema = {},
+  success: JsonSchema,
+  responses: JsonSchema,
+  more: JsonSchema = {},
   status = 200,
 ) => ({
   operationId,

@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
-import { type RecordResource, selectChangedNames, shownInChanges } from '../../engine/records/index.ts';
+import { loggedFieldNames, type RecordResource, selectChangedNames } from '../../engine/records/index.ts';
 import { arrayText, literal, prepare } from '../../engine/sql/index.ts';
 import { type Tables, transaction } from '../../engine/tables/index.ts';
-import { keepEpoch, nowSql } from '../../plugins/ledger/index.ts';
+import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 
 /** How often to look for changes where there are subscriptions, and where there are none, in milliseconds. */
 const [everyMs, withoutMs] = [50, 1000];
@@ -52,7 +52,7 @@ export function startFanOut(
     if (performance.now() < idleUntil) return;
     const rows = (await database.run(looking.bind(undefined))).map((row) => row.map(String));
     if (rows.length === 0) idleUntil = performance.now() + withoutMs;
-    if (rows.some(([, , same]) => same !== 'true')) return keepEpoch(database, true);
+    if (rows.some(([, , same]) => same !== 'true')) return ensureEpoch(database, true);
     const now = performance.now();
     for (const [id, until] of leftAlone) if (until < now) leftAlone.delete(id);
     let left = rows.filter(([, id, , hasNews]) => hasNews === 'true' && !leftAlone.has(String(id)));
@@ -95,7 +95,7 @@ const fieldsOf = (resources: readonly RecordResource[]): string =>
   `(case l."object" ${resources
     .map(
       ({ name, definition }) =>
-        `when ${literal(name)} then ${literal(arrayText(shownInChanges(definition)))}::text[]`,
+        `when ${literal(name)} then ${literal(arrayText(loggedFieldNames(definition)))}::text[]`,
     )
     .join(' ')} else '{}'::text[] end)`;
 

@@ -1,4 +1,4 @@
-import type { FieldProblem } from '../../engine/errors.ts';
+import type { FieldIssue } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/index.ts';
 import { type Matching, matching, type RecordResource } from '../../engine/records/index.ts';
 import type { Settings } from '../settings/index.ts';
@@ -8,7 +8,7 @@ import { receiverUrl } from './addresses.ts';
 export const eventActions = ['create', 'update', 'delete'] as const;
 
 /** What a subscription is for. */
-export interface Wish {
+export interface SubscriptionInput {
   readonly url: string;
   readonly resources: readonly string[];
   readonly actions: readonly string[];
@@ -31,13 +31,13 @@ const filterQuery = (filter: string): Query => {
  * @param given values of any type
  * @param whole whether it is a new one, which needs an address and resources; actions are all by default
  */
-export function readWish(
+export function readSubscriptionInput(
   given: Readonly<Record<string, unknown>>,
   whole: boolean,
   resources: readonly RecordResource[],
   allowed: Settings['events'],
-  problems: FieldProblem[],
-): Partial<Wish> {
+  problems: FieldIssue[],
+): Partial<SubscriptionInput> {
   const wrong = (field: string, message: string) => {
     problems.push({ field, message: `${field} ${message}` });
     return undefined;
@@ -79,9 +79,9 @@ export function readWish(
 
 /** Validates that every resource of a subscription has the filters that it uses. */
 export function checkFilter(
-  { filter, resources: wanted }: Pick<Wish, 'filter' | 'resources'>,
+  { filter, resources: wanted }: Pick<SubscriptionInput, 'filter' | 'resources'>,
   resources: readonly RecordResource[],
-  problems: FieldProblem[],
+  problems: FieldIssue[],
 ): void {
   for (const { name, context } of resources.filter((each) => wanted.includes(each.name))) {
     parseFilter(filter, name, matching(context), problems);
@@ -93,10 +93,10 @@ export function parseFilter(
   filter: string,
   resource: string,
   { parameters, parse }: Matching,
-  problems: FieldProblem[],
+  problems: FieldIssue[],
 ): ReturnType<Matching['parse']> {
   const query = filterQuery(filter);
-  const found: FieldProblem[] = Object.keys(query)
+  const found: FieldIssue[] = Object.keys(query)
     .filter((parameter) => !parameters.includes(parameter))
     .slice(0, 1)
     .map((field) => ({

@@ -2,11 +2,16 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import { feedSigning } from '../../plugins/ledger/index.ts';
-import type { Mailer } from '../../plugins/mail/index.ts';
-import { type InstanceSecrets, openingOnce, renewSealed, sealing } from '../../plugins/secrets/index.ts';
+import {
+  cachedOpener,
+  type InstanceSecrets,
+  renewSealed,
+  sealing,
+} from '../../plugins/access/secrets/index.ts';
+import { feedSigning } from '../../plugins/change-log/index.ts';
+import type { Mailer } from '../../plugins/operations/mail/index.ts';
 import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
-import { queueCheck, queueCommands, queueMetrics, startRetention, startWorker } from '../queue/index.ts';
+import { queueCheck, queueCommands, queueMetrics, startQueueRetention, startWorker } from '../queue/index.ts';
 import type { SettingsConfig } from '../settings/index.ts';
 import { subscriptionRoutes } from './api.ts';
 import { receiversCheck } from './check.ts';
@@ -38,7 +43,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
   openApi: subscriptionsFragment,
   register: (app, { config, database, resources, secrets, settings, mailer }) => {
     const allowed = () => settings.current.events;
-    const sealed = openingOnce(sealing(secrets));
+    const sealed = cachedOpener(sealing(secrets));
     const worker = startWorker<DeliveryClaim>(
       app,
       database,
@@ -51,7 +56,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
         tell: noticeOf(app, database, mailer),
       }),
     );
-    startRetention(
+    startQueueRetention(
       app,
       database,
       deliveryQueue,

@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import type { AuditConfig } from '../../engine/effects/index.ts';
-import { type FieldProblem, UserError } from '../../engine/errors.ts';
+import { type FieldIssue, UserError } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { feedEnd } from '../../plugins/ledger/index.ts';
-import { chosenProfile, listProfiles, profileChoice } from '../../plugins/profiles/index.ts';
+import { chosenProfile, listProfiles, profileChoice } from '../../plugins/access/profiles/index.ts';
+import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
   addHomeCheck,
+  type DisplayValue,
   exactTime,
   type Form,
   field,
@@ -14,13 +15,12 @@ import {
   listing,
   type Made,
   section,
-  type Value,
-} from '../../plugins/screens/index.ts';
-import { sealing } from '../../plugins/secrets/index.ts';
+} from '../../plugins/admin-ui/shell/index.ts';
+import { feedEnd } from '../../plugins/change-log/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { deliveryPages } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
-import { checkFilter, eventActions, readWish, type Wish } from './input.ts';
+import { checkFilter, eventActions, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
@@ -51,7 +51,7 @@ export function subscriptionPages(
     if (found === undefined) throw new UserError('there is no such subscription');
     return found;
   };
-  const stateOf = ({ state, failingSince }: Subscription): Value => ({
+  const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
     text: stateTexts[state],
     state: state === 'on' ? 'good' : 'bad',
     below: failingSince === null ? null : `no event has arrived since ${exactTime(failingSince)}`,
@@ -220,14 +220,20 @@ export function subscriptionPages(
     once: ['add', 'rotate', 'test'],
     actions: {
       add: async ({ membership: { organization }, actor, transact }, form) => {
-        const problems: FieldProblem[] = [];
+        const problems: FieldIssue[] = [];
         const given = {
           url: field(form, 'url').trim(),
           resources: fields(form, 'resource'),
           actions: fields(form, 'action'),
           filter: field(form, 'filter').trim(),
         };
-        const wish = readWish(given, true, resources, settings.current.events, problems) as Wish;
+        const wish = readSubscriptionInput(
+          given,
+          true,
+          resources,
+          settings.current.events,
+          problems,
+        ) as SubscriptionInput;
         if (problems.length === 0) checkFilter(wish, resources, problems);
         if (problems.length > 0) throw new UserError(problems.map(({ message }) => message).join('; '));
         const profile = await chosenProfile(tablesOf(database), organization, form);

@@ -2,10 +2,10 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { UserError } from '../../engine/errors.ts';
-import { type Allowed, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
+import { type AddressPolicy, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
 
 /** What became of a request. */
-export interface Posted {
+export interface PostResult {
   /** Undefined: there was no response. */
   readonly status: number | undefined;
   /** Why there was none, or none to use. */
@@ -19,7 +19,11 @@ export interface Posted {
 
 /** Sends JSON to addresses that people of organizations give. */
 export interface Poster {
-  readonly post: (url: string, body: string, headers: Readonly<Record<string, string>>) => Promise<Posted>;
+  readonly post: (
+    url: string,
+    body: string,
+    headers: Readonly<Record<string, string>>,
+  ) => Promise<PostResult>;
   readonly close: () => void;
 }
 
@@ -43,7 +47,7 @@ const head = (first: string, headers: Readonly<Record<string, unknown>>): string
     .slice(0, keptHead);
 
 /** @param allowed where to, at the moment */
-export function poster(allowed: () => Allowed, resolve?: Resolve, longestMs = wholeMs): Poster {
+export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestMs = wholeMs): Poster {
   // A connection that is kept leads to an address that was checked.
   const options = { keepAlive: true, maxSockets: 128, maxFreeSockets: 64, timeout: 5000 };
   const [http, https] = [new HttpAgent(options), new HttpsAgent(options)];

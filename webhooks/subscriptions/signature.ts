@@ -9,7 +9,7 @@ export const makeSigningSecret = (): string => prefix + randomBytes(32).toString
  * The headers of Standard Webhooks (standardwebhooks.com): a signature for each secret, so that receivers can change over.
  * @param at milliseconds since 1970
  */
-export function signed(
+export function signatureHeaders(
   id: string,
   body: string,
   secrets: readonly string[],

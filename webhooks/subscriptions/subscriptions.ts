@@ -2,11 +2,11 @@ import { type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import type { TableRows, Tables } from '../../engine/tables/index.ts';
-import type { GivenPlace } from '../../plugins/ledger/index.ts';
-import { makePublicId, type Sealing } from '../../plugins/secrets/index.ts';
+import { makePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
+import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
-import type { Wish } from './input.ts';
+import type { SubscriptionInput } from './input.ts';
 import { makeSigningSecret } from './signature.ts';
 
 /** How long the secret before signs too, in hours. */
@@ -49,11 +49,11 @@ export async function listSubscriptions(
 }
 
 /** What a new subscription needs. */
-export interface NewSubscription extends Wish {
+export interface NewSubscription extends SubscriptionInput {
   readonly organization: string;
   readonly profile: string;
   /** Where the ledger is: what comes after is sent. */
-  readonly place: Omit<GivenPlace, 'at'>;
+  readonly place: Omit<UnverifiedPosition, 'at'>;
 }
 
 /**
@@ -113,7 +113,7 @@ async function setResources(
 }
 
 /** What may change of a subscription. */
-export interface SubscriptionChange extends Partial<Wish> {
+export interface SubscriptionChange extends Partial<SubscriptionInput> {
   readonly state?: 'on' | 'off';
   /** Id of the profile of whoever changes it, who may read less: nobody gets what they may not read. */
   readonly profile?: string;
@@ -211,8 +211,8 @@ export async function sendTest(tables: Tables, organization: string, id: string)
 }
 
 /** What is to be delivered again: everything after a place of the ledger, or deliveries between two ids. */
-export type Replay =
-  | { readonly place: Omit<GivenPlace, 'at'> }
+export type ReplayRange =
+  | { readonly place: Omit<UnverifiedPosition, 'at'> }
   | { readonly from: string; readonly to: string };
 
 /** Delivers again. @returns how many deliveries are queued; what comes after a place follows in the background */
@@ -221,7 +221,7 @@ export async function replaySubscription(
   actor: Actor,
   organization: string,
   id: string,
-  given: Replay,
+  given: ReplayRange,
 ): Promise<number> {
   await assertOn(tables, organization, id);
   await recordChanges(tables, actor, { organization, action: 'replay', object, objectId: id });

@@ -1,14 +1,14 @@
 import type { Generated } from 'kysely';
 import {
-  bigint,
+  bigintColumn,
+  defineTable,
   identity,
-  integer,
+  integerColumn,
   now,
-  table,
   tenant,
   tenantLink,
-  text,
-  time,
+  textColumn,
+  timestampColumn,
 } from '../../engine/tables/index.ts';
 import { type QueueRow, queueTable } from '../queue/index.ts';
 
@@ -67,41 +67,41 @@ declare module '../../engine/tables/index.ts' {
   }
 }
 
-const nothing = { ...text, defaultRaw: "''" };
-const zero = { ...integer, defaultRaw: '0' };
-const never = { ...time, defaultRaw: `'-infinity'` };
+const nothing = { ...textColumn, defaultRaw: "''" };
+const zero = { ...integerColumn, defaultRaw: '0' };
+const never = { ...timestampColumn, defaultRaw: `'-infinity'` };
 
-const subscriptions = table('crm_event_subscriptions', {
+const subscriptions = defineTable('crm_event_subscriptions', {
   ...tenant(),
   id: identity,
   ...tenantLink('crm_event_subscriptions', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
-  url: text,
-  actions: text,
-  filter: text,
-  secret: text,
+  url: textColumn,
+  actions: textColumn,
+  filter: textColumn,
+  secret: textColumn,
   previous_secret: nothing,
   previous_until: never,
-  state: { ...text, defaultRaw: "'on'" },
+  state: { ...textColumn, defaultRaw: "'on'" },
   failures: zero,
-  failing_since: { ...time, nullable: true },
+  failing_since: { ...timestampColumn, nullable: true },
   paused_until: never,
-  epoch: text,
+  epoch: textColumn,
   transaction: { type: 'string', columnType: 'xid8' },
-  ledger_id: bigint,
+  ledger_id: bigintColumn,
   read_at: now,
   since: never,
   generation: zero,
   created_at: now,
 });
 
-const resources = table(
+const resources = defineTable(
   'crm_event_resources',
   {
     ...tenantLink('crm_event_resources', 'subscription', 'crm_event_subscriptions', {
       primary: true,
       deleteRule: 'cascade',
     }),
-    resource: { ...text, primary: true },
+    resource: { ...textColumn, primary: true },
   },
   { resourceColumns: ['resource'], placement: 'everywhere' },
 );
@@ -110,12 +110,12 @@ const deliveries = queueTable(
   'crm_event_deliveries',
   { name: 'subscription', table: 'crm_event_subscriptions' },
   {
-    position: { ...text, nullable: true },
-    object: text,
-    object_id: { ...bigint, nullable: true },
-    version: { ...bigint, nullable: true },
-    action: text,
-    changed: { ...text, defaultRaw: "'[]'" },
+    position: { ...textColumn, nullable: true },
+    object: textColumn,
+    object_id: { ...bigintColumn, nullable: true },
+    version: { ...bigintColumn, nullable: true },
+    action: textColumn,
+    changed: { ...textColumn, defaultRaw: "'[]'" },
     at: now,
     generation: zero,
     request: nothing,

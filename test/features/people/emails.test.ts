@@ -1,7 +1,7 @@
 // Addresses that look alike are one, or are refused.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseEmail } from '../../../plugins/identity/emails.ts';
+import { parseEmail } from '../../../plugins/access/identity/emails.ts';
 
 describe('e-mail addresses', () => {
   const one: readonly string[] = [

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { problemOf, providersCheck } from '../../../plugins/openid-connect/check.ts';
+import { problemOf, providersCheck } from '../../../plugins/access/openid-connect/check.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
 
 describe('OpenID Connect providers, as doctor sees them', () => {

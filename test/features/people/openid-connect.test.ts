@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
-import { disableUser, findUserBy, unlinkUser } from '../../../plugins/identity/operator-users.ts';
+import { disableUser, findUserBy, unlinkUser } from '../../../plugins/access/identity/operator-users.ts';
 import { administratorOf, optionOf, problemOf, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';

@@ -1,7 +1,7 @@
 // Who may do what where: the caller (key, cookie or token), the organization that `org` names, and the grant.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Grant } from '../../../plugins/profiles/profiles.ts';
+import type { Grant } from '../../../plugins/access/profiles/profiles.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
 import { type LoggedIn, logIn, makePerson, told } from '../../support/people.ts';
 import { assertErrorShape } from '../../support/scenario.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { argon2i, hash } from 'argon2';
 import { tablesOf } from '../../../engine/tables/handle.ts';
-import { checkChosen, checkPassword } from '../../../plugins/identity/passwords.ts';
+import { checkNewPassword, checkPassword } from '../../../plugins/access/identity/passwords.ts';
 import { takes } from '../../support/clock.ts';
 import { administratorOf, optionOf, problemOf, shownIn, signIn, visitor } from '../../support/forms.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
@@ -145,7 +145,7 @@ onBothDrivers('passwords', (instance) => {
       test(password, async () => {
         const refused = (error: Error) => error.message === problem;
         const email = 'ada.lovelace@people.example';
-        const check = () => checkChosen(password, email);
+        const check = () => checkNewPassword(password, email);
         await (problem === undefined ? check() : assert.rejects(check, refused));
       });
     }

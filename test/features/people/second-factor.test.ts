@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
-import { findUserBy, resetSecondFactor } from '../../../plugins/identity/operator-users.ts';
-import { mailedResets, useReset } from '../../../plugins/identity/resets.ts';
-import { beginSession } from '../../../plugins/identity/sessions.ts';
-import { makeTotpSecret, stepOf } from '../../../plugins/second-factor/totp.ts';
+import { findUserBy, resetSecondFactor } from '../../../plugins/access/identity/operator-users.ts';
+import { mailedResets, useReset } from '../../../plugins/access/identity/resets.ts';
+import { startSession } from '../../../plugins/access/identity/sessions.ts';
+import { makeTotpSecret, stepOf } from '../../../plugins/access/second-factor/totp.ts';
 import { formsOf, problemOf, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { logged } from '../../support/logged.ts';
@@ -280,7 +280,7 @@ for (const driver of drivers) {
       const { person } = await withApp();
       const begin = (secondFactor: boolean) =>
         transaction(instance.database, (tables) =>
-          beginSession(tables, person.id, {
+          startSession(tables, person.id, {
             durationMs: 60_000,
             userAgent: '',
             tokenVersion: 1,

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
-import { beginSession } from '../../../plugins/identity/sessions.ts';
-import { enabledUsers } from '../../../plugins/identity/users.ts';
+import { startSession } from '../../../plugins/access/identity/sessions.ts';
+import { enabledUsers } from '../../../plugins/access/identity/users.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import {
   dump,
@@ -231,7 +231,7 @@ onBothDrivers('sessions', (instance) => {
       const own = await logIn(instance(), ann);
       const begin = (version: number) =>
         transaction(instance().database, (tables) =>
-          beginSession(tables, ann.id, {
+          startSession(tables, ann.id, {
             durationMs: minute,
             userAgent: '',
             tokenVersion: version,

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { attempts } from '../../../plugins/throttling/attempts.ts';
+import { attempts } from '../../../plugins/access/rate-limiting/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
 import {

@@ -7,8 +7,8 @@ import { after, before, describe, test } from 'node:test';
 import { decodeJwt, decodeProtectedHeader, EncryptJWT, type JWTHeaderParameters, SignJWT } from 'jose';
 import { readConfig } from '../../../app/config.ts';
 import { tablesOf } from '../../../engine/tables/handle.ts';
-import { tokens } from '../../../plugins/identity/tokens.ts';
-import { instanceSecrets } from '../../../plugins/secrets/instance-secrets.ts';
+import { tokens } from '../../../plugins/access/identity/tokens.ts';
+import { instanceSecrets } from '../../../plugins/access/secrets/instance-secrets.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import {
   type LoggedIn,

@@ -9,10 +9,10 @@ import {
   enableUser,
   findUserBy,
   verifyAddress,
-} from '../../../plugins/identity/operator-users.ts';
-import { mailedResets } from '../../../plugins/identity/resets.ts';
-import { addExisting } from '../../../plugins/identity/users.ts';
-import { profileId } from '../../../plugins/profiles/profiles.ts';
+} from '../../../plugins/access/identity/operator-users.ts';
+import { mailedResets } from '../../../plugins/access/identity/resets.ts';
+import { addExisting } from '../../../plugins/access/identity/users.ts';
+import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import {
   administratorOf,
   optionOf,

@@ -1,0 +1,148 @@
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { parse, stringify } from 'yaml';
+import { checkSources, readSources } from '../../engine/definition/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { type FieldType, fieldTypes } from '../../engine/fields/index.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import { type Source, suggestion, withEntry, withItem, YamlError } from '../../engine/yaml/index.ts';
+import { type Config, readConfig } from '../config.ts';
+import { readDefinitions } from '../serve/build.ts';
+import type { Instance } from '../services.ts';
+import { refreshSchemas, schemaLine } from './editors.ts';
+
+interface FieldOptions {
+  readonly description?: string | undefined;
+  readonly default?: string | undefined;
+  readonly to?: string | undefined;
+  readonly nullable?: true | undefined;
+  readonly required?: true | undefined;
+  readonly unique?: true | undefined;
+  readonly filter?: true | undefined;
+}
+
+interface ResourceOptions {
+  readonly singular?: string | undefined;
+  readonly description?: string | undefined;
+}
+
+/** `add field` and `add resource`. */
+export function addCommands({ program, run }: CommandLine<Instance>): void {
+  const add = program
+    .command('add')
+    .description('edit the definitions: all else in the file stays as it is; applies nothing');
+  add
+    .command('field')
+    .description('add a field to a resource')
+    .argument('<resource>')
+    .argument('<name>')
+    .argument('<type>', Object.keys(fieldTypes).join(', '))
+    .option('--description <text>', 'shown in the description of the API')
+    .option('--default <value>', 'the value where a body has none')
+    .option('--to <resource>', 'for a reference: what it points to')
+    .option('--nullable', 'absent and null are null')
+    .option('--required', 'a body without it is refused')
+    .option('--unique', 'no two records of an organization have the same value')
+    .option('--filter', 'callers may filter by it')
+    .addOption(jsonResult())
+    .action((resource, name, type, { json, ...options }) =>
+      run(json, addField(resource, name, type, options)),
+    );
+  add
+    .command('resource')
+    .description('add a resource with one field')
+    .argument('<name>', 'in the plural, such as invoices')
+    .option('--singular <name>', 'the name of one record')
+    .option('--description <text>', 'shown in the description of the API')
+    .addOption(jsonResult())
+    .action((name, { json, ...options }) => run(json, addResource(name, options)));
+}
+
+async function addField(
+  resource: string,
+  name: string,
+  type: string,
+  { filter, ...options }: FieldOptions,
+): Promise<CommandResult> {
+  const config = readConfig();
+  const { resources } = config;
+  const sources = await readDefinitions(config);
+  const definitions = checkSources(sources);
+  const definition = definitions.find((each) => each.name === resource);
+  if (definition === undefined) {
+    const known = definitions.map((each) => each.name);
+    throw new UserError(`there is no resource "${resource}"${suggestion(resource, known)}`);
+  }
+  if (!Object.hasOwn(fieldTypes, type)) {
+    throw new UserError(`there is no type "${type}"${suggestion(type, Object.keys(fieldTypes))}`);
+  }
+  if ([...definition.fields, ...definition.retired].some((field) => field.name === name)) {
+    throw new UserError(`${resource} have a field "${name}" already`);
+  }
+  const own = await readSources(resources);
+  const found = own.find(({ file }) => file === definition.file);
+  const field = fieldYaml(type, options);
+  const source = found ?? {
+    file: fileOf(resources, resource),
+    text: `${schemaLine(resource)}extends: ${resource}\n`,
+  };
+  const withField = withEntry(source.text, 'fields', name, field);
+  const text = filter ? withItem(withField, 'filters', name) : withField;
+  await write(config, sources, { file: source.file, text });
+  return {
+    json: { file: source.file, field: { [name]: parse(field) as object } },
+    text: `Added to ${source.file}:\n  ${name}: ${field}\n${next(name)}`,
+  };
+}
+
+async function addResource(name: string, { singular, description }: ResourceOptions): Promise<CommandResult> {
+  const config = readConfig();
+  const file = fileOf(config.resources, name);
+  if (existsSync(file)) throw new UserError(`${file} exists already`);
+  const text = `${schemaLine(name)}${stringify({
+    singular: singular ?? name.replace(/ies$/, 'y').replace(/s$/, ''),
+    ...(description !== undefined && { description }),
+    common: 'all',
+  })}fields:
+  name: { type: string, description: Name. }
+sort: { by: created_at, direction: desc }
+`;
+  await write(config, await readDefinitions(config), { file, text });
+  return { json: { file }, text: `Wrote ${file}.\n${next(name)}` };
+}
+
+/** A field as it is written in one line. */
+function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptions, 'filter'>): string {
+  const { text, refers }: FieldType = fieldTypes[type as keyof typeof fieldTypes];
+  const field = {
+    type,
+    ...(options.to !== undefined && { to: options.to }),
+    // It becomes null when the record is deleted.
+    ...((options.nullable || refers) && { nullable: true }),
+    ...(options.required && { required: true }),
+    ...(options.unique && { unique: true }),
+    ...(value !== undefined && { default: text === undefined ? (parse(value) as unknown) : value }),
+    ...(options.description !== undefined && { description: options.description }),
+  };
+  return stringify(field, { collectionStyle: 'flow', lineWidth: 0 }).trim();
+}
+
+/** Writes a file if the definitions are right with it. @throws UserError with every mistake; then nothing is written */
+async function write(config: Config, sources: readonly Source[], changed: Source): Promise<void> {
+  try {
+    checkSources([...sources.filter(({ file }) => file !== changed.file), changed]);
+  } catch (cause) {
+    if (!(cause instanceof YamlError)) throw cause;
+    throw new UserError(`${cause.message}\nNothing was written`, { cause });
+  }
+  await writeFile(changed.file, changed.text);
+  await refreshSchemas(config);
+}
+
+/** The name of a file as the messages show it. */
+const fileOf = (folder: string, name: string): string =>
+  relative(process.cwd(), join(folder, `${name}.yaml`));
+
+const next = (name: string): string =>
+  `"npm run crm -- plan" tells what it will do, "npm run crm -- migrate --create ${name}" writes its migration.`;

@@ -1,0 +1,74 @@
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { projectFolder } from '../../engine/config/index.ts';
+import { fileReason, UserError } from '../../engine/errors.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import { readConfig } from '../config.ts';
+import { describeInstance, loadResources } from '../serve/build.ts';
+import type { Instance } from '../services.ts';
+import { clientSource, type Document } from './client-source.ts';
+
+/** The client of the shipped resources. What does not depend on resources is the same in every client. */
+const shipped = join(projectFolder, 'client');
+const ofResources = 'src/resources.ts';
+/** What belongs to whom the client is for: written once, and never again. */
+const theirs = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
+
+/** `client`. */
+export function clientCommand({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('client')
+    .description('write a typed client of this API as an npm package; needs no database')
+    .option('--output <folder>', 'where to; the source that is there from before is replaced', 'client')
+    .option('--url <url>', 'make it for the instance there, instead of from the definitions here')
+    .addOption(jsonResult())
+    .action(({ json, ...options }) => run(json, writeClient(options)));
+}
+
+async function writeClient({
+  output,
+  url,
+}: {
+  output: string;
+  url?: string | undefined;
+}): Promise<CommandResult> {
+  const source = clientSource(url === undefined ? await ownDescription() : await descriptionAt(url));
+  const folder = resolve(output);
+  const present: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return [];
+    throw new UserError(`${output} cannot be read: ${fileReason(cause)}`, { cause });
+  });
+  if (present.length > 0 && !existsSync(join(folder, ofResources)))
+    throw new UserError(`${output} has files, but no client: choose an empty folder`);
+  await mkdir(folder, { recursive: true });
+  // In a clone, the default is the shipped client itself.
+  if (folder !== shipped) {
+    await cp(join(shipped, 'src'), join(folder, 'src'), { recursive: true });
+    for (const file of theirs.filter((name) => !present.includes(name)))
+      await cp(join(shipped, file), join(folder, file));
+  }
+  await writeFile(join(folder, ofResources), source);
+  return {
+    json: { folder, files: [...theirs, 'src'] },
+    text: `Wrote a client to ${output}; its README.md shows how to use it.`,
+  };
+}
+
+async function ownDescription(): Promise<Document> {
+  const config = readConfig();
+  return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
+}
+
+/** The description of a running instance. @throws UserError where there is none */
+async function descriptionAt(url: string): Promise<Document> {
+  if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
+  const address = `${url.replace(/\/+$/, '')}/docs/openapi.json`;
+  const response = await fetch(address, { signal: AbortSignal.timeout(30_000) }).catch((cause: unknown) => {
+    throw new UserError(`${address} does not respond`, { cause });
+  });
+  if (!response.ok) throw new UserError(`${address} responds ${response.status}`);
+  return (await response.json().catch((cause: unknown) => {
+    throw new UserError(`${address} is no JSON`, { cause });
+  })) as Document;
+}

@@ -1,0 +1,40 @@
+import { UserError } from '../../engine/errors.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import { createDemo } from '../../plugins/operations/demo/index.ts';
+import { readConfig } from '../config.ts';
+import { startDevServer } from '../dev/dev-server.ts';
+import { exampleResource, startupBanner } from '../serve/startup-banner.ts';
+import { stopOnSignals } from '../serve/stop.ts';
+import type { Instance } from '../services.ts';
+
+/** `dev`. */
+export function devCommand({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('dev')
+    .description('serve the API, and follow edits of the definitions')
+    .addOption(jsonResult())
+    .action(({ json }) => run(json, dev()));
+}
+
+/** @returns what to print once it listens; what edits do is told on standard error */
+async function dev(): Promise<CommandResult> {
+  const config = readConfig();
+  if (config.workers > 1) throw new UserError('crm dev serves by one process: unset WORKERS');
+  const { url, resources, database, press, close } = await startDevServer(config, (text) =>
+    process.stderr.write(`${text}\n`),
+  );
+  const stop = async () => {
+    await close();
+    return true;
+  };
+  stopOnSignals({ leave: () => {}, delayMs: 0, stop });
+  const { stdin } = process;
+  if (stdin.isTTY) stdin.setRawMode(true);
+  stdin.setEncoding('utf8').on('data', (keys: string) => {
+    // A terminal that gives single keys makes no signal of this one.
+    if (keys.includes('\x03')) process.kill(process.pid, 'SIGINT');
+    else press(keys.charAt(0));
+  });
+  const demo = await createDemo(database, config, resources);
+  return startupBanner(config, { url, adminUrl: undefined, example: exampleResource(resources), demo });
+}

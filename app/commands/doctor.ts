@@ -1,0 +1,205 @@
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Environment } from '../../engine/config/index.ts';
+import {
+  type Database,
+  isFolderLocked,
+  openDatabase,
+  sqlState,
+  TimeoutError,
+  withTimeout,
+} from '../../engine/database/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import type { DoctorCheck, DoctorSubject, Finding } from '../../engine/modules/index.ts';
+import { assertMigrationsComplete } from '../../engine/schema/index.ts';
+import { YamlError } from '../../engine/yaml/index.ts';
+import { instanceSecrets, secretFile } from '../../plugins/access/secrets/index.ts';
+import { readSettingsFile } from '../../webhooks/settings/index.ts';
+import { type Config, readConfig } from '../config.ts';
+import { entitiesFor, modelOf } from '../instance.ts';
+import { loadResources } from '../serve/build.ts';
+import type { DoctorTarget } from '../services.ts';
+import { checks } from './checks.ts';
+import { checkModules } from './model-commands.ts';
+
+/** What was found, and what could not be looked at. */
+export interface DoctorReport {
+  readonly findings: readonly (Finding & { readonly check: string })[];
+  readonly skipped: readonly { readonly check: string; readonly reason: string }[];
+  /** How many checks were made. */
+  readonly made: number;
+}
+
+/** An examination that is under way. */
+interface Visit {
+  readonly findings: (Finding & { readonly check: string })[];
+  readonly skipped: { readonly check: string; readonly reason: string }[];
+  made: number;
+  /** The parts of the instance that can be had. */
+  readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
+  /** Why others cannot. */
+  readonly missing: Map<DoctorSubject, string>;
+}
+
+/** How long a check may take, and opening the database, in milliseconds. */
+const limitMs = 10_000;
+
+const late = (ms: number): string => `nothing within ${ms / 1000} s`;
+
+/** Examines an instance that may not be well. Changes no record and no setting, and ends within a limited time whatever hangs. */
+export async function runDoctor(environment: Environment = process.env): Promise<DoctorReport> {
+  const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
+  await have(visit, 'config', 'the environment', 'See "Environment" in docs/administrators.md.', async () =>
+    readConfig(environment),
+  );
+  const { config } = visit.parts;
+  if (config !== undefined) await haveFiles(visit, config);
+  const ofDatabase = ({ needs }: DoctorCheck<DoctorTarget>) =>
+    needs.includes('database') || needs.includes('secrets');
+  // First, because opening the embedded database closes its folder to others.
+  for (const check of checks.filter((each) => !ofDatabase(each))) await look(visit, check);
+  if (config !== undefined) await haveDatabase(visit, config);
+  const { database } = visit.parts;
+  try {
+    for (const check of checks.filter(ofDatabase)) await look(visit, check);
+  } finally {
+    await database?.close();
+  }
+  return visit;
+}
+
+/** Has a part of the instance, or finds out why it cannot be had. */
+async function have<Part extends DoctorSubject>(
+  visit: Visit,
+  part: Part,
+  what: string,
+  advice: string,
+  load: () => Promise<DoctorTarget[Part]>,
+): Promise<void> {
+  visit.made++;
+  const check = what.replace('the ', '');
+  try {
+    Object.assign(visit.parts, { [part]: await withTimeout(limitMs, load(), late) });
+  } catch (cause) {
+    visit.missing.set(part, `${what} cannot be used`);
+    for (const mistake of mistakes(cause, check)) visit.findings.push({ check, ...mistake, advice });
+  }
+}
+
+/** Has config.yaml and the definitions. */
+async function haveFiles(visit: Visit, config: Config): Promise<void> {
+  const { parts } = visit;
+  const correct = 'Correct the line; a running server keeps the settings that it had before.';
+  await have(visit, 'settingsFile', 'config.yaml', correct, () => readSettingsFile(config));
+  if (parts.settingsFile === undefined) visit.missing.set('settings', 'config.yaml cannot be used');
+  else parts.settings = parts.settingsFile.settings;
+  const advice = 'Correct it; "crm check" says when all definitions are right.';
+  await have(visit, 'resources', 'the definitions', advice, async () => {
+    const resources = await loadResources(config);
+    checkModules(resources);
+    await assertMigrationsComplete(config, modelOf(resources));
+    return resources;
+  });
+}
+
+/** Has the database and the secrets. */
+async function haveDatabase(visit: Visit, config: Config): Promise<void> {
+  const { parts, missing } = visit;
+  const reason = whyLeftAlone(config);
+  if (reason !== undefined) missing.set('database', reason);
+  else {
+    const advice = 'See whether the server runs, and whether DATABASE_URL or DATA_DIR is right.';
+    const opening = open(config, visit);
+    // As a server that is starting.
+    if (await opening.then(() => false, isFolderLocked))
+      missing.set(
+        'database',
+        `another process has ${config.dataFolder} and is no server that can be reached: stop it first`,
+      );
+    else await have(visit, 'database', 'the database', advice, () => opening);
+  }
+  if (config.authSecrets.length === 0 && !existsSync(secretFile(config.dataFolder))) {
+    missing.set('secrets', 'the instance has no secret yet');
+    return;
+  }
+  try {
+    parts.secrets = instanceSecrets(config);
+  } catch {
+    // The check of secrets says why.
+    missing.set('secrets', 'the secret of the instance cannot be used');
+  }
+}
+
+/** Why the embedded database is left alone; undefined if it can be opened. */
+function whyLeftAlone({ databaseAddress, dataFolder }: Config): string | undefined {
+  if (databaseAddress !== undefined) return undefined;
+  const cluster = join(dataFolder, 'pgdata', 'PG_VERSION');
+  if (!existsSync(cluster)) return `there is no database in ${dataFolder} yet: the first start makes it`;
+  // The server could not open what another user leaves there.
+  const isOthers = process.getuid !== undefined && statSync(cluster).uid !== process.getuid();
+  return isOthers ? `${dataFolder} belongs to another user: run the command as that one` : undefined;
+}
+
+/** Opens the database for a few queries. */
+async function open(config: Config, { parts: { resources = [] } }: Visit): Promise<Database> {
+  const limits = {
+    connectTimeoutMs: Math.min(config.connectTimeoutMs, limitMs / 2),
+    statementTimeoutMs: Math.min(config.statementTimeoutMs, limitMs / 2),
+  };
+  const opening = openDatabase({ ...config, ...limits }, entitiesFor(resources));
+  try {
+    return await withTimeout(limitMs, opening, late);
+  } catch (cause) {
+    // One that opens after all would keep this process.
+    opening.then(
+      (database) => database.close(),
+      () => {},
+    );
+    throw cause;
+  }
+}
+
+/** SQLSTATEs of a table or column that is not there. */
+const notMigrated = ['42P01', '42703'];
+
+/** Makes a check, or skips it where it lacks a part. */
+async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget>): Promise<void> {
+  const { parts, missing, findings, skipped } = visit;
+  const lacking = needs.find((part) => parts[part] === undefined);
+  if (lacking !== undefined) {
+    skipped.push({ check: name, reason: missing.get(lacking) ?? 'the environment cannot be used' });
+    return;
+  }
+  visit.made++;
+  // No more than it says that it needs.
+  const subject = Object.fromEntries(needs.map((part) => [part, parts[part]])) as unknown as DoctorTarget;
+  try {
+    const found = await withTimeout(limitMs, Promise.resolve(run(subject)), late);
+    findings.push(...found.map((finding) => ({ check: name, ...finding })));
+  } catch (cause) {
+    if (notMigrated.includes(sqlState(cause) ?? '')) {
+      skipped.push({ check: name, reason: 'the database lacks migrations' });
+      return;
+    }
+    const advice = 'Run "crm doctor" again, and see the log of the server.';
+    findings.push({ check: name, place: name, problem: `no result: ${firstLine(cause)}`, advice });
+    // What is silent would be waited for again and again.
+    if (!needs.includes('database') || !(cause instanceof TimeoutError)) return;
+    missing.set('database', 'the database does not respond in time');
+    delete parts.database;
+  }
+}
+
+/** What is wrong, a line each, with its place. */
+function mistakes(cause: unknown, what: string): readonly Pick<Finding, 'place' | 'problem'>[] {
+  if (cause instanceof YamlError) {
+    return cause.problems.map(({ file, line, column, message }) => ({
+      place: `${file}:${line}:${column}`,
+      problem: message,
+    }));
+  }
+  if (!(cause instanceof UserError)) return [{ place: what, problem: firstLine(cause) }];
+  return cause.message.split('\n').map((problem) => ({ place: what, problem }));
+}
+
+const firstLine = (cause: unknown): string => (cause as Error).message.split('\n')[0] ?? '';

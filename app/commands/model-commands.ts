@@ -1,0 +1,198 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { explainStatements, type Resource, type StatementPlan } from '../../engine/compile/index.ts';
+import { openDatabase } from '../../engine/database/index.ts';
+import { checkRequirements } from '../../engine/definition/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
+import {
+  applyPending,
+  assertMigrationsComplete,
+  citusModel,
+  createMigration,
+  migrate,
+  stateOf,
+  withDatabase,
+} from '../../engine/schema/index.ts';
+import { readSettingsFile } from '../../webhooks/settings/index.ts';
+import { type Config, readConfig } from '../config.ts';
+import { entitiesFor, modelOf } from '../instance.ts';
+import { modules } from '../modules.ts';
+import { describeInstance, loadResources } from '../serve/build.ts';
+import type { Instance } from '../services.ts';
+import { assertEnvironment, configWarnings } from './config-command.ts';
+import { refreshSchemas } from './editors.ts';
+import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
+
+/** `migrate`, `check`, `openapi` and `citus`. */
+export function modelCommands({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('migrate')
+    .description('apply the pending migrations, or write one for changed definitions')
+    .option('--create <name>', 'write a migration for the changed definitions; apply nothing')
+    .addOption(intentOptions.allowDrop())
+    .addOption(intentOptions.using())
+    .addOption(intentOptions.default())
+    .option('--status', 'only tell which migrations the database has, and what is not as it should be')
+    .addOption(jsonResult())
+    .action(({ json, ...options }) => run(json, migrateModel(options)));
+  program
+    .command('check')
+    .description('check the resource definitions, the environment and config.yaml; needs no database')
+    .option('--plans', 'also explain every statement on a filled database, made for it in a temporary folder')
+    .addOption(jsonResult())
+    .action(({ json, plans }) => run(json, check(plans === true)));
+  program
+    .command('openapi')
+    .description('print the OpenAPI description; needs no database')
+    .addOption(jsonResult())
+    .action(({ json }) => run(json, openApi()));
+  program
+    .command('citus')
+    .description(
+      'print the SQL that distributes a migrated database by organization on Citus; needs no database',
+    )
+    .addOption(jsonResult())
+    .action(({ json }) => run(json, citus()));
+}
+
+/** `check`: definitions, configuration and settings, without the instance's database. */
+async function check(withPlans: boolean): Promise<CommandResult> {
+  const config = readConfig();
+  await assertEnvironment(config);
+  const resources = await loadResources(config);
+  checkModules(resources);
+  await assertMigrationsComplete(config, modelOf(resources));
+  const file = await readSettingsFile(config);
+  const { partners } = file.settings;
+  const notes = configWarnings(config, file);
+  const names = resources.map((resource) => resource.name);
+  const payments = Object.keys(partners.payments);
+  const right = {
+    json: { ok: true, resources: names, payments, notes },
+    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.${notes.map((note) => `\nNote: ${note}`).join('')}`,
+  };
+  if (!withPlans) return right;
+  const plans = await plansOf(config, resources);
+  return { json: { ...right.json, plans }, text: `${plansTable(plans)}\n${right.text}` };
+}
+
+/**
+ * Explains every statement on a filled database.
+ * @throws UserError when one that shares its connection sorts, scans a table or leaves its index
+ */
+async function plansOf(config: Config, resources: readonly Resource[]): Promise<StatementPlan[]> {
+  const dataFolder = mkdtempSync(join(tmpdir(), 'crm-plans-'));
+  try {
+    const embedded = { ...config, databaseAddress: undefined, dataFolder: join(dataFolder, 'data') };
+    const database = await openDatabase(embedded, entitiesFor(resources));
+    try {
+      await applyPending(database, embedded);
+      const plans = await explainStatements(resources, database);
+      const bad = plans.filter(({ problems }) => problems.length > 0);
+      if (bad.length === 0) return plans;
+      throw new UserError(
+        `statements of the lanes read and list must come from an index, but ${bad.length} do not:\n${plansTable(bad)}`,
+      );
+    } finally {
+      await database.close();
+    }
+  } finally {
+    rmSync(dataFolder, { recursive: true, force: true });
+  }
+}
+
+const plansTable = (plans: readonly StatementPlan[]): string =>
+  formatTable(
+    ['lane', 'resource', 'request', 'indexes', 'problems'],
+    plans.map(({ lane, resource, request, indexes, problems }) => [
+      lane,
+      resource,
+      request,
+      indexes.join(', '),
+      problems.join(', '),
+    ]),
+  );
+
+/** Modules write some fields by name; a missing one would only fail at a request. @throws UserError naming each */
+export const checkModules = (resources: readonly Resource[]): void =>
+  checkRequirements(
+    resources.map(({ definition }) => definition),
+    modules.flatMap(({ needs = [] }) => needs),
+  );
+
+/** `openapi`: the description that GET /docs/openapi.json serves. */
+async function openApi(): Promise<CommandResult> {
+  const config = readConfig();
+  const document = await describeInstance({ config, resources: await loadResources(config) });
+  return { json: document, text: JSON.stringify(document, null, 2) };
+}
+
+/** `citus`: the statements for the coordinator, to be run once after `migrate`. */
+async function citus(): Promise<CommandResult> {
+  const config = readConfig();
+  const { kinds, statements } = await citusModel(config, modelOf(await loadResources(config)));
+  return {
+    json: { tables: Object.fromEntries(kinds), statements },
+    text: statements.map((statement) => `${statement};`).join('\n'),
+  };
+}
+
+interface MigrateOptions extends IntentOptions {
+  readonly create?: string | undefined;
+  readonly status?: true | undefined;
+}
+
+/** `migrate`: applies migrations, or with `--create` writes one, or with `--status` tells of them. */
+async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
+  const config = readConfig();
+  await assertEnvironment(config);
+  const resources = await loadResources(config);
+  if (options.status) return migrationStatus(config, resources);
+  if (options.create === undefined) {
+    await assertMigrationsComplete(config, modelOf(resources));
+    const applied = await migrate(config, modelOf(resources));
+    return {
+      json: { applied },
+      text: applied.length === 0 ? 'The database has every migration.' : `Applied ${applied.join(', ')}.`,
+    };
+  }
+  checkModules(resources);
+  const { file, statements } = await createMigration(
+    config,
+    modelOf(resources),
+    options.create,
+    intentOf(options),
+  );
+  await refreshSchemas(config);
+  const about =
+    statements.length === 0
+      ? 'Only callers notice the change; the tables are as they are.'
+      : `${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`;
+  return {
+    json: { file: file ?? null, statements },
+    text:
+      file === undefined
+        ? 'The definitions have no change since the last migration.'
+        : `Wrote ${file}:\n${about}`,
+  };
+}
+
+/** `migrate --status`: exit code 1 unless the database has every migration, and nothing else. */
+async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<CommandResult> {
+  const model = modelOf(resources);
+  const state = await withDatabase(config, model, (database) => stateOf(database, config));
+  const { pending, problems, waiting, drift } = state;
+  const lines = [
+    ...pending.map((name) => `pending: ${name}`),
+    ...problems,
+    ...waiting,
+    ...drift.map((line) => `not as its migrations made it: ${line}`),
+  ];
+  if (lines.length > 0) process.exitCode = 1;
+  return {
+    json: { ...state },
+    text: lines.length === 0 ? 'The database has every migration, and is as they made it.' : lines.join('\n'),
+  };
+}

@@ -1,0 +1,106 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { packageName, projectFolder } from '../../engine/config/index.ts';
+import { fileReason, UserError } from '../../engine/errors.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import type { Instance } from '../services.ts';
+import { writeSchemas } from './editors.ts';
+import { engineSpec } from './engine-spec.ts';
+
+/** `new`. */
+export function newCommand({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('new')
+    .description('make a folder for an instance of your own: config.yaml, resources, migrations')
+    .argument('<folder>', 'a new or empty folder, such as ./my-crm')
+    .option('--engine <spec>', 'what npm installs as crm-engine, such as a file: or a version')
+    .addOption(jsonResult())
+    .action((folder, { json, engine }) => run(json, makeInstance(folder, engine)));
+}
+
+async function makeInstance(given: string, engine: string | undefined): Promise<CommandResult> {
+  const folder = resolve(given);
+  const present = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return [];
+    throw new UserError(`${given} cannot be read: ${fileReason(cause)}`, { cause });
+  });
+  if (present.length > 0) throw new UserError(`${given} is not empty: choose a new folder`);
+  const { spec, isLocal } =
+    engine === undefined ? await engineSpec(folder) : { spec: engine, isLocal: false };
+  const files = await filesOf(basename(folder), spec);
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), text, { flag: 'wx' });
+  }
+  await writeSchemas({
+    resources: join(folder, 'resources'),
+    shippedResources: join(projectFolder, 'resources'),
+    settingsFile: join(folder, 'config.yaml'),
+  });
+  return {
+    json: { folder, files: Object.keys(files), engine: spec },
+    text: `Made ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
+  };
+}
+
+/** Replaces the shell that npm runs scripts in, because some shells do not forward the signals that npm sends them. */
+const exec = process.platform === 'win32' ? '' : 'exec ';
+
+/** The files of a new instance, by name. */
+async function filesOf(name: string, engine: string): Promise<Readonly<Record<string, string>>> {
+  const config = await readFile(join(projectFolder, 'config.yaml'), 'utf8');
+  const manifest = {
+    name:
+      name
+        .toLowerCase()
+        .replace(/[^a-z0-9-]+/g, '-')
+        .replace(/^-+|-+$/g, '') || 'my-crm',
+    private: true,
+    type: 'module',
+    scripts: { start: `${exec}crm serve`, dev: `${exec}crm dev`, crm: `${exec}crm` },
+    dependencies: { [packageName]: engine },
+    allowScripts: { argon2: true },
+  };
+  return {
+    'config.yaml': config,
+    'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
+    'README.md': readme(name),
+    // Branches that change the same resource would meet in the schemas, which follow from the definitions.
+    '.gitignore': 'node_modules/\ndata/\nresources/.schemas/\n',
+    // Git keeps no empty folders.
+    'resources/.gitkeep': '',
+    'migrations/.gitkeep': '',
+  };
+}
+
+const readme = (name: string): string => `# ${name}
+
+An instance of [${packageName}](node_modules/${packageName}/README.md).
+
+\`\`\`sh
+npm install
+npm start          # serves http://127.0.0.1:3000; prints a login and an API key, once
+npm run dev        # the same, and what you save in resources/ is served within a second
+npm run -s crm -- --help
+\`\`\`
+
+- \`resources/\`: your own resources, one YAML file each, and what you add to those that come with the engine:
+
+  \`\`\`yaml
+  # resources/leads.yaml
+  extends: leads
+  fields:
+    fax: { type: string, description: Fax number. }
+  filters: [fax]
+  \`\`\`
+
+- \`migrations/\`: what your tables have been through. After an edit, \`npm run -s crm -- plan\` tells what it will do, and
+  \`npm run -s crm -- migrate --create fax\` writes its migration. Commit both. The engine's own tables have migrations of their
+  own, in the package.
+- \`resources/.schemas/\`: what editors complete and check these files with, not in git; \`npm run -s crm -- schema\` writes it again.
+- \`config.yaml\`: partners, messages, mail.
+- \`data/\`: the embedded database, unless \`DATABASE_URL\` names a PostgreSQL. Back it up.
+
+Upgrade: install the new version, see \`npm run -s crm -- plan\`, start again. What the engine changed of the resources that come with it
+is a migration of yours, written by \`npm run -s crm -- migrate --create upgrade\`.
+`;

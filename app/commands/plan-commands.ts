@@ -1,0 +1,126 @@
+import { existsSync } from 'node:fs';
+import { Option } from '@commander-js/extra-typings';
+import type { Database } from '../../engine/database/index.ts';
+import { UserError } from '../../engine/errors.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import { countMs, type Intent, type Model, planChanges, withDatabase } from '../../engine/schema/index.ts';
+import { literal } from '../../engine/sql/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { findUsage } from '../../plugins/api/usage/index.ts';
+import { type Config, readConfig } from '../config.ts';
+import { modelOf } from '../instance.ts';
+import { modules } from '../modules.ts';
+import { loadResources } from '../serve/build.ts';
+import type { Instance } from '../services.ts';
+import { type PlanWithKeys, planMarkdown, planText } from './plan-text.ts';
+
+/** What `--allow-drop`, `--using` and `--default` give. */
+export interface IntentOptions {
+  readonly allowDrop?: string[] | undefined;
+  readonly using?: string[] | undefined;
+  readonly default?: string[] | undefined;
+}
+
+const collect = (value: string, others: string[] | undefined): string[] => [...(others ?? []), value];
+
+/** The options that say what is meant by changes that could lose values. */
+export const intentOptions = {
+  allowDrop: () => new Option('--allow-drop <names...>', 'drop the values of these, such as leads.fax'),
+  using: () =>
+    new Option(
+      '--using <field=sql>',
+      'SQL of a text for values of a field that do not fit; several',
+    ).argParser(collect),
+  default: () =>
+    new Option('--default <field=value>', 'the value instead of those that do not fit; several').argParser(
+      collect,
+    ),
+};
+
+/** The intent that options say. @throws UserError for one without a field */
+export function intentOf({ allowDrop = [], using = [], default: defaults = [] }: IntentOptions): Intent {
+  const pairs = (given: readonly string[], option: string, sqlOf: (text: string) => string) =>
+    given.map((text): [string, string] => {
+      const at = text.indexOf('=');
+      if (at < 1) throw new UserError(`${option} needs a field and a value, such as leads.score=0`);
+      return [text.slice(0, at), sqlOf(text.slice(at + 1))];
+    });
+  return {
+    drop: allowDrop,
+    using: new Map([...pairs(using, '--using', (sql) => sql), ...pairs(defaults, '--default', literal)]),
+  };
+}
+
+interface PlanOptions extends IntentOptions {
+  readonly check?: true | undefined;
+  readonly markdown?: true | undefined;
+  readonly offline?: true | undefined;
+}
+
+/** `plan`. */
+export function planCommands({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('plan')
+    .description('tell what the edits of the definitions will do; writes nothing')
+    .addOption(intentOptions.allowDrop())
+    .addOption(intentOptions.using())
+    .addOption(intentOptions.default())
+    .option('--check', 'exit with 1 when no migration carries the edits, or the database has drifted')
+    .option('--markdown', 'as Markdown, for a pull request')
+    .option('--offline', 'ask no database')
+    .addOption(jsonResult())
+    .action(({ json, ...options }) => run(json, plan(options)));
+}
+
+async function plan(options: PlanOptions): Promise<CommandResult> {
+  const config = readConfig();
+  const { made, without } = await planned(config, options);
+  const isClean = made.statements.length === 0 && (made.database?.drift.length ?? 0) === 0;
+  if (options.check && !isClean) process.exitCode = 1;
+  return {
+    json: { ...made, notCounted: without ?? null, clean: isClean },
+    text: options.markdown ? planMarkdown(made) : planText(made, without),
+  };
+}
+
+const needsOfModules = modules.flatMap((module) => module.needs ?? []);
+
+/** What definitions change, with the rows that a database has, and the API keys that named what goes away. */
+export async function planOn(
+  config: Config,
+  model: Model,
+  intent: Intent,
+  database: Database,
+): Promise<PlanWithKeys> {
+  const found = await planChanges(config, model, needsOfModules, intent, database);
+  const lost = found.api.flatMap(({ loses }) => loses ?? []);
+  return { ...found, keys: await findUsage(tablesOf(database), lost) };
+}
+
+/** The plan, and why no rows are counted if they are not. */
+async function planned(
+  config: Config,
+  options: PlanOptions,
+): Promise<{ readonly made: PlanWithKeys; readonly without: string | undefined }> {
+  const model = modelOf(await loadResources(config));
+  const intent = intentOf(options);
+  const offline = async (without: string) => ({
+    made: { ...(await planChanges(config, model, needsOfModules, intent, undefined)), keys: [] },
+    without,
+  });
+  if (options.offline) return offline('--offline');
+  if (config.databaseAddress === undefined && !existsSync(config.dataFolder)) {
+    return offline('there is no database yet');
+  }
+  let isOpen = false;
+  try {
+    const counted = async (database: Database) => {
+      isOpen = true;
+      return { made: await planOn(config, model, intent, database), without: undefined };
+    };
+    return await withDatabase(config, model, counted, countMs);
+  } catch (cause) {
+    if (isOpen || !(cause instanceof UserError)) throw cause;
+    return offline(cause.message);
+  }
+}

@@ -1,0 +1,214 @@
+import { createReadStream } from 'node:fs';
+import { extname } from 'node:path';
+import { Option } from '@commander-js/extra-typings';
+import type { Resource } from '../../engine/compile/index.ts';
+import { fileReason, HttpError, UserError } from '../../engine/errors.ts';
+import {
+  assertOutputWritable,
+  type CommandLine,
+  type CommandResult,
+  jsonResult,
+  organizationOption,
+  showProgress,
+  writeOutput,
+} from '../../engine/modules/index.ts';
+import {
+  exported,
+  type FormatName,
+  formatNames,
+  grantMasks,
+  type ImportSummary,
+  wildcard,
+} from '../../engine/records/index.ts';
+import { organizationId, transaction } from '../../engine/tables/index.ts';
+import { suggestion } from '../../engine/yaml/index.ts';
+import type { Instance } from '../services.ts';
+
+type Line = CommandLine<Instance>;
+
+/** Failing lines that are printed at most; with --json all that the report has. */
+const shownLines = 20;
+
+const formatOption = () =>
+  new Option('--format <format>', 'default: by the name of the file').choices(formatNames);
+const collect = (value: string, others: readonly string[]): readonly string[] => [...others, value];
+
+/** `export` and `import`. */
+export function recordCommands(line: Line): void {
+  const { program, run } = line;
+  program
+    .command('export <resource> [file]')
+    .description('write records as CSV or NDJSON to a file of your own, or to standard output')
+    .addOption(organizationOption())
+    .addOption(formatOption())
+    .option(
+      '--filter <parameter>',
+      'a parameter of the list, such as status=New or sort=id; several',
+      collect,
+      [],
+    )
+    .option('--force', 'replace the file if there is one')
+    .addOption(jsonResult())
+    .action((resource, file, { json, ...options }) =>
+      run(json, exportRecords(line, resource, file, { ...options, isJson: json === true })),
+    );
+  program
+    .command('import <resource> <file>')
+    .description('create records from CSV or NDJSON; - is standard input')
+    .addOption(organizationOption())
+    .addOption(formatOption())
+    .option('--match <fields>', 'change records that have the same values of these unique fields')
+    .addOption(
+      new Option('--on-error <what>', 'what a line that fails means for those after it')
+        .choices(['continue', 'stop'])
+        .default('continue'),
+    )
+    .option('--dry-run', 'validate all lines and write nothing')
+    .addOption(jsonResult())
+    .action((resource, file, { json, ...options }) =>
+      run(json, importRecords(line, resource, file, options)),
+    );
+}
+
+interface ExportOptions {
+  readonly org: string;
+  readonly format?: string | undefined;
+  readonly filter: readonly string[];
+  readonly force?: true | undefined;
+  readonly isJson: boolean;
+}
+
+const exportRecords = async (
+  { withInstance }: Line,
+  name: string,
+  file: string | undefined,
+  options: ExportOptions,
+): Promise<CommandResult> => {
+  assertOutputWritable({ ...options, file });
+  const format = formatFor(file, options.format) ?? 'csv';
+  return withInstance(async (instance) => {
+    const { list } = resourceOf(instance, name).operations;
+    if (list.export === undefined) throw new UserError(`${name} cannot be exported`);
+    const operation = list.export;
+    const caller = await callerIn(instance, options.org);
+    const bytes = await explained(async () => {
+      const plan = operation.plan({
+        caller,
+        query: queryOf(options.filter),
+        strict: true,
+        headers: {},
+        body: () => ({}),
+        bytes: () => Buffer.alloc(0),
+      });
+      const stream = await exported(instance.database, operation, plan, format);
+      return writeOutput(stream, { file });
+    });
+    return {
+      json: { file, format, bytes },
+      text: file === undefined ? '' : `Wrote ${bytes} bytes to ${file}.`,
+    };
+  });
+};
+
+interface ImportOptions {
+  readonly org: string;
+  readonly format?: string | undefined;
+  readonly match?: string | undefined;
+  readonly onError: string;
+  readonly dryRun?: true | undefined;
+}
+
+const importRecords = async (
+  { withInstance }: Line,
+  name: string,
+  file: string,
+  { org, match, onError, dryRun, ...options }: ImportOptions,
+): Promise<CommandResult> => {
+  const format = formatFor(file === '-' ? undefined : file, options.format);
+  if (format === undefined) throw new UserError(`say --format ${formatNames.join(' or ')}`);
+  return withInstance(async (instance) => {
+    const upload = resourceOf(instance, name).uploads.import;
+    const caller = await callerIn(instance, org);
+    const report = await explained(async () => {
+      const query = { ...(match && { match }), on_error: onError, dry_run: String(dryRun === true) };
+      const plan = upload.plan({ caller, query, strict: false, headers: {}, format });
+      const source = file === '-' ? process.stdin : createReadStream(file);
+      return upload.run(instance.database, plan, source, { onProgress: showProgress('lines') });
+    });
+    if (report.failed > 0) process.exitCode = 1;
+    return { json: { ...report }, text: textOf(report) };
+  });
+};
+
+/** A report for people. */
+function textOf({
+  created,
+  updated,
+  failed,
+  stopped,
+  dry_run: isTrial,
+  ignored,
+  lines,
+}: ImportSummary): string {
+  const counts = `${created} created, ${updated} updated, ${failed} failed`;
+  const shown = lines.slice(0, shownLines).map(({ line, error }) => `line ${line}: ${error}`);
+  return [
+    isTrial ? `Nothing was written. It would be: ${counts}.` : `${counts}.`,
+    ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}`] : []),
+    ...shown,
+    ...(failed > shown.length ? [`and ${failed - shown.length} more lines`] : []),
+    ...(stopped ? ['It stopped there; no line after that was written.'] : []),
+  ].join('\n');
+}
+
+/** The format that is given, or that the name of a file says; undefined where neither is. */
+function formatFor(file: string | undefined, given: string | undefined): FormatName | undefined {
+  const extension = file === undefined ? '' : extname(file).slice(1).toLowerCase();
+  const name = given ?? (extension === 'jsonl' ? 'ndjson' : extension);
+  return formatNames.find((format) => format === name);
+}
+
+function resourceOf({ resources }: Instance, name: string): Resource {
+  const found = resources.find((resource) => resource.name === name);
+  if (found !== undefined) return found;
+  const names = resources.map((resource) => resource.name);
+  throw new UserError(`there is no resource "${name}"${suggestion(name, names)}`);
+}
+
+/** The command line as a caller who may do everything in an organization. */
+async function callerIn({ database }: Instance, slug: string) {
+  const organization = await transaction(database, (tables) => organizationId(tables, slug));
+  const grants = grantMasks([{ object: wildcard, action: wildcard }]);
+  return {
+    principal: { kind: 'command', actor: null, name: null, user: null, organization, grants },
+    requestId: '',
+  } as const;
+}
+
+/** Parameters of a list from texts such as `status=New`. */
+function queryOf(parameters: readonly string[]): Record<string, readonly string[] | string> {
+  const query: Record<string, string[]> = {};
+  for (const parameter of parameters) {
+    const [, name = '', value = ''] = /^([^=]+)=(.*)$/s.exec(parameter) ?? [];
+    if (name === '') throw new UserError(`--filter must be like status=New, not ${parameter}`);
+    query[name] = [...(query[name] ?? []), value];
+  }
+  return Object.fromEntries(
+    Object.entries(query).map(([name, values]) => [name, values.length === 1 ? (values[0] ?? '') : values]),
+  );
+}
+
+/** Work whose mistakes are the caller's. @throws UserError in one line for them */
+async function explained<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    const { code, path } = cause as NodeJS.ErrnoException;
+    if (code !== undefined && path !== undefined)
+      throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
+    if (!(cause instanceof HttpError)) throw cause;
+    const { created = 0, updated = 0 } = (cause.extra.report ?? {}) as Partial<ImportSummary>;
+    const written = cause.extra.report ? `; before that, ${created} were created and ${updated} updated` : '';
+    throw new UserError(`${cause.message}${written}`, { cause });
+  }
+}

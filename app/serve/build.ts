@@ -1,0 +1,160 @@
+// App: from the environment and the list of modules to a running service, and its command line.
+// May import everything; nobody imports it.
+import type { FastifyInstance } from 'fastify';
+import { compileResource, type Fragment, type Resource, recordExamples } from '../../engine/compile/index.ts';
+import { checkSources, readSources } from '../../engine/definition/index.ts';
+import { enabledEffects } from '../../engine/effects/index.ts';
+import type { JsonSchema } from '../../engine/fields/index.ts';
+import {
+  addReadOnlyMode,
+  apiPrefix,
+  cors,
+  crud,
+  httpServer,
+  importRoutes,
+  logRejection,
+  openApiDocument,
+} from '../../engine/http/index.ts';
+import { backgroundWork } from '../../engine/modules/index.ts';
+import { migrationNames } from '../../engine/schema/index.ts';
+import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
+import { lineOf, type Source } from '../../engine/yaml/index.ts';
+import { signing } from '../../plugins/access/secrets/index.ts';
+import { firstSamples } from '../../plugins/operations/demo/index.ts';
+import { mailer } from '../../plugins/operations/mail/index.ts';
+import {
+  configuredSlugs,
+  disabledEndpoints,
+  liveSettings,
+  type SettingsFile,
+  unknownOrganizations,
+  withoutSlash,
+} from '../../webhooks/settings/index.ts';
+import type { Config } from '../config.ts';
+import { modules } from '../modules.ts';
+import type { Instance, Services } from '../services.ts';
+import { version } from '../version.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Why the last change of config.yaml was refused; undefined if the file is in force. */
+    settingsProblem: () => string | undefined;
+  }
+}
+
+/** Reads the resource definitions: those of the instance, and those that it builds on. */
+export const readDefinitions = async (
+  config: Pick<Config, 'resources' | 'shippedResources'>,
+): Promise<readonly Source[]> => [
+  ...(config.shippedResources === null ? [] : await readSources(config.shippedResources, true)),
+  ...(await readSources(config.resources)),
+];
+
+/** Checks and compiles resource definitions. @throws YamlError with every mistake */
+export const compileResources = (config: Config, sources: readonly Source[]): readonly Resource[] =>
+  compileResource(checkSources(sources), apiPrefix, enabledEffects(config), config.rateLimit !== undefined);
+
+/** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
+export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
+  compileResources(config, await readDefinitions(config));
+
+/** The OpenAPI document of an instance; its examples are the first of the sample records. */
+export async function describeInstance({ config, resources }: Described): Promise<JsonSchema> {
+  const samples = await firstSamples(config.samples, resources);
+  const fragments: readonly Fragment[] = [
+    ...resources.map(({ name, definition, openApi }) => ({
+      ...openApi,
+      examples: recordExamples(definition, samples.get(name)),
+    })),
+    ...modules.flatMap(({ openApi = [] }) => openApi),
+  ];
+  return openApiDocument(fragments, { version, contact: { name: 'The operator of this instance' } });
+}
+
+type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
+
+/** How often a process that has begun to do the work besides requests looks for notes that nobody told, in milliseconds. */
+const notesMs = 60_000;
+
+/** A log of what every process of an instance finds out alike: one of them says it. */
+const ofOneProcess = ({
+  log,
+  background,
+}: FastifyInstance): Pick<FastifyInstance['log'], 'info' | 'error'> => ({
+  info: (message: string) => background.isOurs() && log.info(message),
+  error: (message: string) => background.isOurs() && log.error(message),
+});
+
+/**
+ * Builds the service. It owns neither the database nor the process.
+ * @param background the work besides requests; without it, this process does all of it
+ */
+export async function buildService(
+  instance: Omit<Instance, 'service' | 'configuredSlugs'>,
+  background = backgroundWork(),
+): Promise<FastifyInstance> {
+  const { config, resources, database } = instance;
+  const app = await httpServer(config, database.admission, resources);
+  app.decorate('background', background);
+  database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
+  app.decorate('pruning', []);
+  let taken: SettingsFile | undefined;
+  const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
+    taken = file;
+    if (background.isOurs()) await tellNotes();
+  });
+  /** Says what is probably not meant in the file that came into force, once for each file. */
+  async function tellNotes(): Promise<void> {
+    const file = taken;
+    taken = undefined;
+    if (file === undefined) return;
+    for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
+    // A database that does not respond is told of where it matters.
+    const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
+    for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
+  }
+  background.every(app, 'notes about the settings', notesMs, tellNotes);
+  app.addHook('onClose', async () => settings.close());
+  addReadOnlyMode(app, () => settings.current.read_only);
+  app.decorate('settingsProblem', () => settings.problem);
+  const services: Services = {
+    ...instance,
+    service: () => buildService(instance),
+    configuredSlugs: async () => configuredSlugs(settings.current),
+    settings,
+    publicUrl: () => settings.current.public_url,
+    login: () => settings.current.login,
+    newOrganizations: () => settings.current.new_organizations,
+    mailer: mailer(
+      () => settings.current.mail,
+      () => settings.current.public_url,
+      app.log,
+    ),
+    description: () => describeInstance(instance),
+    versions: {
+      version,
+      node: process.version,
+      database: database.kind,
+      migration: migrationNames(config).at(-1) ?? '',
+    },
+    metrics: () => modules.flatMap(({ metrics }) => metrics?.(services) ?? []),
+    pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
+  };
+  for (const module of modules) await module.register?.(app, services);
+  const linking = {
+    publicUrl: () => withoutSlash(services.publicUrl()),
+    signing: signing(instance.secrets, 'cursors of lists'),
+  };
+  await app.register(async (api) => {
+    cors(api, config.corsOrigins);
+    for (const resource of resources) {
+      const { renamedFrom, alias } = resource.definition;
+      for (const name of [resource.name, ...(alias && renamedFrom ? [renamedFrom] : [])]) {
+        const served = { resource, database, path: `${apiPrefix}/${name}` };
+        await api.register(crud, { ...served, ...linking });
+        await api.register(importRoutes, { ...served, maxBytes: config.importBytes });
+      }
+    }
+  });
+  return app;
+}

@@ -1,0 +1,53 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { UserError } from '../../engine/errors.ts';
+import { operations } from '../../plugins/operations/monitoring/index.ts';
+import type { Config } from '../config.ts';
+
+/**
+ * Listens.
+ * @param prefix of the variables that name the address
+ * @throws UserError in one line if the address cannot be had
+ */
+export async function listen(
+  app: { readonly listen: (address: Pick<Config, 'host' | 'port'>) => Promise<string> },
+  { host, port }: Pick<Config, 'host' | 'port'>,
+  prefix: string,
+): Promise<void> {
+  try {
+    await app.listen({ host, port });
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const reasons: Readonly<Record<string, string>> = {
+      EADDRINUSE: `port ${port} on ${host} is taken; choose another with ${prefix}PORT`,
+      EACCES: `port ${port} needs more rights than this process has; choose another with ${prefix}PORT`,
+      EADDRNOTAVAIL: `${host} is no address of this machine; choose another with ${prefix}HOST`,
+      ENOTFOUND: `${host} is no address of this machine; choose another with ${prefix}HOST`,
+    };
+    throw new UserError(reasons[code ?? ''] ?? `cannot listen: ${message}`, { cause });
+  }
+}
+
+/** The URL for this machine. */
+export function urlOf({ server }: Pick<FastifyInstance, 'server'>, host: string): string {
+  const { port } = server.address() as AddressInfo;
+  const isAnywhere = host === '0.0.0.0' || host === '::';
+  return `http://${isAnywhere ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** The operators' port. */
+export interface AdminListener {
+  readonly url: string;
+  readonly close: () => Promise<void>;
+}
+
+/** Starts the operators' port if ADMIN_PORT is set. */
+export async function startAdminListener(
+  { adminPort, adminHost }: Config,
+  told: Parameters<typeof operations>[0],
+): Promise<AdminListener | undefined> {
+  if (adminPort === undefined) return undefined;
+  const app = await operations(told);
+  await listen(app, { host: adminHost, port: adminPort }, 'ADMIN_');
+  return { url: urlOf(app, adminHost), close: () => app.close() };
+}

@@ -1,0 +1,31 @@
+/** Deaths of workers that follow each other this fast count together, in milliseconds. */
+const togetherMs = 30_000;
+/** So many of them end an instance of which nothing serves any more. */
+const maxDeaths = 8;
+/** The delay of the first replacement, and the longest: each takes twice as long as the one before. In milliseconds. */
+const [firstDelayMs, longestDelayMs] = [100, 10_000];
+
+/** Decides how long to wait before a worker that died is replaced. */
+export interface RestartBackoff {
+  /**
+   * Counts a death.
+   * @param now in milliseconds, by any clock that does not jump
+   * @param othersServe whether other workers serve
+   * @returns the delay in milliseconds; undefined if workers die too often to go on
+   */
+  readonly next: (now: number, othersServe: boolean) => number | undefined;
+}
+
+/** A worker that dies now and then is replaced at once; when they die one after another, ever later, and in the end not at all. */
+export function restartBackoff(): RestartBackoff {
+  let deaths = 0;
+  let last = Number.NEGATIVE_INFINITY;
+  return {
+    next: (now, othersServe) => {
+      deaths = now - last > togetherMs ? 1 : deaths + 1;
+      last = now;
+      if (deaths > maxDeaths && !othersServe) return undefined;
+      return Math.min(firstDelayMs * 2 ** (deaths - 1), longestDelayMs);
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import cluster from 'node:cluster';
+import { UserError } from '../../engine/errors.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import { createDemo } from '../../plugins/operations/demo/index.ts';
+import { readSettingsFile } from '../../webhooks/settings/index.ts';
+import { assertEnvironment, misspellingWarnings } from '../commands/config-command.ts';
+import { type Config, readConfig } from '../config.ts';
+import type { Instance } from '../services.ts';
+import { type AdminListener, startAdminListener } from './listen.ts';
+import { startService } from './service.ts';
+import { exampleResource, startupBanner } from './startup-banner.ts';
+import { stopOnSignals, stopService } from './stop.ts';
+
+/** `serve`. */
+export function serveCommand({ program, run }: CommandLine<Instance>): void {
+  program
+    .command('serve')
+    .description('serve the API until a signal stops it')
+    .addOption(jsonResult())
+    .action(({ json }) => run(json, serve()));
+}
+
+/**
+ * Serves until a signal stops it.
+ * @returns what to print once it listens
+ */
+async function serve(): Promise<CommandResult> {
+  const config = readConfig();
+  await assertEnvironment(config);
+  // Once, not by each worker.
+  if (cluster.isPrimary) {
+    for (const line of misspellingWarnings(config, await readSettingsFile(config))) {
+      process.stderr.write(`crm: ${line}\n`);
+    }
+  }
+  if (config.workers === 1) return serveAlone(config);
+  if (config.databaseAddress === undefined) {
+    throw new UserError(
+      'WORKERS needs PostgreSQL: set DATABASE_URL, or unset WORKERS. The embedded database is for one process',
+    );
+  }
+  const { serveByWorkers } = await import('./workers.ts');
+  return serveByWorkers(config);
+}
+
+/** Serves in this process. */
+async function serveAlone(config: Config): Promise<CommandResult> {
+  const { app, url, resources, database, openReadiness, close } = await startService(config);
+  let admin: AdminListener | undefined;
+  try {
+    if (config.adminPort !== undefined) {
+      admin = await startAdminListener(config, {
+        liveness: () => undefined,
+        readiness: await openReadiness(),
+        metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
+      });
+    }
+    const closeRest = async () => {
+      await admin?.close();
+      await close();
+    };
+    const stop = () => stopService(app, closeRest);
+    stopOnSignals({ leave: app.leave, delayMs: config.stopDelayMs, stop });
+    const demo = await createDemo(database, config, resources);
+    return startupBanner(config, { url, adminUrl: admin?.url, example: exampleResource(resources), demo });
+  } catch (cause) {
+    await admin?.close();
+    await app.close();
+    await close();
+    throw cause;
+  }
+}

@@ -1,0 +1,57 @@
+import type { FastifyInstance } from 'fastify';
+import { openProbe, type Probe } from '../../engine/database/index.ts';
+import type { BackgroundOfProcess } from '../../engine/modules/index.ts';
+import { type ProcessReport, readinessOf } from '../../plugins/operations/monitoring/index.ts';
+import type { Config } from '../config.ts';
+import { openInstance } from '../instance.ts';
+import type { Instance } from '../services.ts';
+import { buildService } from './build.ts';
+import { nodeConfig, registerAsNode } from './cluster-node.ts';
+import { listen, urlOf } from './listen.ts';
+import { collectGarbageAfterStart } from './memory.ts';
+
+/** A service that listens. */
+export interface RunningService extends Pick<Instance, 'resources' | 'database'> {
+  readonly app: FastifyInstance;
+  readonly url: string;
+  /** Makes the check whether it should get requests; call it once, at start. */
+  readonly openReadiness: () => Promise<() => Promise<ProcessReport>>;
+  /** Closes what requests need, after the app. */
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Opens the instance and serves it.
+ * @throws UserError in one line when that is not possible; nothing is left open then
+ */
+export async function startService(
+  config: Config,
+  background?: BackgroundOfProcess,
+): Promise<RunningService> {
+  const instance = await openInstance(nodeConfig(config));
+  const { resources, database } = instance;
+  let app: FastifyInstance | undefined;
+  try {
+    app = await buildService(instance, background);
+    await registerAsNode(app, config, instance);
+    await listen(app, config, '');
+    collectGarbageAfterStart();
+    const { settingsProblem, isLeaving } = app;
+    let probe: Probe | undefined;
+    const openReadiness = async () => {
+      probe = await openProbe(database);
+      const migrations = (await database.orm.migrator.getExecuted()).map(({ name }) => name);
+      const { replicas } = database;
+      return readinessOf({ probe, migrations, settingsProblem, isLeaving, replicas });
+    };
+    const close = async () => {
+      probe?.close();
+      await database.close();
+    };
+    return { app, url: urlOf(app, config.host), resources, database, openReadiness, close };
+  } catch (cause) {
+    await app?.close();
+    await database.close();
+    throw cause;
+  }
+}

@@ -1,0 +1,53 @@
+import type { Resource } from '../../engine/compile/index.ts';
+import { apiPrefix } from '../../engine/http/index.ts';
+import type { CommandResult } from '../../engine/modules/index.ts';
+import type { Demo } from '../../plugins/operations/demo/index.ts';
+import type { Config } from '../config.ts';
+
+/** A service that listens. */
+export interface StartupInfo {
+  readonly url: string;
+  readonly adminUrl: string | undefined;
+  /** The name of a resource, for an example. */
+  readonly example: string;
+  /** What was created in an empty database. */
+  readonly demo: Demo | undefined;
+}
+
+/** The resource of the example: one with a filter, if there is one. */
+export const exampleResource = (resources: readonly Resource[]): string =>
+  (resources.find((resource) => resource.definition.filters.length > 0) ?? resources[0])?.name ?? '';
+
+/** What `serve` prints. */
+export function startupBanner(config: Config, { url, adminUrl, example, demo }: StartupInfo): CommandResult {
+  const isEmbedded = config.databaseAddress === undefined;
+  const database = isEmbedded ? `the embedded database in ${config.dataFolder}` : 'PostgreSQL';
+  const by = config.workers > 1 ? `, by ${config.workers} workers` : '';
+  const lines = [`Serving ${url}, explorer at ${url}/docs, on ${database}${by}`];
+  if (adminUrl !== undefined)
+    lines.push(`Operators: ${adminUrl}/livez, ${adminUrl}/readyz and ${adminUrl}/metrics`);
+  if (demo !== undefined) {
+    lines.push(
+      '',
+      `This database was empty, so it now holds the organization "${demo.organization}" with sample records.`,
+      'Shown this once; keep them:',
+      `  setup     ${url}/setup`,
+      `  login     ${demo.email}`,
+      `  password  ${demo.password}`,
+      `  API key   ${demo.key}`,
+      '',
+      'Try it:',
+      `  curl -H 'Authorization: Bearer ${demo.key}' ${url}${apiPrefix}/${example}`,
+    );
+  }
+  return {
+    json: {
+      url,
+      ...(adminUrl && { admin: adminUrl }),
+      database: isEmbedded ? 'embedded' : 'postgresql',
+      ...(config.workers > 1 && { workers: config.workers }),
+      ...demo,
+    },
+    text: lines.join('\n'),
+  };
+}

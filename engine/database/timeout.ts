@@ -1,0 +1,21 @@
+/** A result did not come in time. */
+export class TimeoutError extends Error {}
+
+/**
+ * Waits for a result for a limited time; what is waited for goes on.
+ * @param late says that it is over @throws TooLong
+ */
+export async function withTimeout<T>(
+  ms: number,
+  work: Promise<T>,
+  late = (after: number) => `no response within ${after} ms`,
+): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new TimeoutError(late(ms))), ms);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => {});
+  }
+}

@@ -1,0 +1,126 @@
+import { readFile } from 'node:fs/promises';
+import type { ClientConfig } from 'pg';
+import { UserError } from '../errors.ts';
+import { type Address, describeAddress } from './address.ts';
+import { sqlState } from './failures.ts';
+import { connectionErrorText, type Route, route } from './route.ts';
+import type { DatabaseConfig } from './variables.ts';
+
+/** SQLSTATEs. */
+const noDatabase = '3D000';
+const wrongPassword = '28P01';
+const tooManyConnections = '53300';
+
+/** A usable server and how to connect to it. */
+export interface UsableServer {
+  readonly route: Route;
+  /** Whether a pooler in between runs each transaction on any of its connections. */
+  readonly pooled: boolean;
+  /**
+   * Connection options other than host and TLS.
+   * @param statementTimeoutMs limit of its statements; 0: no limit
+   * @param lockTimeoutMs limit of its waits for locks; absent: as configured
+   */
+  readonly login: (statementTimeoutMs: number, lockTimeoutMs?: number) => ClientConfig;
+}
+
+/**
+ * Connects once to find a usable server and whether a pooler is in between.
+ * @param connectionTimeoutMillis how long connecting may take
+ * @throws UserError in one line when there is no such server
+ */
+export async function findServer(
+  config: DatabaseConfig,
+  address: Address,
+  connectionTimeoutMillis: number,
+): Promise<UsableServer> {
+  // Without these keys pg would read PGUSER, PGPASSWORD and PGDATABASE from the environment.
+  const { user = '', password = '', database = '', applicationName, options } = address;
+  const { passwordFile } = config;
+  const common: ClientConfig = {
+    user,
+    // Read for each connection, because it may have been rotated.
+    password: passwordFile === undefined ? password : () => readPassword(passwordFile),
+    database,
+    ...(applicationName !== undefined && { application_name: applicationName }),
+    connectionTimeoutMillis,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  };
+  let searchPath: string | undefined;
+  const server = (pooled: boolean): UsableServer => {
+    const login: UsableServer['login'] = (statementTimeoutMs, lockTimeoutMs = config.lockTimeoutMs) => {
+      const parameters = pooled ? [] : sessionParameters(statementTimeoutMs, lockTimeoutMs);
+      // What comes last counts.
+      const given = [...parameters, options ?? '', viewsFirst(config, searchPath)].join(' ').trim();
+      return given === '' ? common : { ...common, options: given };
+    };
+    return {
+      pooled,
+      login,
+      route: route(address, login(config.statementTimeoutMs), connectionTimeoutMillis),
+    };
+  };
+  try {
+    if (config.databasePooler !== true) {
+      const unknown = config.databasePooler === undefined;
+      const direct = server(false);
+      const found = await direct.route.find().catch((cause) => {
+        if (!unknown || !refusesSettings(cause)) throw cause;
+      });
+      if (found !== undefined && (!unknown || !found.pooled)) {
+        searchPath = found.searchPath;
+        return direct;
+      }
+    }
+    const pooler = server(true);
+    await pooler.route.find();
+    return pooler;
+  } catch (cause) {
+    throw new UserError(`the database at ${describeAddress(address)} ${problem(cause)}`, { cause });
+  }
+}
+
+/** The password in a file, without the line end. @throws Error when the file cannot be read */
+async function readPassword(file: string): Promise<string> {
+  return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
+}
+
+/** What is wrong with a server, as it says itself or because it says nothing. */
+function problem(cause: unknown): string {
+  const state = sqlState(cause);
+  if (state === noDatabase)
+    return `does not exist: create it, or correct DATABASE_URL (${connectionErrorText(cause)})`;
+  if (state === wrongPassword)
+    return `refuses the login: correct DATABASE_URL (${connectionErrorText(cause)})`;
+  if (state === tooManyConnections)
+    return `has no connection left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or end other clients (${connectionErrorText(cause)})`;
+  return `does not answer: ${connectionErrorText(cause)}`;
+}
+
+/** A pooler refuses session parameters for connections that it shares. */
+function refusesSettings(cause: unknown): boolean {
+  const { code, message } = cause as { code?: string; message?: string };
+  return code === '08P01' && String(message).includes('startup parameter');
+}
+
+/** The session parameter that puts the schema of views before those where tables are looked for. */
+const viewsFirst = ({ views }: DatabaseConfig, searchPath: string | undefined): string =>
+  views === undefined || searchPath === undefined
+    ? ''
+    : `-c search_path=${`${views},${searchPath}`.replace(/[\\\s]/g, '\\$&')}`;
+
+/** Session parameters of a connection, as command-line options of its server process. */
+const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): readonly string[] =>
+  [
+    `statement_timeout=${statementTimeoutMs}`,
+    `lock_timeout=${lockTimeoutMs}`,
+    'idle_in_transaction_session_timeout=10000',
+    // Planning a list takes longer than running it, and each statement has one good plan.
+    'plan_cache_mode=force_generic_plan',
+    // A statement uses one core at most.
+    'max_parallel_workers_per_gather=0',
+    // Compiling takes longer than what a page of records can gain by it, and is done anew each time.
+    'jit=off',
+    'datestyle=ISO',
+  ].map((parameter) => `-c ${parameter}`);

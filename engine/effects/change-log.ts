@@ -1,0 +1,77 @@
+import { flagVariable } from '../config/index.ts';
+import { literal, quote, record, versionColumn } from '../sql/index.ts';
+import type { Effect, WriteAction, WriteInput } from './effect.ts';
+import { changeLogTables } from './tables.ts';
+
+const kind = ({ caller }: WriteInput) => caller.principal.kind;
+const actor = ({ caller }: WriteInput) => caller.principal.actor;
+const name = ({ caller }: WriteInput) => caller.principal.name;
+const request = ({ caller }: WriteInput) => caller.requestId;
+
+/**
+ * Records in the organization's ledger who wrote what. A row has the record as it is now; what it was before is in the
+ * row of the version before. Where there is none, and where the record is deleted, the row has that too.
+ */
+export const changeLog: Effect = {
+  variable: flagVariable('AUDIT', true),
+  tables: changeLogTables,
+  on: ['create', 'update', 'delete'],
+  expression: (context) => {
+    const { resource, action, written, source, row, placeholder } = context;
+    const { now, before, version } = recorded(context);
+    const values = {
+      organization_id: `${row}."organization_id"`,
+      actor_kind: `${placeholder(kind)}::text`,
+      actor_id: `${placeholder(actor)}::bigint`,
+      actor_name: `${placeholder(name)}::text`,
+      action: literal(action),
+      object: literal(resource),
+      object_id: `${row}."id"`,
+      request_id: `${placeholder(request)}::text`,
+      version,
+      record: now,
+      before,
+    };
+    const columns = Object.keys(values).map(quote).join(', ');
+    return `${written}_ledger as (insert into "crm_ledger" (${columns}) select ${Object.values(values).join(', ')} from ${source})`;
+  },
+  ofExport: ({ resource, organization, placeholder }) => {
+    const who = [kind, actor, name, request].map((value) => placeholder(value));
+    const [ofKind, ofActor, ofName, ofRequest] = who;
+    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object") values (${organization}, ${ofKind}::text, ${ofActor}::bigint, ${ofName}::text, ${ofRequest}::text, 'export', ${literal(resource)})`;
+  },
+};
+
+/** SQL of what a ledger row has of the record. */
+function recorded({
+  resource,
+  action,
+  row,
+  columns,
+  json: shown,
+}: {
+  readonly resource: string;
+  readonly action: WriteAction;
+  readonly row: string;
+  readonly columns: string;
+  readonly json?: string | undefined;
+}) {
+  const json = (from: string) =>
+    `(select row_to_json(_r)::text from ${from} cross join lateral (select ${columns}) _r`;
+  const version = `${row}.${quote(versionColumn)}`;
+  const written = shown ?? `${json(`(select ${row}.*) ${record}`)})`;
+  if (action === 'create') return { now: written, before: 'null', version };
+  // A record that is gone has no version after its last one but this.
+  if (action === 'delete') return { now: 'null', before: written, version: `${version} + 1` };
+  const earlier = `${version} - 1`;
+  const same = (alias: string, id: string) =>
+    `${alias}."organization_id" = ${row}."organization_id" and ${alias}.${quote(id)} = ${row}."id"`;
+  const recordedBefore = `select from "crm_ledger" _l where ${same('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${earlier}`;
+  // Without its version this would be another state than the one replaced, if somebody wrote the record meanwhile; then that write left a row.
+  const replaced = `${json(`${quote(resource)} ${record}`)} where ${same(record, 'id')} and ${record}.${quote(versionColumn)} = ${earlier})`;
+  return {
+    now: written,
+    before: `case when not exists (${recordedBefore}) then ${replaced} end`,
+    version,
+  };
+}

@@ -1,0 +1,42 @@
+import { errors, type HttpError } from '../errors.ts';
+import { suggestion } from '../yaml/index.ts';
+import { apiPrefix } from './openapi.ts';
+
+/** A resource as far as addresses name it. */
+export interface NamedResource {
+  readonly name: string;
+  readonly definition: { readonly singular: string };
+}
+
+/** The error for an address that no route has; it names only what the public description names. */
+export type NotFound = (url: string) => HttpError;
+
+/** Characters of a part of a path that is compared with names. */
+const maxCompared = 60;
+
+/** @param resources those of the instance */
+export function createNotFound(resources: readonly NamedResource[]): NotFound {
+  const names = resources.map(({ name }) => name);
+  const all = `${apiPrefix} has ${names.join(', ')}`;
+  return (url) => {
+    const path = url.split('?', 1)[0] ?? '';
+    const isApi = path === apiPrefix || path.startsWith(`${apiPrefix}/`);
+    const words = path
+      .slice(isApi ? apiPrefix.length : 0)
+      .split('/')
+      .slice(1, 10);
+    const [first = '', id, ...deeper] = words;
+    if (!isApi) {
+      const meant = names.find((name) => words.some((word) => word.toLowerCase() === name));
+      return errors.noPath(
+        meant === undefined ? `; the API is under ${apiPrefix}` : `. Did you mean "${apiPrefix}/${meant}"?`,
+      );
+    }
+    const known = resources.find(({ name }) => name === first);
+    if (known === undefined)
+      return errors.noPath(`; ${all}${suggestion(first.slice(0, maxCompared), names)}`);
+    // An id that cannot be decoded.
+    const isRecord = id !== undefined && id !== '' && deeper.length === 0;
+    return isRecord ? errors.noRecord(known.definition.singular) : errors.noPath(`; ${all}`);
+  };
+}

@@ -1,0 +1,147 @@
+import { foreignKeyViolation, sqlState, type TextRows, uniqueViolation } from '../database/index.ts';
+import type { ResourceDefinition, Unique } from '../definition/index.ts';
+import { errors, type HttpError } from '../errors.ts';
+import type { Field } from '../fields/index.ts';
+import { column, type Placeholder, type Prepared, prepare, quote, record } from '../sql/index.ts';
+import { allows } from './access.ts';
+import {
+  arrayTexts,
+  type BatchItem,
+  type ItemColumn,
+  type ItemTable,
+  type ItemValues,
+  itemId,
+} from './items.ts';
+import type { ExplainRejection, OperationContext, OperationPlan } from './operation.ts';
+import { visibleSql } from './rows.ts';
+import { allPresentSql, itemValues, namesOf, sameKeySql } from './uniques.ts';
+
+/** Whether the database refused a write because of a reference or a unique field. */
+export const isRejection = (cause: unknown): boolean =>
+  [foreignKeyViolation, uniqueViolation].includes(sqlState(cause) ?? '');
+
+/** What a write is about: new records, or those with the items' ids, replaced or with the rest kept; or those that match. */
+export type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
+
+/** Finds out which items the database refuses, and why. */
+export interface RejectionFinder {
+  /** Undefined if the database refuses none. */
+  readonly statement: Prepared<OperationPlan & ItemValues> | undefined;
+  /** The errors of the items that are refused, by their numbers. */
+  readonly errors: (plan: OperationPlan, rows: TextRows) => ReadonlyMap<number, HttpError>;
+}
+
+/** Compiles how to find out which items the database refuses: those whose references lead nowhere or whose values others have. */
+export function createRejectionFinder(
+  definition: ResourceDefinition,
+  table: ItemTable,
+  writes: WriteTarget,
+): RejectionFinder {
+  const { name, fields, uniques } = definition;
+  const references = fields.filter((field) => field.type.refers && !field.readOnly);
+  const checked = [...new Set([...references, ...uniques.flat()])];
+  const prepared = () =>
+    // Unnamed, because it is rare.
+    prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
+      const finalValue = (field: Field) => {
+        const value = table.assigned(field)[0]?.value ?? 'null';
+        if (writes === 'create' || writes === 'replace') return value;
+        const changed = `case when ${table.isGiven(field)} then ${value} else ${column(field)} end`;
+        return writes === 'patch'
+          ? changed
+          : `case when ${record}."id" is null then ${value} else ${changed} end`;
+      };
+      const own = ownSql(definition, table, writes, $);
+      const values = checked.map((field, index) => `${finalValue(field)} as _u${index}`);
+      const checkedAs = (field: Field) => `_v._u${checked.indexOf(field)}`;
+      const isMissing = references.map((field) => {
+        const id = checkedAs(field);
+        const found = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
+        return `(${id} is not null and not exists (${found}))::text`;
+      });
+      const taken = uniques.flatMap((unique) => {
+        const given = unique.map(checkedAs);
+        return [
+          `(${allPresentSql(unique, given)} and count(*) over (partition by ${given.join(', ')}) > 1)::text`,
+          `(select ${record}."id" from ${quote(name)} ${record} where ${visibleSql($)} and ${sameKeySql(unique, given)} and ${record}."id" is distinct from _v._own limit 1)::text`,
+        ];
+      });
+      return `with ${table.expression($)}, _values as (select _i._n, ${[`${own.id} as _own`, ...values].join(', ')} from _items _i${own.join}) select ${['_v._n::text', ...isMissing, ...taken].join(', ')} from _values _v order by _v._n`;
+    });
+  return {
+    statement: checked.length === 0 ? undefined : prepared(),
+    errors: (plan, rows) => {
+      const found = new Map<number, HttpError>();
+      const mayRead = allows(plan.caller.principal.grants, name, 'read');
+      for (const [number, ...results] of rows) {
+        const error = errorOf(results.map(String), references, uniques, mayRead);
+        if (error !== undefined) found.set(Number(number), error);
+      }
+      return found;
+    },
+  };
+}
+
+/** Explains a refused write of one record. @param itemOf the record that a plan writes */
+export function explainRejection<P extends OperationPlan>(
+  { definition, items }: OperationContext,
+  writes: WriteTarget,
+  itemOf: (plan: P) => BatchItem,
+): { readonly refusal: ExplainRejection<P> } {
+  const refusals = createRejectionFinder(definition, items, writes);
+  return {
+    refusal: {
+      statement: (plan) => {
+        const columns: ItemColumn[] = [];
+        items.add(columns, itemOf(plan));
+        return refusals.statement?.bind({ ...plan, columns: arrayTexts(columns), skipped: [] });
+      },
+      remaining: (plan, rows) => {
+        const [error] = refusals.errors(plan, rows).values();
+        if (error !== undefined) throw error;
+        return plan;
+      },
+    },
+  };
+}
+
+/** What is wrong with an item: its references first, then values that another record has. */
+function errorOf(
+  results: readonly string[],
+  references: readonly Field[],
+  uniques: readonly Unique[],
+  mayRead: boolean,
+): HttpError | undefined {
+  const missing = references.filter((_, index) => results[index] === 'true');
+  if (missing.length > 0) {
+    return errors.missingReferences(
+      missing.map(({ name }) => ({ field: name, message: `${name} refers to a record that does not exist` })),
+    );
+  }
+  for (const [index, unique] of uniques.entries()) {
+    const [twice, existing] = results.slice(references.length + 2 * index);
+    const names = namesOf(unique);
+    if (existing !== undefined && existing !== 'null')
+      return errors.duplicate(names, mayRead ? existing : undefined);
+    if (twice === 'true') return errors.sameInBatch(names);
+  }
+  return undefined;
+}
+
+/** The record that an item is about: SQL of its id, and the join that finds it. */
+function ownSql(
+  { name }: ResourceDefinition,
+  table: ItemTable,
+  writes: WriteTarget,
+  $: Placeholder<OperationPlan>,
+) {
+  if (writes === 'create') return { id: 'null::bigint', join: '' };
+  const found =
+    typeof writes === 'string'
+      ? `${record}."id" = ${itemId}`
+      : sameKeySql(writes.match, itemValues(table, writes.match));
+  return {
+    id: `${record}."id"`,
+    join: ` left join ${quote(name)} ${record} on ${visibleSql($)} and ${found}`,
+  };
+}

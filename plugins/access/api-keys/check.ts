@@ -1,0 +1,37 @@
+import type { Database } from '../../../engine/database/index.ts';
+import type { DoctorCheck } from '../../../engine/modules/index.ts';
+import { tablesOf } from '../../../engine/tables/index.ts';
+
+/** How long before its end a key is told of, and since when one counts as used, in milliseconds. */
+export const expiryNoticeMs = 14 * 86_400_000;
+const usedMs = 86_400_000;
+/** Keys that are told of one by one. */
+const maxListed = 20;
+
+/** Keys that end soon; one that is still used cuts somebody off. */
+export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
+  name: 'API keys',
+  needs: ['database'],
+  run: async ({ database }) => {
+    const now = Date.now();
+    const keys = await tablesOf(database)
+      .selectFrom('crm_api_keys as k')
+      .innerJoin('crm_organizations as o', 'o.id', 'k.organization_id')
+      .select(['o.slug', 'k.id', 'k.name', 'k.last_four', 'k.expires_at', 'k.last_used_at'])
+      .where('k.revoked_at', 'is', null)
+      .where('k.expires_at', '>', new Date(now))
+      .where('k.expires_at', '<', new Date(now + expiryNoticeMs))
+      .orderBy('k.expires_at')
+      .limit(maxListed)
+      .execute();
+    return keys.map(({ slug, id, name, last_four, expires_at, last_used_at }) => {
+      const isUsed = last_used_at !== null && last_used_at.getTime() > now - usedMs;
+      return {
+        place: `organization ${slug}`,
+        problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ', and is in use' : ''}`,
+        advice: `Rotate it at /setup/o/${slug}/keys, or make another: crm key create --org ${slug} --profile …`,
+        ...(isUsed ? {} : { isNote: true as const }),
+      };
+    });
+  },
+};

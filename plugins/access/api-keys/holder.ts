@@ -1,0 +1,46 @@
+import { grantedActions, type Principal } from '../../../engine/records/index.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
+
+/** An API key as its holder may know it. Ids are decimal text. */
+export interface KeyHolder {
+  readonly key: {
+    readonly id: string;
+    readonly name: string;
+    readonly last_four: string;
+    readonly profile: string;
+    /** RFC 3339; null if it does not expire. */
+    readonly expires_at: string | null;
+  };
+  readonly organization: { readonly id: string; readonly slug: string; readonly name: string };
+  /** Actions by resource; `*` stands for every resource, later ones too. */
+  readonly grants: Readonly<Record<string, readonly string[]>>;
+}
+
+/** What the holder of a key may know: whose it is, and what it may do. */
+export async function describeHolder(
+  tables: Tables,
+  { organization, actor, grants }: Principal,
+): Promise<KeyHolder> {
+  const row = await tables
+    .selectFrom('crm_api_keys as k')
+    .innerJoin('crm_organizations as o', 'o.id', 'k.organization_id')
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'k.organization_id').onRef('p.id', '=', 'k.profile_id'),
+    )
+    .select(['k.id', 'k.name', 'k.last_four', 'k.expires_at', 'p.name as profile'])
+    .select(['o.slug', 'o.name as organization_name'])
+    .where('k.organization_id', '=', organization)
+    .where('k.id', '=', actor ?? '')
+    .executeTakeFirstOrThrow();
+  return {
+    key: {
+      id: row.id,
+      name: row.name,
+      last_four: row.last_four,
+      profile: row.profile,
+      expires_at: row.expires_at === null ? null : row.expires_at.toISOString(),
+    },
+    organization: { id: organization, slug: row.slug, name: row.organization_name },
+    grants: grantedActions(grants),
+  };
+}

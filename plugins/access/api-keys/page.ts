@@ -1,0 +1,272 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { apiPrefix } from '../../../engine/http/index.ts';
+import { slugsOf, type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import {
+  addHomeCheck,
+  type DisplayValue,
+  exactTime,
+  type Form,
+  field,
+  idField,
+  listing,
+  type Made,
+  nameInput,
+  section,
+} from '../../admin-ui/shell/index.ts';
+import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
+import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
+import type { KeyConfig } from './authentication.ts';
+import { expiryNoticeMs } from './check.ts';
+import { assertKeyQuota, createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
+
+const dayMs = 86_400_000;
+/** The lifetimes of a key by the form's value; the first is proposed. Null: no expiry. */
+const lifetimes: ReadonlyMap<string, { readonly label: string; readonly ms: number | null }> = new Map([
+  ['90', { label: 'in 90 days', ms: 90 * dayMs }],
+  ['30', { label: 'in 30 days', ms: 30 * dayMs }],
+  ['365', { label: 'in a year', ms: 365 * dayMs }],
+  ['never', { label: 'never', ms: null }],
+]);
+/** How long a rotated key stays valid, by the form's value. */
+const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: number }> = new Map([
+  ['1h', { label: '1 hour', ms: dayMs / 24 }],
+  ['1d', { label: '1 day', ms: dayMs }],
+  ['7d', { label: '7 days', ms: 7 * dayMs }],
+]);
+/** Keys that the home page names one by one. */
+const maxListed = 3;
+const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, chosen: string) =>
+  [...choices].map(([value, { label }]) => ({ value, label, selected: value === chosen }));
+
+type ShownKey = KeyInfo & { readonly state: 'live' | 'expired' | 'revoked' };
+
+/** What tells a key from others of the same name. */
+const described = ({ name, last_four }: KeyInfo): string => `${name} (…${last_four})`;
+
+/** The pages to create, rotate and revoke API keys; the plaintext is shown once. */
+export function keyPages(
+  app: FastifyInstance,
+  {
+    config,
+    database,
+    resources,
+    settings,
+  }: {
+    readonly config: KeyConfig;
+    readonly database: Database;
+    readonly resources: readonly Resource[];
+    readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
+  },
+): void {
+  const keysOf = async (tables: Tables, organization: string): Promise<ShownKey[]> => {
+    const now = new Date().toISOString();
+    const state = ({ revoked_at, expires_at }: KeyInfo) =>
+      revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= now ? 'expired' : 'live';
+    return (await listKeys(tables, organization)).reverse().map((key) => ({
+      ...key,
+      state: state(key),
+      last_used_at: app.keyLastUsed(key.id) ?? key.last_used_at,
+    }));
+  };
+  const liveKey = async (organization: string, given: Form): Promise<ShownKey> => {
+    const id = idField(given, 'id');
+    const key = (await keysOf(tablesOf(database), organization)).find((each) => each.id === id);
+    if (key?.state !== 'live') throw new UserError('there is no such live key');
+    return key;
+  };
+  const made = (request: FastifyRequest, name: string, plaintext: string): Made => ({
+    title: `${name} is created`,
+    text: 'Copy the key now: it is shown this once and stored nowhere.',
+    values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
+    command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
+  });
+
+  addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
+    const soon = new Date(Date.now() + expiryNoticeMs).toISOString();
+    const live = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
+    const ending = live.filter(({ expires_at }) => expires_at !== null && expires_at < soon);
+    const quota = quotaOf(settings.current.quotas, [slug, ...formerSlugs]);
+    const used = quotaLine('API keys', live.length, quota.keys);
+    const all = `/setup/o/${slug}/keys?sort=State`;
+    if (ending.length > maxListed)
+      return [
+        ...used,
+        {
+          state: 'warn' as const,
+          text: `${ending.length} API keys expire within two weeks.`,
+          link: { label: 'Show keys', href: all },
+        },
+      ];
+    const lines = ending.map((key) => ({
+      state: 'warn' as const,
+      text: `The API key ${described(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
+      link: {
+        label: 'Rotate',
+        name: `Rotate ${key.name}`,
+        href: `/setup/o/${slug}/keys/rotate?id=${key.id}`,
+      },
+    }));
+    return [...used, ...lines];
+  });
+
+  section(app, database, {
+    name: 'keys',
+    title: 'API keys',
+    done: { 'key-revoked': '{} is revoked. Every node refuses it within a second.' },
+    load: async ({ membership: { organization, slug } }, request) => {
+      const keys = await keysOf(tablesOf(database), organization);
+      const create = { label: 'Create key', href: `/setup/o/${slug}/keys/create` };
+      const inState = (label: string, state: ShownKey['state']) => ({
+        label,
+        has: (key: ShownKey) => key.state === state,
+      });
+      return {
+        primary: create,
+        ...listing(request, keys, {
+          searchLabel: 'Search keys',
+          text: ({ name, profile, last_four, created_by }) => `${name} ${profile} ${last_four} ${created_by}`,
+          parts: {
+            live: inState('Live', 'live'),
+            expired: inState('Expired', 'expired'),
+            revoked: inState('Revoked', 'revoked'),
+            all: { label: 'All', has: () => true },
+          },
+          columns: [
+            { title: 'Name', cell: ({ name }) => ({ text: name }), by: ({ name }) => name },
+            { title: 'Key', cell: ({ last_four }) => ({ code: `…${last_four}` }) },
+            { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
+            {
+              title: 'Created',
+              cell: ({ created_at, created_by }) => ({ time: created_at, below: created_by }),
+              by: ({ created_at }) => created_at,
+            },
+            {
+              title: 'Last used',
+              cell: ({ last_used_at }) =>
+                last_used_at === null ? { text: 'never' } : { time: last_used_at },
+              by: ({ last_used_at }) => last_used_at,
+            },
+            { title: 'State', cell: stateCell, by: ({ expires_at }) => expires_at },
+          ],
+          row: ({ id, state, ...key }) => ({
+            id,
+            links:
+              state === 'live'
+                ? ['Rotate', 'Revoke'].map((label) => ({
+                    label,
+                    name: `${label} ${key.name}`,
+                    href: `/setup/o/${slug}/keys/${label.toLowerCase()}?id=${id}`,
+                  }))
+                : [],
+          }),
+          empty: {
+            text: 'An API key lets a program read and write records. It may do what its profile grants.',
+            link: create,
+          },
+        }),
+      };
+    },
+    pages: {
+      create: async ({ membership: { organization, slug } }, { given, back }) => {
+        const profiles = await listProfiles(tablesOf(database), organization);
+        return {
+          kind: 'form',
+          title: 'Create an API key',
+          action: `/setup/o/${slug}/keys/create`,
+          inputs: [
+            nameInput(field(given, 'name'), 'Which program uses it, such as Website.'),
+            profileChoice(profiles, field(given, 'profile'), 'What the program may do.'),
+            {
+              kind: 'choice',
+              name: 'expires',
+              label: 'Expires',
+              options: optionsOf(lifetimes, field(given, 'expires') || '90'),
+            },
+          ],
+          submit: 'Create key',
+          cancel: back,
+        };
+      },
+      rotate: async ({ membership: { organization, slug } }, { given, back }) => {
+        const key = await liveKey(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Rotate ${described(key)}?`,
+          consequence: `A new key with the same name, profile and expiry is created. The old one works on for a while, so that programs can change over.`,
+          action: `/setup/o/${slug}/keys/rotate`,
+          hidden: [{ name: 'id', value: key.id }],
+          inputs: [
+            {
+              kind: 'choice',
+              name: 'overlap',
+              label: 'The old key works on for',
+              options: optionsOf(overlaps, field(given, 'overlap') || '1d'),
+            },
+          ],
+          submit: 'Rotate key',
+          cancel: back,
+          isSafe: true,
+        };
+      },
+      revoke: async ({ membership: { organization, slug } }, { given, back }) => {
+        const key = await liveKey(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Revoke ${described(key)}?`,
+          consequence: 'Programs that use it get 401 at once. A revoked key never works again.',
+          action: `/setup/o/${slug}/keys/revoke`,
+          hidden: [{ name: 'id', value: key.id }],
+          submit: 'Revoke key',
+          cancel: back,
+        };
+      },
+    },
+    once: ['create', 'rotate'],
+    actions: {
+      create: async ({ membership: { organization }, person, actor, transact }, form, request) => {
+        const lifetime = lifetimes.get(field(form, 'expires'));
+        if (lifetime === undefined) throw new UserError('choose when the key expires');
+        const name = field(form, 'name');
+        const key = await transact(async (tables) => {
+          const quota = quotaOf(settings.current.quotas, await slugsOf(tables, organization));
+          await assertKeyQuota(tables, organization, quota.keys);
+          return createKey(tables, actor, config.keyPrefix, {
+            organization,
+            profile: await chosenProfile(tables, organization, form),
+            name,
+            user: person.session.user.id,
+            expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
+          });
+        });
+        return { shown: { made: made(request, name, key.plaintext), marked: key.id } };
+      },
+      rotate: async ({ membership: { organization }, actor, transact }, form, request) => {
+        const id = idField(form, 'id');
+        const overlap = overlaps.get(field(form, 'overlap'));
+        if (overlap === undefined) throw new UserError('choose how long the old key works on');
+        const key = await transact((tables) =>
+          rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
+        );
+        return { shown: { made: made(request, key.name, key.plaintext), marked: key.id } };
+      },
+      revoke: async ({ membership: { organization }, actor, transact }, form) => {
+        const id = idField(form, 'id');
+        const name = await transact(async (tables) => {
+          await revokeKey(tables, actor, organization, id);
+          return (await listKeys(tables, organization)).find((key) => key.id === id)?.name;
+        });
+        return { done: 'key-revoked', ...(name !== undefined && { name }) };
+      },
+    },
+  });
+}
+
+function stateCell({ state, expires_at, revoked_at }: ShownKey): DisplayValue {
+  if (state === 'revoked') return { text: 'revoked', time: revoked_at, state: 'quiet' };
+  if (state === 'expired') return { text: 'expired', time: expires_at, state: 'quiet' };
+  if (expires_at === null) return { text: 'live', state: 'good' };
+  return { text: 'live, expires', time: expires_at, state: 'good' };
+}

@@ -1,0 +1,53 @@
+import type { Generated } from 'kysely';
+import {
+  defineTable,
+  identity,
+  link,
+  now,
+  tenant,
+  tenantLink,
+  textColumn,
+  timestampColumn,
+} from '../../../engine/tables/index.ts';
+
+declare module '../../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_api_keys: {
+      organization_id: string;
+      id: Generated<string>;
+      public_id: string;
+      secret_hash: string;
+      last_four: string;
+      name: string;
+      profile_id: string;
+      created_by_id: string | null;
+      created_at: Generated<Date>;
+      last_used_at: Date | null;
+      expires_at: Date | null;
+      revoked_at: Date | null;
+    };
+  }
+}
+
+const apiKeys = defineTable(
+  'crm_api_keys',
+  {
+    ...tenant(),
+    id: identity,
+    public_id: textColumn,
+    secret_hash: textColumn,
+    last_four: textColumn,
+    name: textColumn,
+    ...tenantLink('crm_api_keys', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
+    // A key stays valid when its creator is removed.
+    ...link('created_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
+    created_at: now,
+    last_used_at: { ...timestampColumn, nullable: true },
+    expires_at: { ...timestampColumn, nullable: true },
+    revoked_at: { ...timestampColumn, nullable: true },
+  },
+  { uniques: [{ name: 'crm_api_keys_public_id', properties: ['public_id'] }] },
+);
+
+/** API keys; only a hash of each is stored. */
+export const apiKeyTables = [apiKeys];

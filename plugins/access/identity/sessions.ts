@@ -1,0 +1,329 @@
+import { sql } from 'kysely';
+import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
+import { type Grants, grantMasks } from '../../../engine/records/index.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
+import { hashSecret, makePublicId, makeSecret } from '../secrets/index.ts';
+import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
+
+/** What a person may do in one organization. */
+export interface Membership {
+  readonly organization: string;
+  readonly slug: string;
+  /** Slugs that the organization had before. */
+  readonly formerSlugs: readonly string[];
+  readonly name: string;
+  readonly profile: string;
+  readonly grants: Grants;
+}
+
+/** A person who is logged in, as found by the cookie's value or a token's `jti`. */
+export interface Session {
+  readonly id: string;
+  readonly jti: string;
+  readonly user: { readonly id: string; readonly email: string };
+  readonly tokenVersion: number;
+  /** How the person logged in, in words. */
+  readonly method: string;
+  /** Whether that proved a second factor. */
+  readonly secondFactor: boolean;
+  /** Milliseconds since 1970; when the person logged in. */
+  readonly began: number;
+  /** Milliseconds since 1970. */
+  readonly lastSeen: number;
+  /** Milliseconds since 1970; the end, even of a session in use. */
+  readonly expires: number;
+  /** By slug. */
+  readonly memberships: ReadonlyMap<string, Membership>;
+}
+
+/** How somebody has proven to be a user. */
+export interface Proof {
+  /** In words, for the list of sessions. */
+  readonly method: string;
+  /** Whether it holds a second factor. */
+  readonly secondFactor: boolean;
+}
+
+/** A new login. */
+export interface NewSession {
+  readonly id: string;
+  /** The cookie's value; stored only as a hash. */
+  readonly token: string;
+  readonly jti: string;
+  readonly expires: Date;
+}
+
+/**
+ * Begins a session, in a transaction, and deletes expired sessions of the user.
+ * @param options `tokenVersion` is that of the user when the password was verified
+ * @returns undefined if every session has been ended since then, as by a change of the password, or the user
+ *   is disabled, or has a second factor that was not proven
+ */
+export async function startSession(
+  tables: Tables,
+  user: string,
+  options: {
+    readonly durationMs: number;
+    readonly userAgent: string;
+    readonly tokenVersion: number;
+    readonly proof: Proof;
+  },
+): Promise<NewSession | undefined> {
+  // Ending every session, and setting up a second factor, lock this row too: they wait for us and see our session, or
+  // we wait for them.
+  const known = await tables
+    .selectFrom('crm_users')
+    .select('token_version')
+    .where('id', '=', user)
+    .where('disabled_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
+  if (known?.token_version !== options.tokenVersion) return undefined;
+  const { method, secondFactor } = options.proof;
+  if (!secondFactor && (await hasSecondFactor(tables, user))) return undefined;
+  await tables
+    .deleteFrom('crm_sessions')
+    .where('user_id', '=', user)
+    .where('expires_at', '<', new Date())
+    .execute();
+  const token = makeSecret();
+  const jti = makePublicId();
+  const expires = new Date(Date.now() + options.durationMs);
+  const row = await tables
+    .insertInto('crm_sessions')
+    .values({
+      user_id: user,
+      token_hash: hashSecret(token),
+      jti,
+      user_agent: options.userAgent.slice(0, 200),
+      method,
+      second_factor: secondFactor,
+      expires_at: expires,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return { id: row.id, token, jti, expires };
+}
+
+/** Finds a live session by its cookie's value or its token's id, with what its user may do. */
+export async function findSession(
+  tables: Tables,
+  credential: { readonly token: string } | { readonly jti: string },
+): Promise<Session | undefined> {
+  const base = tables
+    .selectFrom('crm_sessions as s')
+    .innerJoin('crm_users as u', 'u.id', 's.user_id')
+    .select(['s.id', 's.jti', 's.user_id', 's.method', 's.second_factor', 's.created_at', 's.last_seen_at'])
+    .select(['s.expires_at', 'u.email', 'u.token_version'])
+    .where('s.expires_at', '>', new Date());
+  const session = await ('token' in credential
+    ? base.where('s.token_hash', '=', hashSecret(credential.token))
+    : base.where('s.jti', '=', credential.jti)
+  ).executeTakeFirst();
+  if (session === undefined) return undefined;
+  return {
+    id: session.id,
+    jti: session.jti,
+    user: { id: session.user_id, email: session.email },
+    tokenVersion: session.token_version,
+    method: session.method,
+    secondFactor: session.second_factor,
+    began: session.created_at.getTime(),
+    lastSeen: session.last_seen_at.getTime(),
+    expires: session.expires_at.getTime(),
+    memberships: await findMemberships(tables, session.user_id),
+  };
+}
+
+/** SQL of the slugs that the organization `o` had before. */
+const formerSlugsOf = sql<string[]>`array(
+  select f.slug from crm_former_slugs f where f.holder_id = o.id and f.slug <> o.slug)`.as('former');
+
+/** The membership of the organization that has or had a slug. */
+export const membershipNamed = (
+  memberships: ReadonlyMap<string, Membership>,
+  slug: string,
+): Membership | undefined =>
+  memberships.get(slug) ?? [...memberships.values()].find(({ formerSlugs }) => formerSlugs.includes(slug));
+
+/** The organizations of a user, by slug, with what the user may do there. */
+export async function findMemberships(
+  tables: Tables,
+  user: string,
+): Promise<ReadonlyMap<string, Membership>> {
+  const rows = await tables
+    .selectFrom('crm_memberships as m')
+    .innerJoin('crm_organizations as o', 'o.id', 'm.organization_id')
+    // An unverified user acts only in its own organization, even with other memberships.
+    .innerJoin('crm_users as u', (join) =>
+      join
+        .onRef('u.id', '=', 'm.user_id')
+        .on((on) =>
+          on.or([
+            on('u.verified_at', 'is not', null),
+            on('u.organization_id', '=', on.ref('m.organization_id')),
+          ]),
+        ),
+    )
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.id', '=', 'm.profile_id'),
+    )
+    .leftJoin('crm_grants as g', (join) =>
+      join.onRef('g.organization_id', '=', 'm.organization_id').onRef('g.profile_id', '=', 'm.profile_id'),
+    )
+    .select(['o.id', 'o.slug', 'o.name', 'p.name as profile', 'g.object', 'g.action'])
+    .select(formerSlugsOf)
+    .where('m.user_id', '=', user)
+    .orderBy('o.slug')
+    .execute();
+  const bySlug = Map.groupBy(rows, (row) => row.slug);
+  return new Map(
+    [...bySlug].map(([slug, all]) => {
+      const first = all[0];
+      const grants = all.flatMap(({ object, action }) =>
+        object === null || action === null ? [] : [{ object, action }],
+      );
+      return [
+        slug,
+        {
+          organization: first?.id ?? '',
+          slug,
+          formerSlugs: first?.former ?? [],
+          name: first?.name ?? slug,
+          profile: first?.profile ?? '',
+          grants: grantMasks(grants),
+        },
+      ];
+    }),
+  );
+}
+
+/** Stores when sessions were last used. */
+export async function storeSessionsUsed(tables: Tables, used: ReadonlyMap<string, Date>): Promise<void> {
+  for (const [id, at] of used) {
+    await tables.updateTable('crm_sessions').set({ last_seen_at: at }).where('id', '=', id).execute();
+  }
+}
+
+/** A session in the list of its user. */
+export interface SessionInfo {
+  readonly id: string;
+  readonly user_agent: string;
+  /** How the person logged in, in words. */
+  readonly method: string;
+  readonly created_at: string;
+  readonly last_seen_at: string;
+  readonly expires_at: string;
+}
+
+/** The live sessions of a user, newest first. */
+export async function listSessions(tables: Tables, user: string): Promise<SessionInfo[]> {
+  const rows = await tables
+    .selectFrom('crm_sessions')
+    .select(['id', 'user_agent', 'method', 'created_at', 'last_seen_at', 'expires_at'])
+    .where('user_id', '=', user)
+    .where('expires_at', '>', new Date())
+    .orderBy('id', 'desc')
+    .execute();
+  return rows.map((row) => ({
+    id: row.id,
+    user_agent: row.user_agent,
+    method: row.method,
+    created_at: row.created_at.toISOString(),
+    last_seen_at: row.last_seen_at.toISOString(),
+    expires_at: row.expires_at.toISOString(),
+  }));
+}
+
+/** Ends one session of a user. @returns whether there was one */
+export async function endSession(
+  tables: Tables,
+  actor: Actor,
+  user: string,
+  id: string,
+  organizations: readonly string[],
+): Promise<boolean> {
+  const ended = await tables
+    .deleteFrom('crm_sessions')
+    .where('user_id', '=', user)
+    .where('id', '=', id)
+    .returning('id')
+    .executeTakeFirst();
+  if (ended === undefined) return false;
+  await recordEverywhere(tables, actor, organizations, 'logout', id);
+  return true;
+}
+
+/** Ends the previous session of a browser that begins a new one. @returns that session; undefined if there was none */
+export async function endReplacedSession(
+  tables: Tables,
+  actorOf: (user: Session['user']) => Actor,
+  token: string,
+): Promise<Session | undefined> {
+  const session = await findSession(tables, { token });
+  if (session === undefined) return undefined;
+  const organizations = [...session.memberships.values()].map(({ organization }) => organization);
+  await endSession(tables, actorOf(session.user), session.user.id, session.id, organizations);
+  return session;
+}
+
+/**
+ * Sets up or removes second factors of a user, in a transaction: the session of the person has proven them from now on,
+ * or there are none, and every other session ends.
+ * @param work what is changed
+ */
+export async function changeSecondFactors<T>(
+  tables: Tables,
+  { user, id }: Pick<Session, 'user' | 'id'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  await tables.selectFrom('crm_users').select('id').where('id', '=', user.id).forUpdate().execute();
+  const result = await work();
+  const second_factor = await hasSecondFactor(tables, user.id);
+  // Recovery codes are none by themselves.
+  if (!second_factor) await removeSecondFactors(tables, user.id);
+  await tables.updateTable('crm_sessions').set({ second_factor }).where('id', '=', id).execute();
+  await tables.deleteFrom('crm_sessions').where('user_id', '=', user.id).where('id', '!=', id).execute();
+  return result;
+}
+
+/** Ends every session of a user and voids every token, on every node. */
+export async function endAllSessions(
+  tables: Tables,
+  actor: Actor,
+  user: string,
+  organizations: readonly string[],
+): Promise<void> {
+  await tables
+    .updateTable('crm_users')
+    .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
+    .where('id', '=', user)
+    .execute();
+  await tables.deleteFrom('crm_sessions').where('user_id', '=', user).execute();
+  await recordEverywhere(tables, actor, organizations, 'logout everywhere', null);
+}
+
+/** Ends every session of everybody, and voids every token and every link to a new password. @returns how many sessions */
+export async function endSessionsOfAll(tables: Tables): Promise<number> {
+  await tables
+    .updateTable('crm_users')
+    .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
+    .execute();
+  await tables.deleteFrom('crm_resets').where('used_at', 'is', null).execute();
+  const { numDeletedRows } = await tables.deleteFrom('crm_sessions').executeTakeFirstOrThrow();
+  return Number(numDeletedRows);
+}
+
+/** Records a change of a session in every organization of the user. */
+export const recordEverywhere = (
+  tables: Tables,
+  actor: Actor,
+  organizations: readonly string[],
+  action: string,
+  objectId: string | null,
+): Promise<void> =>
+  recordChanges(
+    tables,
+    actor,
+    ...organizations.map((organization) => ({ organization, action, object: 'session', objectId })),
+  );

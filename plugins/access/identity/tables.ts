@@ -1,0 +1,232 @@
+import type { Generated } from 'kysely';
+import {
+  bigintColumn,
+  booleanColumn,
+  defineTable,
+  identity,
+  integerColumn,
+  link,
+  now,
+  tenant,
+  tenantLink,
+  textColumn,
+  timestampColumn,
+} from '../../../engine/tables/index.ts';
+
+declare module '../../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_users: {
+      id: Generated<string>;
+      /** In normal form. At most one verified user has it, and one unverified user of each organization. */
+      email: string;
+      password_hash: string;
+      /** When the address was proven, or the operator verified it; null until then. */
+      verified_at: Date | null;
+      /** The one organization that an unverified user may belong to; null once it is verified. */
+      organization_id: string | null;
+      /** When the user was disabled; null while it is enabled. */
+      disabled_at: Date | null;
+      /** Incremented by "sign out everywhere"; a JWT of an earlier version is void. */
+      token_version: Generated<number>;
+      created_at: Generated<Date>;
+    };
+    crm_sessions: {
+      id: Generated<string>;
+      user_id: string;
+      /** SHA-256 of the cookie's value, hex. */
+      token_hash: string;
+      /** The `jti` of this login's JWT. */
+      jti: string;
+      user_agent: string;
+      /** How the person logged in, in words. */
+      method: Generated<string>;
+      /** Whether that proved a second factor. */
+      second_factor: Generated<boolean>;
+      created_at: Generated<Date>;
+      last_seen_at: Generated<Date>;
+      expires_at: Date;
+    };
+    crm_memberships: {
+      organization_id: string;
+      user_id: string;
+      profile_id: string;
+      created_at: Generated<Date>;
+    };
+    crm_resets: {
+      id: Generated<string>;
+      /** In the link; the code that opens it is not. */
+      public_id: string;
+      code_hash: string;
+      user_id: string;
+      /** The organization whose administrator created it; null if it was mailed to the user's address. */
+      organization_id: string | null;
+      created_at: Generated<Date>;
+      expires_at: Date;
+      used_at: Date | null;
+    };
+    crm_totps: {
+      user_id: string;
+      /** The secret of the authenticator app, sealed. */
+      secret: string;
+      /** The time step of the last code that was used; no code of it or of an earlier one is taken again. */
+      last_step: string;
+      created_at: Generated<Date>;
+    };
+    crm_passkeys: {
+      id: Generated<string>;
+      user_id: string;
+      /** As the authenticator names it, base64url. */
+      credential: string;
+      /** COSE, base64url. */
+      public_key: string;
+      /** How often the authenticator has signed, where it counts. */
+      uses: string;
+      /** How browsers reach it, separated by commas. */
+      transports: string;
+      name: string;
+      created_at: Generated<Date>;
+      last_used_at: Date | null;
+    };
+    crm_recovery_codes: {
+      user_id: string;
+      code_hash: string;
+    };
+    crm_identities: {
+      /** The OpenID Connect provider, and its name for the person. */
+      issuer: string;
+      subject: string;
+      user_id: string;
+      created_at: Generated<Date>;
+    };
+  }
+}
+
+const users = defineTable(
+  'crm_users',
+  {
+    id: identity,
+    email: textColumn,
+    password_hash: textColumn,
+    verified_at: { ...timestampColumn, nullable: true },
+    ...link('organization_id', 'crm_organizations', { nullable: true }),
+    disabled_at: { ...timestampColumn, nullable: true },
+    token_version: { ...integerColumn, defaultRaw: '1' },
+    created_at: now,
+  },
+  {
+    indexes: [
+      {
+        name: 'crm_users_verified_email',
+        expression: `create unique index "crm_users_verified_email" on "crm_users" ("email") where "verified_at" is not null`,
+      },
+      {
+        name: 'crm_users_unverified_email',
+        expression: `create unique index "crm_users_unverified_email" on "crm_users" ("email", "organization_id") where "verified_at" is null`,
+      },
+    ],
+  },
+);
+
+const sessions = defineTable(
+  'crm_sessions',
+  {
+    id: identity,
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    token_hash: textColumn,
+    jti: textColumn,
+    user_agent: textColumn,
+    method: { ...textColumn, defaultRaw: "'Password'" },
+    second_factor: { ...booleanColumn, defaultRaw: 'false' },
+    created_at: now,
+    last_seen_at: now,
+    expires_at: timestampColumn,
+  },
+  {
+    uniques: [
+      { name: 'crm_sessions_token', properties: ['token_hash'] },
+      { name: 'crm_sessions_jti', properties: ['jti'] },
+    ],
+    indexes: [{ name: 'crm_sessions_user', properties: ['user_id_link'] }],
+  },
+);
+
+const memberships = defineTable(
+  'crm_memberships',
+  {
+    ...tenant(),
+    ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+    ...tenantLink('crm_memberships', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
+    created_at: now,
+  },
+  {
+    indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }],
+    // A session has those of all organizations.
+    placement: 'everywhere',
+  },
+);
+
+const resets = defineTable(
+  'crm_resets',
+  {
+    id: identity,
+    public_id: textColumn,
+    code_hash: textColumn,
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    ...link('organization_id', 'crm_organizations', { nullable: true }),
+    created_at: now,
+    expires_at: timestampColumn,
+    used_at: { ...timestampColumn, nullable: true },
+  },
+  {
+    uniques: [{ name: 'crm_resets_public_id', properties: ['public_id'] }],
+    indexes: [{ name: 'crm_resets_user', properties: ['user_id_link'] }],
+  },
+);
+
+const totps = defineTable('crm_totps', {
+  ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+  secret: textColumn,
+  last_step: bigintColumn,
+  created_at: now,
+});
+
+const passkeys = defineTable(
+  'crm_passkeys',
+  {
+    id: identity,
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    credential: textColumn,
+    public_key: textColumn,
+    uses: bigintColumn,
+    transports: textColumn,
+    name: textColumn,
+    created_at: now,
+    last_used_at: { ...timestampColumn, nullable: true },
+  },
+  {
+    uniques: [{ name: 'crm_passkeys_credential', properties: ['credential'] }],
+    indexes: [{ name: 'crm_passkeys_user', properties: ['user_id_link'] }],
+  },
+);
+
+const recoveryCodes = defineTable('crm_recovery_codes', {
+  ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),
+  code_hash: { ...textColumn, primary: true },
+});
+
+const identities = defineTable(
+  'crm_identities',
+  {
+    issuer: { ...textColumn, primary: true },
+    subject: { ...textColumn, primary: true },
+    ...link('user_id', 'crm_users', { deleteRule: 'cascade' }),
+    created_at: now,
+  },
+  { uniques: [{ name: 'crm_identities_user', properties: ['user_id_link', 'issuer'] }] },
+);
+
+/** People: users, their memberships, sessions, reset links, second factors, and who they are at providers. */
+export const identityTables = [
+  ...[users, sessions, memberships, resets],
+  ...[totps, passkeys, recoveryCodes, identities],
+];

@@ -1,0 +1,100 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { UserError } from '../../../engine/errors.ts';
+import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  type Form,
+  field,
+  idField,
+  membershipsOf,
+  personOf,
+  redirectGetToForm,
+  render,
+  signedIn,
+  type ViewData,
+  viewsIn,
+} from '../../admin-ui/shell/index.ts';
+import {
+  changePassword,
+  endAllSessions,
+  endSession,
+  hasSecondFactor,
+  listSessions,
+  recordEverywhere,
+} from '../identity/index.ts';
+import { organizationsOf } from './login.ts';
+import { type LoginServices, sessionRoute } from './services.ts';
+import { deviceName } from './user-agents.ts';
+
+const view = viewsIn(import.meta.dirname);
+
+/** A person's own page: sessions and password. */
+export function accountPages(app: FastifyInstance, { database }: LoginServices): void {
+  const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
+    const { session } = personOf(request);
+    const all = await listSessions(tablesOf(database), session.user.id);
+    return render(request, reply, view('me'), {
+      title: 'You',
+      sessions: all.map((each) => ({
+        ...each,
+        device: deviceName(each.user_agent),
+        current: each.id === session.id,
+        last_seen_at: app.sessionLastUsed(each.id) ?? each.last_seen_at,
+      })),
+      isMe: true,
+      hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
+      memberships: membershipsOf(personOf(request)),
+      ...more,
+    });
+  };
+  const preHandler = [signedIn(app), app.csrfProtection];
+
+  app.get('/me', { preHandler: signedIn(app) }, async (request, reply) => show(request, reply));
+
+  app.post('/me/end-session', { preHandler, config: sessionRoute }, async (request, reply) => {
+    const { session } = personOf(request);
+    const id = idField((request.body ?? {}) as Form, 'id');
+    const actor = app.actor(request, session.user);
+    await transaction(database, (tables) =>
+      endSession(tables, actor, session.user.id, id, organizationsOf(session)),
+    );
+    return reply.redirect('/setup/me?done=session-ended', 303);
+  });
+
+  app.post('/me/logout-everywhere', { preHandler, config: sessionRoute }, async (request, reply) => {
+    await app.logOutEverywhere(request, reply, personOf(request).session);
+    return reply.redirect('/setup/login?done=logged-out', 303);
+  });
+
+  app.post('/me/password', { preHandler }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { session } = personOf(request);
+    try {
+      if (field(form, 'new') !== field(form, 'again')) throw new UserError('the new passwords differ');
+      if (!(await app.verify(request, session.user, field(form, 'current')))) {
+        throw new UserError('the current password is wrong');
+      }
+      await transaction(database, async (tables) => {
+        await changePassword(tables, session.user, field(form, 'new'));
+        const actor = app.actor(request, session.user);
+        const organizations = organizationsOf(session);
+        await recordEverywhere(tables, actor, organizations, 'change password', null);
+        await endAllSessions(tables, actor, session.user.id, organizations);
+      });
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show(request, reply, { problem: error.message });
+    }
+    // All sessions were ended, in case somebody else has one; this browser begins a new one.
+    const credentials = { email: session.user.email, password: field(form, 'new') };
+    const proven = await app.provePassword(request, credentials, (users) =>
+      users.find(({ user }) => user.id === session.user.id),
+    );
+    await app.logInAs(request, reply, proven, session);
+    return reply.redirect('/setup/me?done=password-changed', 303);
+  });
+
+  for (const action of ['end-session', 'logout-everywhere', 'password']) {
+    redirectGetToForm(app, `/me/${action}`, () => '/setup/me');
+  }
+}

@@ -1,0 +1,255 @@
+import type { Fragment } from '../../../engine/compile/index.ts';
+
+const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
+/** A successful response; absent examples are those of the schema. */
+const response = (description: string, schema: object, headers?: object, example?: object) => ({
+  description,
+  ...(headers && { headers }),
+  content: {
+    'application/json': { schema, ...(example && { examples: { success: { value: example } } }) },
+  },
+});
+const object = (properties: Readonly<Record<string, object>>) => ({
+  type: 'object',
+  required: Object.keys(properties),
+  properties,
+});
+
+const id = { type: 'integer', format: 'int64' };
+const text = { type: 'string' };
+const time = { type: 'string', format: 'date-time' };
+const user = object({ id, email: text });
+const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
+const grants = {
+  type: 'object',
+  description: 'Actions by resource; `*` stands for every resource, later ones too.',
+  additionalProperties: { type: 'array', items: text },
+};
+const me = {
+  type: 'object',
+  required: ['user', 'organizations', 'limits'],
+  properties: {
+    user: { anyOf: [user, { type: 'null' }] },
+    organizations: {
+      type: 'array',
+      description: 'Those of the caller, with the profile there and what it grants.',
+      items: object({ id, slug: text, name: text, profile: text, grants }),
+    },
+    key: object({
+      id,
+      name: text,
+      last_four: text,
+      profile: text,
+      expires_at: { anyOf: [time, { type: 'null' }] },
+    }),
+    grants,
+    limits: object({
+      per_page: { type: 'integer', description: 'Records of a page.' },
+      body_bytes: { type: 'integer', description: 'The largest body of a request to a resource.' },
+      rate: {
+        description: 'Requests to resources in a window; null: not limited.',
+        anyOf: [
+          object({ requests: { type: 'integer' }, window_seconds: { type: 'integer' } }),
+          { type: 'null' },
+        ],
+      },
+    }),
+  },
+};
+const person = { id: 1, email: 'ada@example.com' };
+const memberships = [{ id: 1, slug: 'demo', name: 'Demo' }];
+const done = ref('schemas', 'Deleted');
+
+const cookies = {
+  'Set-Cookie': { description: 'The session cookie; after a login also that of the device.', schema: text },
+};
+const ended = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
+
+/** People only: an API key does not identify a person. */
+const security = [{ token: [] }, { session: [] }];
+const failures = {
+  401: ref('responses', 'Unauthorized'),
+  500: ref('responses', 'Failure'),
+  503: ref('responses', 'Unavailable'),
+};
+const writeFailures = {
+  ...failures,
+  403: ref('responses', 'CrossSite'),
+  413: ref('responses', 'TooLarge'),
+};
+const operation = (operationId: string, summary: string, more: object) => ({
+  operationId,
+  summary,
+  tags: ['authentication'],
+  security,
+  ...more,
+});
+
+/** The OpenAPI description of login.ts. */
+export const loginFragment: Fragment = {
+  tag: {
+    name: 'authentication',
+    description: 'People log in with a password; programs use an organization API key instead.',
+  },
+  paths: {
+    '/auth/login': {
+      post: operation('logIn', 'Log in', {
+        description:
+          'Gives a token and sets the session cookie. Both end with the session: with logout, or when it expires.',
+        security: [],
+        requestBody: {
+          required: true,
+          content: {
+            'application/json': {
+              schema: {
+                ...object({ email: text, password: { ...text, format: 'password' } }),
+                properties: {
+                  email: text,
+                  password: { ...text, format: 'password' },
+                  organization: {
+                    ...text,
+                    description:
+                      'Slug of an organization. Says which user is meant where an address has several with one password.',
+                  },
+                  otp: {
+                    ...text,
+                    description:
+                      'Of a user who has a second factor: the code that the authenticator app shows, or a recovery code. Each works once.',
+                  },
+                },
+              },
+              examples: {
+                request: { value: { email: 'ada@example.com', password: 'correct horse battery staple' } },
+              },
+            },
+          },
+        },
+        responses: {
+          200: response(
+            'Logged in.',
+            object({
+              access_token: text,
+              token_type: { ...text, const: 'Bearer' },
+              expires_in: { type: 'integer', description: 'Seconds.' },
+              user,
+              organizations,
+            }),
+            cookies,
+            {
+              access_token: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl',
+              token_type: 'Bearer',
+              expires_in: 43200,
+              user: person,
+              organizations: memberships,
+            },
+          ),
+          400: ref('responses', 'BadRequest'),
+          401: ref('responses', 'LoginRefused'),
+          413: ref('responses', 'TooLarge'),
+          429: ref('responses', 'Throttled'),
+          500: ref('responses', 'Failure'),
+          503: ref('responses', 'Unavailable'),
+        },
+      }),
+    },
+    '/auth/logout': {
+      post: operation('logOut', 'Log out', {
+        description: 'Ends the session, and with it its cookie and its token, on every node within a second.',
+        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
+      }),
+    },
+    '/auth/logout-everywhere': {
+      post: operation('logOutEverywhere', 'Log out everywhere', {
+        description: 'Ends every session of the person and voids every token.',
+        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
+      }),
+    },
+    '/auth/me': {
+      get: operation('getMe', 'Who is calling', {
+        description:
+          'The organizations of the caller with what may be done there. With an API key also what the key is; then `user` is null.',
+        security: [...security, { apiKey: [] }],
+        responses: {
+          200: response('The caller.', me, undefined, {
+            user: person,
+            organizations: memberships.map((each) => ({
+              ...each,
+              profile: 'Sales',
+              grants: { '*': ['read'] },
+            })),
+            limits: { per_page: 20, body_bytes: 1_048_576, rate: null },
+          }),
+          ...failures,
+        },
+      }),
+    },
+    '/auth/sessions': {
+      get: operation('listSessions', 'List your sessions', {
+        description: 'Those that have not ended, newest first: where a person is logged in, and since when.',
+        responses: {
+          200: response(
+            'The live ones, newest first.',
+            object({
+              data: {
+                type: 'array',
+                items: object({
+                  id,
+                  user_agent: text,
+                  method: { ...text, description: 'How the person logged in, such as `Password and code`.' },
+                  created_at: time,
+                  last_seen_at: time,
+                  expires_at: time,
+                  current: { type: 'boolean', description: 'Whether it is the one that asks.' },
+                }),
+              },
+            }),
+            undefined,
+            {
+              data: [
+                {
+                  id: 1,
+                  user_agent: 'Mozilla/5.0',
+                  method: 'Password',
+                  created_at: '2026-03-01T09:30:00Z',
+                  last_seen_at: '2026-03-01T09:45:00Z',
+                  expires_at: '2026-03-01T21:30:00Z',
+                  current: true,
+                },
+              ],
+            },
+          ),
+          ...failures,
+        },
+      }),
+    },
+    '/auth/sessions/{id}': {
+      parameters: [{ name: 'id', in: 'path', required: true, description: "The session's id.", schema: id }],
+      delete: operation('endSession', 'End one of your sessions', {
+        description:
+          'It ends on every node within a second. If it is the one that asks, its cookie is removed.',
+        responses: {
+          200: response('Ended.', done, ended),
+          ...writeFailures,
+          404: ref('responses', 'NotFound'),
+        },
+      }),
+    },
+  },
+  security: [{ token: [] }, { session: [] }],
+  securitySchemes: {
+    token: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: 'JWT',
+      description: 'The `access_token` of a login. With several organizations, `?org=` says which.',
+    },
+    session: {
+      type: 'apiKey',
+      in: 'cookie',
+      name: '__Host-crm_session',
+      description:
+        "The cookie of a login (`crm_session` on loopback). It writes only from pages of the instance's origin.",
+    },
+  },
+  schemas: {},
+};

@@ -1,0 +1,35 @@
+import type { Module } from '../../../engine/modules/index.ts';
+import { addDoneTexts } from '../../admin-ui/shell/index.ts';
+import { accountPages } from './account-pages.ts';
+import { loginFragment } from './description.ts';
+import { login } from './login.ts';
+import { loginPages } from './pages.ts';
+import { passkeyLogin } from './passkey.ts';
+import { resetPages } from './reset.ts';
+import { secondStep } from './second-step.ts';
+import type { LoginServices } from './services.ts';
+
+/** Login and logout with a password, as API and as pages; a person's own page; forgotten passwords. */
+export const loginModule: Module<LoginServices> = {
+  name: 'login',
+  openApi: loginFragment,
+  register: async (app, services) => {
+    await app.register(login, services);
+  },
+  pages: (screens, services) => {
+    addDoneTexts(screens, {
+      'session-ended': 'That session is ended.',
+      'password-changed': 'The password is changed, and every other session is ended.',
+      'logged-out': 'You are logged out.',
+      'reset-mailed':
+        'If there is a user with that address, a mail with a link and a code is on its way. It works for an hour.',
+      'password-reset': 'The password is changed, and every session is ended. Log in with the new one.',
+      'invite-accepted': 'Welcome. Log in with your e-mail address and password.',
+    });
+    loginPages(screens, services);
+    secondStep(screens, services);
+    passkeyLogin(screens, services);
+    resetPages(screens, services);
+    accountPages(screens, services);
+  },
+};

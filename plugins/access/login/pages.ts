@@ -1,0 +1,137 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { HttpError, UserError } from '../../../engine/errors.ts';
+import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  type Form,
+  field,
+  membershipsOf,
+  personOf,
+  render,
+  safeNext,
+  signedIn,
+  type ViewData,
+  viewsIn,
+} from '../../admin-ui/shell/index.ts';
+import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
+import { type Candidate, pickBy } from './candidates.ts';
+import { byPassword } from './login.ts';
+import { type LoginServices, sessionRoute } from './services.ts';
+
+const view = viewsIn(import.meta.dirname);
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Shows the login page. @param more such as the `problem` that led back to it */
+    showLogin: (request: FastifyRequest, reply: FastifyReply, more?: ViewData) => Promise<string>;
+  }
+}
+
+/** The pages for login, logout and invitations, and the redirect from /setup. */
+export function loginPages(app: FastifyInstance, { config, database }: LoginServices): void {
+  const showLogin = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
+    const next = more.next ?? safeNext((request.query as { next?: unknown }).next);
+    const links = app.loginLinks.flatMap((all) => all());
+    return render(request, reply, view('login'), {
+      title: 'Log in to CRM',
+      waysIn: links
+        .filter(({ isWayIn }) => isWayIn)
+        .map((link) => ({ ...link, path: `${link.path}?next=${encodeURIComponent(String(next))}` })),
+      passkey: await app.passkeys.offer(request),
+      links: links.filter(({ isWayIn }) => !isWayIn),
+      organization: (request.query as { organization?: unknown }).organization,
+      ...more,
+      next,
+    });
+  };
+  app.decorate('showLogin', showLogin);
+
+  app.get('/', { preHandler: signedIn(app) }, async (request, reply) => {
+    const [first] = membershipsOf(personOf(request));
+    return reply.redirect(first === undefined ? '/setup/me' : `/setup/o/${first.slug}`, 303);
+  });
+
+  app.get('/login', async (request, reply) => showLogin(request, reply));
+
+  app.post('/login', { preHandler: app.csrfProtection, config: sessionRoute }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const next = safeNext(field(form, 'next'));
+    const email = field(form, 'email');
+    const organization = field(form, 'organization') || undefined;
+    let several: readonly Candidate[] = [];
+    try {
+      const credentials = { email, password: field(form, 'password') };
+      const proven = await app.provePassword(request, credentials, (users) => {
+        if (users.length < 2 || organization !== undefined) return pickBy(organization)(users);
+        several = users;
+        return undefined;
+      });
+      const proof = { method: byPassword, secondFactor: false };
+      return await app.continueLogin(request, reply, proven, { proof, next });
+    } catch (error) {
+      if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
+      const organizations = several.flatMap(({ memberships }) => [...memberships.values()]);
+      const problem =
+        error.status === 429
+          ? 'Too many attempts. Wait a quarter of an hour and try again.'
+          : several.length > 0
+            ? 'You have several users with this address. Choose the organization and enter the password again.'
+            : 'The e-mail address or the password is wrong.';
+      reply.code(error.status);
+      if (error.status === 429) reply.headers(error.extra.headers ?? {});
+      return showLogin(request, reply, {
+        next,
+        problem,
+        organization,
+        organizations,
+        email: email.slice(0, 254),
+      });
+    }
+  });
+
+  app.post(
+    '/logout',
+    { preHandler: [signedIn(app, { settingUp: true }), app.csrfProtection], config: sessionRoute },
+    async (request, reply) => {
+      await app.logOut(request, reply, personOf(request).session);
+      return reply.redirect('/setup/login?done=logged-out', 303);
+    },
+  );
+
+  const showInvite = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
+    render(request, reply, view('invite'), {
+      title: 'Accept an invitation',
+      id: (request.params as { id: string }).id,
+      ...more,
+    });
+
+  app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
+
+  // The first form asks for the code alone: only its holder learns whether there is a user.
+  app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { id: publicId } = request.params as { id: string };
+    const code = field(form, 'code');
+    let invite: OpenInvite | undefined;
+    const show = (more: ViewData = {}) => showInvite(request, reply, { code, invite, ...more });
+    try {
+      invite = await openInvite(tablesOf(database), { publicId, code });
+      if (form.password === undefined) return await show();
+      const { user } = invite;
+      const password = field(form, 'password');
+      const proven =
+        user?.verified === true && (await app.verify(request, user, password)) ? user.id : undefined;
+      await transaction(database, (tables) =>
+        acceptInvite(
+          tables,
+          { requestId: request.id, audited: config.audit },
+          { publicId, code, password, proven },
+        ),
+      );
+      return await reply.redirect(`/setup/login?done=invite-accepted&organization=${invite.slug}`, 303);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show({ problem: error.message });
+    }
+  });
+}

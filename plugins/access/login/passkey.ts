@@ -1,0 +1,38 @@
+import type { FastifyInstance } from 'fastify';
+import { HttpError } from '../../../engine/errors.ts';
+import { tablesOf } from '../../../engine/tables/index.ts';
+import { type Form, field, redirectGetToForm, safeNext } from '../../admin-ui/shell/index.ts';
+import { findMemberships } from '../identity/index.ts';
+import { attempts, networkOf } from '../rate-limiting/index.ts';
+import { type LoginServices, sessionRoute } from './services.ts';
+
+/** Logins with a passkey, which takes neither password nor code. */
+export function passkeyLogin(app: FastifyInstance, { database }: LoginServices): void {
+  const perAddress = attempts('passkeys', { failures: 100, waiting: 100 });
+
+  app.post(
+    '/login/passkey',
+    { preHandler: app.csrfProtection, config: sessionRoute },
+    async (request, reply) => {
+      const form = (request.body ?? {}) as Form;
+      const next = safeNext(field(form, 'next'));
+      try {
+        const user = await perAddress.run(networkOf(request), () => app.passkeys.use(request, form));
+        if (user !== undefined) {
+          const proven = { user, memberships: await findMemberships(tablesOf(database), user.id) };
+          const proof = { method: 'Passkey', secondFactor: true };
+          return await app.continueLogin(request, reply, proven, { proof, next });
+        }
+        reply.code(401);
+      } catch (error) {
+        if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
+        reply.code(error.status).headers(error.extra.headers ?? {});
+      }
+      request.log.warn({ address: request.ip, code: 'passkey' }, 'a login was refused');
+      const problem = 'That passkey is not known here, or the page was too old. Try again.';
+      return app.showLogin(request, reply, { next, problem });
+    },
+  );
+
+  redirectGetToForm(app, '/login/passkey', () => '/setup/login');
+}

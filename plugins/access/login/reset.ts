@@ -1,0 +1,106 @@
+import { join } from 'node:path';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import pLimit from 'p-limit';
+import { HttpError, UserError } from '../../../engine/errors.ts';
+import { transaction } from '../../../engine/tables/index.ts';
+import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
+import { mailTemplate } from '../../operations/mail/index.ts';
+import { mailedResets, parseEmail, useReset } from '../identity/index.ts';
+import { attempts, networkOf } from '../rate-limiting/index.ts';
+import { addLoginLinks } from './links.ts';
+import type { LoginServices } from './services.ts';
+
+const view = viewsIn(import.meta.dirname);
+
+/** Data: `links`, each with `organization` (name or null), `link` and `code`. */
+const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
+
+/** Mails that wait to be sent; further requests get the same response, but no mail. */
+const maxPending = 100;
+
+/** Forgotten passwords: the form that requests a mail, and the page that its link opens. */
+export function resetPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
+  const perAddress = attempts('resets', { failures: 10, waiting: 10 });
+  const sending = pLimit(2);
+  const underWay = new Set<Promise<void>>();
+  app.addHook('onClose', () => Promise.all(underWay));
+
+  /** Looks the address up and mails its links, after the response, so that its timing reveals nothing. */
+  const sendLinks = async (email: string, origin: string): Promise<void> => {
+    try {
+      const made = await transaction(database, (tables) => mailedResets(tables, email));
+      if (made.length === 0) return;
+      const links = made.map(({ publicId, code, organization }) => ({
+        organization,
+        code,
+        link: `${origin}/setup/reset/${publicId}`,
+      }));
+      await mailer.send(resetMail(email, { links }));
+    } catch (cause) {
+      app.log.warn(
+        { code: (cause as { code?: string }).code },
+        'a link to reset a password could not be made',
+      );
+    }
+  };
+
+  addLoginLinks(app, () =>
+    mailer.sendsLinks() ? [{ path: '/setup/forgot', label: 'Forgot your password?' }] : [],
+  );
+
+  const showForgot = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
+    render(request, reply, view('forgot'), {
+      title: 'Forgot your password?',
+      on: mailer.sendsLinks(),
+      ...more,
+    });
+
+  app.get('/forgot', async (request, reply) => showForgot(request, reply));
+
+  app.post('/forgot', { preHandler: app.csrfProtection }, async (request, reply) => {
+    try {
+      // Every request counts, also for unknown addresses.
+      await perAddress.run(networkOf(request), async () => undefined);
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      reply.code(error.status).headers(error.extra.headers ?? {});
+      return showForgot(request, reply, {
+        problem: 'Too many attempts. Wait a quarter of an hour and try again.',
+      });
+    }
+    const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
+    if (email !== undefined && mailer.sendsLinks() && sending.pendingCount < maxPending) {
+      const origin = app.site.origin(request);
+      const work = sending(() => sendLinks(email, origin)).finally(() => underWay.delete(work));
+      underWay.add(work);
+    }
+    return reply.redirect('/setup/login?done=reset-mailed', 303);
+  });
+
+  const showReset = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
+    render(request, reply, view('reset'), {
+      title: 'Reset your password',
+      id: (request.params as { id: string }).id,
+      ...more,
+    });
+
+  app.get('/reset/:id', async (request, reply) => showReset(request, reply));
+
+  app.post('/reset/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { id: publicId } = request.params as { id: string };
+    const code = field(form, 'code');
+    try {
+      const password = field(form, 'new');
+      if (password !== field(form, 'again')) throw new UserError('the new passwords differ');
+      await transaction(database, (tables) =>
+        useReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
+      );
+      return await reply.redirect('/setup/login?done=password-reset', 303);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return showReset(request, reply, { problem: error.message, code: code.slice(0, 100) });
+    }
+  });
+}

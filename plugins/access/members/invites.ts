@@ -1,0 +1,272 @@
+import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
+import {
+  addMembership,
+  changePassword,
+  createUser,
+  endAllSessions,
+  generatePassword,
+  markEmailProven,
+  normalEmail,
+  type User,
+  userFor,
+} from '../identity/index.ts';
+import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
+import { listMembers } from './members.ts';
+
+/** An invitation as an administrator sees it. */
+export interface Invite {
+  readonly id: string;
+  readonly public_id: string;
+  readonly email: string;
+  readonly profile: string;
+  readonly expires_at: Date;
+}
+
+/** A new invitation. */
+export interface NewInvite {
+  readonly id: string;
+  /** In normal form. */
+  readonly email: string;
+  readonly publicId: string;
+  /** Opens it; stored only as a hash. */
+  readonly code: string;
+}
+
+const inviteMs = 7 * 86_400_000;
+
+/**
+ * Creates an invitation. The link names it, the code opens it: URLs contain no secret.
+ * @throws UserError when the address is not valid or belongs to a member
+ */
+export async function invite(
+  tables: Tables,
+  actor: Actor,
+  invitation: {
+    readonly organization: string;
+    readonly email: string;
+    readonly profile: string;
+    /** Whether the code is only mailed to the address and not shown. */
+    readonly mailed?: boolean;
+  },
+): Promise<NewInvite> {
+  const { organization, profile, mailed = false } = invitation;
+  const email = normalEmail(invitation.email);
+  const members = await listMembers(tables, organization);
+  if (members.some((member) => member.email === email)) {
+    throw new UserError(`${email} is a member of this organization already`);
+  }
+  const publicId = makePublicId();
+  const code = makeCode();
+  const row = await tables
+    .insertInto('crm_invites')
+    .values({
+      organization_id: organization,
+      public_id: publicId,
+      code_hash: hashSecret(code),
+      email,
+      profile_id: profile,
+      invited_by_id: actor.kind === 'user' ? actor.id : null,
+      expires_at: new Date(Date.now() + inviteMs),
+      mailed,
+      used_at: null,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await recordChanges(tables, actor, {
+    organization,
+    action: 'create',
+    object: 'invite',
+    objectId: row.id,
+  });
+  return { id: row.id, email, publicId, code };
+}
+
+/**
+ * Replaces the code of an invitation that could not be mailed. The inviter passes it on, so it proves no address.
+ * @returns the code
+ */
+export async function replaceUnmailedCode(tables: Tables, organization: string, id: string): Promise<string> {
+  const code = makeCode();
+  await tables
+    .updateTable('crm_invites')
+    .set({ mailed: false, code_hash: hashSecret(code) })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+  return code;
+}
+
+/** The open invitations of an organization, newest first. */
+export async function listInvites(tables: Tables, organization: string): Promise<Invite[]> {
+  const rows = await tables
+    .selectFrom('crm_invites as i')
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'i.organization_id').onRef('p.id', '=', 'i.profile_id'),
+    )
+    .select(['i.id', 'i.public_id', 'i.email', 'p.name as profile', 'i.expires_at'])
+    .where('i.organization_id', '=', organization)
+    .where('i.used_at', 'is', null)
+    .where('i.expires_at', '>', new Date())
+    .orderBy('i.id', 'desc')
+    .execute();
+  return rows.map((row) => ({ ...row, id: row.id, expires_at: row.expires_at }));
+}
+
+/** Withdraws an invitation. @throws UserError when it is not open any more */
+export async function cancelInvite(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  const removed = await tables
+    .deleteFrom('crm_invites')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('used_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  if (removed === undefined) throw new UserError('that invitation is not open any more');
+  await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
+}
+
+/** One text for every invitation that cannot be used, so that it does not reveal who was invited. */
+const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+
+/** Cancels every open invitation of every organization. @returns how many */
+export async function cancelAllInvites(tables: Tables): Promise<number> {
+  const { numDeletedRows } = await tables
+    .deleteFrom('crm_invites')
+    .where('used_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  return Number(numDeletedRows);
+}
+
+/** An invitation opened with its code. */
+export interface OpenInvite {
+  readonly organization: string;
+  readonly slug: string;
+  /** Name of the organization. */
+  readonly name: string;
+  /** Address of the person who invites; null if that was none, or they are gone. */
+  readonly inviter: string | null;
+  readonly id: string;
+  readonly email: string;
+  readonly profile: string;
+  /** Whether the code was mailed to the address. */
+  readonly mailed: boolean;
+  /** The existing user that it is for; undefined if acceptance creates one. */
+  readonly user: User | undefined;
+}
+
+/**
+ * Opens an invitation with its code.
+ * @throws UserError, with one text, for every invitation that cannot be used
+ */
+export async function openInvite(
+  tables: Tables,
+  { publicId, code }: { readonly publicId: string; readonly code: string },
+): Promise<OpenInvite> {
+  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusable);
+  const row = await tables
+    .selectFrom('crm_invites as i')
+    .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
+    .leftJoin('crm_users as u', 'u.id', 'i.invited_by_id')
+    .select(['i.organization_id', 'o.slug', 'o.name', 'i.id', 'i.code_hash', 'i.email', 'i.profile_id'])
+    .select(['i.mailed', 'u.email as inviter'])
+    .where('i.public_id', '=', publicId)
+    .where('i.used_at', 'is', null)
+    .where('i.expires_at', '>', new Date())
+    .executeTakeFirst();
+  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash)) throw new UserError(unusable);
+  const organization = row.organization_id;
+  return {
+    organization,
+    slug: row.slug,
+    name: row.name,
+    inviter: row.inviter,
+    id: row.id,
+    email: row.email,
+    profile: row.profile_id,
+    mailed: row.mailed,
+    user: await userFor(tables, row.email, organization),
+  };
+}
+
+/**
+ * Accepts the newest open invitation to an address that its holder has proven, and that has no user: makes one, without
+ * a password that anybody knows.
+ * @returns whether there was one
+ */
+export async function acceptInviteTo(tables: Tables, actor: Actor, email: string): Promise<boolean> {
+  const open = await tables
+    .selectFrom('crm_invites')
+    .select(['organization_id', 'id', 'profile_id'])
+    .where('email', '=', email)
+    .where('used_at', 'is', null)
+    .where('expires_at', '>', new Date())
+    .orderBy('id', 'desc')
+    .executeTakeFirst();
+  if (open === undefined || !(await claim(tables, open.organization_id, open.id))) return false;
+  const [organization, profile] = [open.organization_id, open.profile_id];
+  await createUser(tables, actor, {
+    email,
+    organization,
+    profile,
+    password: generatePassword,
+    verified: true,
+  });
+  return true;
+}
+
+/** Marks an invitation as used. @returns false if it was used meanwhile: of two acceptances only one updates the row */
+async function claim(tables: Tables, organization: string, id: string): Promise<boolean> {
+  const used = await tables
+    .updateTable('crm_invites')
+    .set({ used_at: new Date() })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('used_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst();
+  return used !== undefined;
+}
+
+/**
+ * Accepts an invitation. The holder of a verified user enters its password. Otherwise the user is, or becomes,
+ * one of this organization alone, and gets the given password: an unverified user that another
+ * organization created is not used, because its holder may be a different person.
+ * @param given `proven` is the id of the user whose password was verified
+ * @throws UserError, with one text, for every invitation that cannot be used
+ */
+export async function acceptInvite(
+  tables: Tables,
+  visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
+  given: {
+    readonly publicId: string;
+    readonly code: string;
+    readonly password: string;
+    readonly proven?: string | undefined;
+  },
+): Promise<void> {
+  const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
+  if (user?.disabled === true)
+    throw new UserError('this user is disabled; ask the operator of this instance');
+  if (user?.verified === true && user.id !== given.proven) {
+    throw new UserError(`${email} is known here already: enter its password`);
+  }
+  if (!(await claim(tables, organization, id))) throw new UserError(unusable);
+  const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
+  if (user === undefined) {
+    const password = () => given.password;
+    await createUser(tables, actor, { email, organization, profile, password, verified: mailed });
+    return;
+  }
+  await addMembership(tables, actor, { user, organization, profile });
+  if (user.verified) return;
+  await changePassword(tables, user, given.password);
+  if (mailed) await markEmailProven(tables, user.id);
+  await endAllSessions(tables, actor, user.id, [organization]);
+}

@@ -1,0 +1,295 @@
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import type { Database } from '../../../engine/database/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  type Form,
+  field,
+  idField,
+  linkWithParameters,
+  listing,
+  type Made,
+  parametersOf,
+  section,
+} from '../../admin-ui/shell/index.ts';
+import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
+import { memberReset } from '../identity/index.ts';
+import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
+import { cancelInvite, type Invite, invite, listInvites, replaceUnmailedCode } from './invites.ts';
+import { changeMember, listMembers, type MemberInfo, removeMember } from './members.ts';
+
+/** Data: `organization` (name), `link`, `code`. */
+const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
+
+/** Members and invitations. */
+export function memberPages(
+  app: FastifyInstance,
+  { database, mailer }: { readonly database: Database; readonly mailer: Mailer },
+): void {
+  const memberOf = async (organization: string, given: Form): Promise<MemberInfo> => {
+    const id = idField(given, 'id');
+    const member = (await listMembers(tablesOf(database), organization)).find((each) => each.id === id);
+    if (member === undefined) throw new UserError('there is no such member');
+    return member;
+  };
+  const inviteOf = async (organization: string, given: Form): Promise<Invite> => {
+    const id = idField(given, 'id');
+    const open = (await listInvites(tablesOf(database), organization)).find((each) => each.id === id);
+    if (open === undefined) throw new UserError('that invitation is not open any more');
+    return open;
+  };
+  /** A link and its code, to be passed on. */
+  const passedOn = (
+    title: string,
+    text: string,
+    ids: readonly [string, string],
+    [link, code]: readonly [string, string],
+  ): Made => ({
+    title,
+    text,
+    values: [
+      { id: ids[0], label: 'Link', value: link, copy: 'Copy link' },
+      { id: ids[1], label: 'Code', value: code, copy: 'Copy code' },
+    ],
+  });
+
+  section(app, database, {
+    name: 'members',
+    title: 'Members',
+    done: {
+      'member-changed': '{} has another profile.',
+      'member-removed': '{} is removed.',
+      'invite-cancelled': 'The invitation of {} is taken back.',
+      'invite-mailed': 'The invitation is mailed to {}.',
+    },
+    load: async ({ membership: { organization, slug } }, request) => {
+      const tables = tablesOf(database);
+      const path = `/setup/o/${slug}/members`;
+      const at = (page: string) => `${path}/${page}`;
+      const primary = { label: 'Invite member', href: at('invite') };
+      const [members, invites] = await Promise.all([
+        listMembers(tables, organization),
+        listInvites(tables, organization),
+      ]);
+      const isInvites = parametersOf(request).show === 'invitations';
+      const chips = [
+        {
+          label: `Members (${members.length})`,
+          href: path,
+          current: !isInvites,
+        },
+        {
+          label: `Open invitations (${invites.length})`,
+          href: linkWithParameters(path, {}, { show: 'invitations' }),
+          current: isInvites,
+        },
+      ];
+      if (isInvites) {
+        const page = listing(request, invites, {
+          searchLabel: 'Search invitations',
+          text: ({ email, profile }) => `${email} ${profile}`,
+          columns: [
+            { title: 'For', cell: ({ email }) => ({ text: email }), by: ({ email }) => email },
+            { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
+            {
+              title: 'Until',
+              cell: ({ expires_at }) => ({ time: expires_at }),
+              by: ({ expires_at }) => Number(expires_at),
+            },
+          ],
+          row: ({ id, email }) => ({
+            id,
+            links: [
+              {
+                label: 'Take back',
+                name: `Take back the invitation for ${email}`,
+                href: `${at('cancel')}?id=${id}`,
+              },
+            ],
+          }),
+          empty: { text: 'Nobody is invited at the moment.', link: primary },
+        });
+        return { primary, ...page, chips };
+      }
+      const page = listing(request, members, {
+        searchLabel: 'Search members',
+        text: ({ email, profile }) => `${email} ${profile}`,
+        columns: [
+          { title: 'E-mail address', cell: ({ email }) => ({ text: email }), by: ({ email }) => email },
+          { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
+          { title: 'Since', cell: ({ since }) => ({ time: since }), by: ({ since }) => Number(since) },
+        ],
+        row: ({ id, email }) => ({
+          id,
+          links: [
+            {
+              label: 'Change profile',
+              name: `Change profile of ${email}`,
+              href: `${at('change')}?id=${id}`,
+            },
+            ...(mailer.sendsLinks()
+              ? []
+              : [
+                  {
+                    label: 'Reset password',
+                    name: `Reset password of ${email}`,
+                    href: `${at('reset')}?id=${id}`,
+                  },
+                ]),
+            { label: 'Remove', name: `Remove ${email}`, href: `${at('remove')}?id=${id}` },
+          ],
+        }),
+        empty: { text: 'Members log in and work with records, as their profile permits.', link: primary },
+      });
+      return { primary, ...page, chips };
+    },
+    pages: {
+      invite: async ({ membership: { organization, slug } }, { given, back }) => ({
+        kind: 'form',
+        title: 'Invite a member',
+        action: `/setup/o/${slug}/members/invite`,
+        inputs: [
+          {
+            kind: 'email',
+            name: 'email',
+            label: 'E-mail address',
+            required: true,
+            value: field(given, 'email').slice(0, 254),
+            focus: true,
+          },
+          profileChoice(
+            await listProfiles(tablesOf(database), organization),
+            field(given, 'profile'),
+            'What the person may do.',
+          ),
+        ],
+        submit: 'Invite member',
+        cancel: back,
+      }),
+      change: async ({ membership: { organization, slug } }, { given, back }) => {
+        const { id, email, profile_id } = await memberOf(organization, given);
+        const profiles = await listProfiles(tablesOf(database), organization);
+        return {
+          kind: 'form',
+          title: `Profile of ${email}`,
+          action: `/setup/o/${slug}/members/change`,
+          hidden: [{ name: 'id', value: id }],
+          inputs: [profileChoice(profiles, field(given, 'profile') || profile_id, 'What the person may do.')],
+          submit: 'Change profile',
+          cancel: back,
+          danger: { label: 'Remove member', href: `/setup/o/${slug}/members/remove?id=${id}` },
+        };
+      },
+      reset: async ({ membership: { organization, slug } }, { given, back }) => {
+        const { id, email } = await memberOf(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Create a reset link for ${email}?`,
+          consequence:
+            'Whoever has the link and its code chooses a new password for this person. Pass both on to that person only.',
+          action: `/setup/o/${slug}/members/reset`,
+          hidden: [{ name: 'id', value: id }],
+          submit: 'Create reset link',
+          cancel: back,
+          isSafe: true,
+        };
+      },
+      remove: async ({ membership: { organization, slug, name } }, { given, back }) => {
+        const { id, email } = await memberOf(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Remove ${email}?`,
+          consequence: `This person loses every access to ${name} at once. What they did stays, under their name.`,
+          action: `/setup/o/${slug}/members/remove`,
+          hidden: [{ name: 'id', value: id }],
+          submit: 'Remove member',
+          cancel: back,
+        };
+      },
+      cancel: async ({ membership: { organization, slug } }, { given, back }) => {
+        const { id, email } = await inviteOf(organization, given);
+        return {
+          kind: 'confirm',
+          title: `Take back the invitation for ${email}?`,
+          consequence: 'Its link and code stop working at once.',
+          action: `/setup/o/${slug}/members/cancel`,
+          hidden: [{ name: 'id', value: id }],
+          submit: 'Take back invitation',
+          cancel: back,
+        };
+      },
+    },
+    once: ['invite', 'reset'],
+    actions: {
+      invite: async ({ membership: { organization, name }, actor, transact }, form, request) => {
+        const mailed = mailer.sendsLinks();
+        const { id, email, ...made } = await transact(async (tables) =>
+          invite(tables, actor, {
+            organization,
+            email: field(form, 'email'),
+            profile: await chosenProfile(tables, organization, form),
+            mailed,
+          }),
+        );
+        const link = `${app.site.origin(request)}/setup/invite/${made.publicId}`;
+        if (mailed) {
+          const mail = inviteMail(email, { organization: name, link, code: made.code });
+          if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
+        }
+        // A mail that failed may have arrived nevertheless, so its code is replaced.
+        const code = mailed
+          ? await transaction(database, (tables) => replaceUnmailedCode(tables, organization, id))
+          : made.code;
+        return {
+          shown: {
+            ...(mailed && { problem: 'The mail could not be sent. Pass link and code on yourself.' }),
+            made: passedOn(
+              `Invitation for ${email}`,
+              'Send both. The code is shown this once; the invitation can be used once, within 7 days.',
+              ['link', 'invitation-code'],
+              [link, code],
+            ),
+          },
+        };
+      },
+      reset: async ({ membership: { organization }, actor, transact }, form, request) => {
+        const id = idField(form, 'id');
+        const { publicId, email, code } = await transact((tables) =>
+          memberReset(tables, actor, organization, id),
+        );
+        const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
+        return {
+          shown: {
+            made: passedOn(
+              `Reset link for ${email}`,
+              'Send both. The code is shown this once; the link can be used once, within 24 hours.',
+              ['reset-link', 'reset-code'],
+              [link, code],
+            ),
+          },
+        };
+      },
+      cancel: async ({ membership: { organization }, actor, transact }, form) => {
+        const id = idField(form, 'id');
+        const { email } = await inviteOf(organization, form);
+        await transact((tables) => cancelInvite(tables, actor, organization, id));
+        return { done: 'invite-cancelled', name: email };
+      },
+      change: async ({ membership: { organization }, actor, transact }, form) => {
+        const id = idField(form, 'id');
+        await transact(async (tables) => {
+          const profile = await chosenProfile(tables, organization, form);
+          await changeMember(tables, actor, organization, id, profile);
+        });
+        return { done: 'member-changed', name: (await memberOf(organization, form)).email, id };
+      },
+      remove: async ({ membership: { organization }, actor, transact }, form) => {
+        const id = idField(form, 'id');
+        const { email } = await memberOf(organization, form);
+        await transact((tables) => removeMember(tables, actor, organization, id));
+        return { done: 'member-removed', name: email };
+      },
+    },
+  });
+}

@@ -1,0 +1,53 @@
+import type { Generated } from 'kysely';
+import {
+  booleanColumn,
+  defineTable,
+  identity,
+  link,
+  now,
+  tenant,
+  tenantLink,
+  textColumn,
+  timestampColumn,
+} from '../../../engine/tables/index.ts';
+
+declare module '../../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_invites: {
+      organization_id: string;
+      id: Generated<string>;
+      /** In the link; the code that opens it is not. */
+      public_id: string;
+      code_hash: string;
+      email: string;
+      profile_id: string;
+      invited_by_id: string | null;
+      /** Whether the code went to the address alone, so that its holder has proven it. */
+      mailed: Generated<boolean>;
+      created_at: Generated<Date>;
+      expires_at: Date;
+      used_at: Date | null;
+    };
+  }
+}
+
+const invites = defineTable(
+  'crm_invites',
+  {
+    ...tenant(),
+    id: identity,
+    public_id: textColumn,
+    code_hash: textColumn,
+    email: textColumn,
+    ...tenantLink('crm_invites', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
+    ...link('invited_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
+    mailed: { ...booleanColumn, defaultRaw: 'false' },
+    created_at: now,
+    expires_at: timestampColumn,
+    used_at: { ...timestampColumn, nullable: true },
+  },
+  { uniques: [{ name: 'crm_invites_public_id', properties: ['public_id'] }] },
+);
+
+/** Invitations, open and used. */
+export const membersTables = [invites];

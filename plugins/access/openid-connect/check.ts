@@ -1,0 +1,76 @@
+import type { DoctorCheck } from '../../../engine/modules/index.ts';
+import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './providers.ts';
+
+/** What a login needs that a provider says of itself. */
+const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
+
+/** Why nobody can log in at a provider; undefined if people can, as far as its discovery document tells. */
+export async function problemOf(
+  settings: ProviderSettings,
+  limitSeconds = timeoutSeconds,
+): Promise<string | undefined> {
+  try {
+    const said = (await discover(settings, limitSeconds)).serverMetadata();
+    const missing = endpoints.filter((name) => !URL.canParse(said[name] ?? ''));
+    return missing.length === 0 ? undefined : `its discovery document has no ${missing.join(' and no ')}`;
+  } catch (cause) {
+    return `${settings.issuer} ${reasonOf(cause, limitSeconds)}`;
+  }
+}
+
+/** Of what the provider sent only its own name: the rest may repeat what it was sent. */
+function reasonOf(error: unknown, limitSeconds: number): string {
+  const { code, cause, message } = error as Error & { readonly code?: string };
+  const within = (cause ?? {}) as {
+    readonly status?: number;
+    readonly body?: { readonly issuer?: unknown };
+    readonly code?: string;
+    readonly message?: string;
+  };
+  if (code === undefined) return `cannot be reached (${within.code ?? within.message ?? message})`;
+  const issuer = JSON.stringify(within.body?.issuer)?.slice(0, 200);
+  const reasons: Readonly<Record<string, string>> = {
+    OAUTH_TIMEOUT: `does not respond within ${limitSeconds} s`,
+    OAUTH_HTTP_REQUEST_FORBIDDEN: 'has no TLS, which only a provider on this machine may lack',
+    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${within.status} where its discovery document should be`,
+    OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED: `has a discovery document of another issuer: ${issuer}`,
+  };
+  return reasons[code] ?? `has no discovery document that can be used (${code})`;
+}
+
+/** What `crm doctor` needs for providers. */
+export interface CheckedProviders {
+  readonly settings: {
+    readonly login: { readonly providers: Readonly<Record<string, ProviderSettings>> };
+  };
+}
+
+/** People can log in at every provider that config.yaml names. */
+export const providersCheck: DoctorCheck<CheckedProviders> = {
+  name: 'OpenID Connect providers',
+  needs: ['settings'],
+  run: async ({ settings: { login } }) => {
+    const found = await Promise.all(
+      Object.entries(login.providers).map(async ([name, settings]) => {
+        const place = `login.providers.${name}`;
+        const { issuer } = settings;
+        if (issuer.trim() !== '' && !URL.canParse(issuer)) {
+          return {
+            place: `${place}.issuer`,
+            problem: 'the issuer is no URL, so the provider is off',
+            advice: 'Set it as the provider says it, such as https://login.example.com.',
+          };
+        }
+        if (!isAvailable(settings)) {
+          const problem = 'the provider is off: its name, issuer, client_id or client_secret is blank';
+          return { place, problem, advice: 'Set them, or take the provider out.', isNote: true as const };
+        }
+        const problem = await problemOf(settings);
+        const advice =
+          'Correct its issuer, which is its address without /.well-known/…, or ask whoever runs it; passwords go on working.';
+        return problem === undefined ? undefined : { place, problem, advice };
+      }),
+    );
+    return found.filter((each) => each !== undefined);
+  },
+};

@@ -1,0 +1,10 @@
+import type { Module } from '../../../engine/modules/index.ts';
+import { type CheckedProviders, providersCheck } from './check.ts';
+import { type OpenIdServices, openIdPages } from './pages.ts';
+
+/** Logins at OpenID Connect providers. */
+export const openIdConnectModule: Module<OpenIdServices, unknown, CheckedProviders> = {
+  name: 'openid-connect',
+  pages: openIdPages,
+  checks: [providersCheck],
+};

@@ -1,0 +1,136 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
+import {
+  type CommandLine,
+  type CommandResult,
+  formatTable,
+  jsonResult,
+  organizationOption,
+} from '../../../engine/modules/index.ts';
+import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  adjustProfile,
+  createProfile,
+  deleteProfile,
+  grantable,
+  listProfiles,
+  parseGrant,
+  profileId,
+} from './profiles.ts';
+
+type Line = CommandLine<{
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}>;
+
+interface Options {
+  readonly org: string;
+}
+
+/** `profile …`. */
+export function profileCommands(line: Line): void {
+  const profile = line.program.command('profile').description('profiles: what their holders may do');
+  profile
+    .command('list')
+    .description('list the profiles of an organization with their grants')
+    .addOption(organizationOption())
+    .addOption(jsonResult())
+    .action(({ json, org }) => line.run(json, list(line, org)));
+  profile
+    .command('create <name>')
+    .description('create a profile')
+    .addOption(organizationOption())
+    .requiredOption('--grant <grants...>', 'object:action,action; * * means all, as in *:list,read')
+    .addOption(jsonResult())
+    .action((name, { json, ...options }) => line.run(json, create(line, name, options)));
+  profile
+    .command('grant <name> <grants...>')
+    .description('let the holders of a profile do more; what they have stays')
+    .addOption(organizationOption())
+    .addOption(jsonResult())
+    .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'add', grants, org)));
+  profile
+    .command('revoke <name> <grants...>')
+    .description('take grants of a profile away, as "profile list" shows them')
+    .addOption(organizationOption())
+    .addOption(jsonResult())
+    .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'take', grants, org)));
+  profile
+    .command('delete <name>')
+    .description('delete a profile that no member, key or invitation has')
+    .addOption(organizationOption())
+    .addOption(jsonResult())
+    .action((name, { json, org }) => line.run(json, remove(line, name, org)));
+}
+
+const list = ({ withInstance }: Line, org: string): Promise<CommandResult> =>
+  withInstance(async ({ database }) => {
+    const tables = tablesOf(database);
+    const found = await listProfiles(tables, await organizationId(tables, org));
+    const profiles = found.map(({ grants, builtIn, ...rest }) => ({
+      ...rest,
+      built_in: builtIn,
+      grants: [...grants].sort(),
+    }));
+    return {
+      json: { profiles },
+      text: formatTable(
+        ['id', 'name', 'grants'],
+        profiles.map(({ id, name, grants }) => [id, name, grants.join(' ')]),
+      ),
+    };
+  });
+
+const create = (
+  { withInstance }: Line,
+  name: string,
+  { org, grant }: Options & { readonly grant: readonly string[] },
+): Promise<CommandResult> =>
+  withInstance(async ({ database, resources, config }) => {
+    const actor = commandLine(config);
+    const objects = grantable(resources);
+    const grants = grant.map((text) => parseGrant(text, objects));
+    const id = await transaction(database, async (tables) =>
+      createProfile(tables, actor, await organizationId(tables, org), name, grants),
+    );
+    return {
+      json: { id, name, organization: org, grants },
+      text: `Profile "${name}" made in "${org}", with ${grant.length} grant(s).`,
+    };
+  });
+
+const adjust = (
+  { withInstance }: Line,
+  name: string,
+  change: 'add' | 'take',
+  texts: readonly string[],
+  org: string,
+): Promise<CommandResult> =>
+  withInstance(async ({ database, resources, config }) => {
+    const objects = grantable(resources);
+    const grants = texts.map((text) => parseGrant(text, objects));
+    const changed = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, org);
+      const id = await profileId(tables, organization, name);
+      await adjustProfile(tables, commandLine(config), organization, id, { [change]: grants });
+      return (await listProfiles(tables, organization)).find((each) => each.id === id);
+    });
+    const left = [...(changed?.grants ?? [])].sort();
+    return {
+      json: { id: changed?.id, name, organization: org, grants: left },
+      text: `Profile "${name}" of "${org}" grants ${left.join(' ') || 'nothing'} now.`,
+    };
+  });
+
+const remove = ({ withInstance }: Line, name: string, org: string): Promise<CommandResult> =>
+  withInstance(async ({ database, config }) => {
+    const id = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, org);
+      const found = await profileId(tables, organization, name);
+      await deleteProfile(tables, commandLine(config), organization, found);
+      return found;
+    });
+    return { json: { id, name, deleted: true }, text: `Profile "${name}" of "${org}" is deleted.` };
+  });

@@ -1,0 +1,20 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import type { AuditConfig } from '../../../engine/effects/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { profilePages } from './page.ts';
+import { profilesTables } from './tables.ts';
+
+interface Services {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+/** Profiles: what their holders may do. */
+export const profilesModule: Module<Services, Services> = {
+  name: 'profiles',
+  tables: profilesTables,
+  pages: profilePages,
+  commands: async (line) => (await import('./commands.ts')).profileCommands(line),
+};

@@ -1,0 +1,216 @@
+import type { FastifyInstance } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { actionNames, eventsObject, wildcard } from '../../../engine/records/index.ts';
+import { tablesOf } from '../../../engine/tables/index.ts';
+import {
+  type Form,
+  field,
+  fields,
+  type Input,
+  idField,
+  listing,
+  nameInput,
+  section,
+} from '../../admin-ui/shell/index.ts';
+import {
+  changeProfile,
+  createProfile,
+  deleteProfile,
+  grantable,
+  listProfiles,
+  type Profile,
+  parseGrant,
+} from './profiles.ts';
+
+/** Profiles: a matrix of actions and objects, which are the resources of the definitions. */
+export function profilePages(
+  app: FastifyInstance,
+  { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
+): void {
+  const objects = grantable(resources);
+  /** What the row of everything counts for. */
+  const resourceNames = resources.map(({ name }) => name);
+  const labels: Readonly<Record<string, string>> = {
+    [wildcard]: 'everything, also what comes later',
+    [eventsObject]: 'events: where changes are sent (not part of everything)',
+  };
+  const has = ({ grants }: Profile, object: string, action: string) =>
+    grants.has(`${object}:${action}`) || grants.has(`${object}:${wildcard}`);
+  /** What a profile may do with an object, also by its grants on everything. */
+  const actionsOn = (profile: Profile, object: string) =>
+    actionNames.filter(
+      (action) => has(profile, object, action) || (object !== eventsObject && has(profile, wildcard, action)),
+    );
+  const profileOf = async (organization: string, given: Form): Promise<Profile> => {
+    const id = idField(given, 'id');
+    const profile = (await listProfiles(tablesOf(database), organization)).find((each) => each.id === id);
+    if (profile === undefined) throw new UserError('there is no such profile');
+    return profile;
+  };
+  /** The matrix. What the row of everything grants is shown in each row, where it cannot be taken away. */
+  const matrix = (profile: Profile, given: readonly string[]): Input => {
+    const chosen = given.length === 0 ? profile : { ...profile, grants: new Set(given) };
+    return {
+      kind: 'grants',
+      name: 'grant',
+      label: `What ${profile.name} grants`,
+      actions: actionNames,
+      objects: [wildcard, ...objects].map((object) => ({
+        label: labels[object] ?? object,
+        cells: actionNames.map((action) => {
+          const isImplied = resourceNames.includes(object) && has(chosen, wildcard, action);
+          return {
+            value: `${object}:${action}`,
+            name: `${profile.name}: ${action} on ${labels[object] ?? object}${isImplied ? ', granted on everything' : ''}`,
+            granted: isImplied || has(chosen, object, action),
+            fixed: isImplied,
+          };
+        }),
+      })),
+    };
+  };
+  const summary = (profile: Profile): string => {
+    const granted = objects.flatMap((object) => {
+      const actions = actionsOn(profile, object);
+      return actions.length === 0 ? [] : [{ object, actions: actions.join(', ') }];
+    });
+    const [first] = granted;
+    if (first === undefined) return 'nothing yet';
+    const isSame =
+      granted.length === objects.length && granted.every(({ actions }) => actions === first.actions);
+    return isSame
+      ? `${first.actions} on everything`
+      : granted.map(({ object, actions }) => `${object}: ${actions}`).join('; ');
+  };
+
+  section(app, database, {
+    name: 'profiles',
+    title: 'Profiles',
+    done: {
+      'profile-created': '{} is created. Choose what it grants.',
+      'profile-changed': '{} is changed.',
+      'profile-deleted': '{} is deleted.',
+    },
+    load: async ({ membership: { organization, slug } }, request) => {
+      const create = { label: 'Create profile', href: `/setup/o/${slug}/profiles/create` };
+      return {
+        primary: create,
+        ...listing(request, await listProfiles(tablesOf(database), organization), {
+          searchLabel: 'Search profiles',
+          text: ({ name }) => name,
+          columns: [
+            {
+              title: 'Name',
+              cell: ({ id, name, builtIn }) => ({
+                text: name,
+                href: `/setup/o/${slug}/profiles/${builtIn ? 'built-in' : 'change'}?id=${id}`,
+              }),
+              by: ({ name }) => name,
+            },
+            { title: 'Grants', cell: (profile) => ({ text: summary(profile) }) },
+            { title: 'Kind', cell: ({ builtIn }) => ({ text: builtIn ? 'built in' : 'your own' }) },
+          ],
+          row: ({ id, name, builtIn }) => ({
+            id,
+            links: builtIn
+              ? []
+              : [
+                  {
+                    label: 'Change',
+                    name: `Change ${name}`,
+                    href: `/setup/o/${slug}/profiles/change?id=${id}`,
+                  },
+                  {
+                    label: 'Delete',
+                    name: `Delete ${name}`,
+                    href: `/setup/o/${slug}/profiles/delete?id=${id}`,
+                  },
+                ],
+          }),
+          empty: { text: 'A profile says what its members and keys may do.', link: create },
+        }),
+      };
+    },
+    pages: {
+      create: async ({ membership: { slug } }, { given, back }) => ({
+        kind: 'form',
+        title: 'Create a profile',
+        action: `/setup/o/${slug}/profiles/create`,
+        inputs: [nameInput(field(given, 'name'), 'It grants nothing until you choose what.')],
+        submit: 'Create profile',
+        cancel: back,
+      }),
+      'built-in': async ({ membership: { organization } }, { given }) => {
+        const profile = await profileOf(organization, given);
+        return {
+          kind: 'record',
+          title: profile.name,
+          intro: 'This profile is built in and stays as it is.',
+          values: objects.map((object) => ({
+            label: object,
+            text: actionsOn(profile, object).join(', ') || 'nothing',
+          })),
+        };
+      },
+      change: async ({ membership: { organization, slug } }, { given, back }) => {
+        const profile = await profileOf(organization, given);
+        assertOwn(profile);
+        return {
+          kind: 'form',
+          title: profile.name,
+          intro: 'What its members and keys may do. A tick in the first row counts for every row.',
+          action: `/setup/o/${slug}/profiles/change`,
+          hidden: [{ name: 'id', value: profile.id }],
+          inputs: [matrix(profile, fields(given, 'grant'))],
+          submit: 'Save profile',
+          cancel: back,
+          danger: { label: 'Delete profile', href: `/setup/o/${slug}/profiles/delete?id=${profile.id}` },
+        };
+      },
+      delete: async ({ membership: { organization, slug } }, { given, back }) => {
+        const profile = await profileOf(organization, given);
+        assertOwn(profile);
+        const { id, name } = profile;
+        return {
+          kind: 'confirm',
+          title: `Delete ${name}?`,
+          consequence:
+            'Only a profile that no member, live key or open invitation has can be deleted. Revoked and expired keys that had it go with it.',
+          action: `/setup/o/${slug}/profiles/delete`,
+          hidden: [{ name: 'id', value: id }],
+          submit: 'Delete profile',
+          cancel: back,
+        };
+      },
+    },
+    once: ['create'],
+    actions: {
+      create: async ({ membership: { organization }, actor, transact }, form) => {
+        const name = field(form, 'name');
+        const id = await transact((tables) => createProfile(tables, actor, organization, name, []));
+        return { done: 'profile-created', name: name.trim(), id };
+      },
+      change: async ({ membership: { organization }, actor, transact }, form) => {
+        const id = idField(form, 'id');
+        const given = fields(form, 'grant');
+        if (given.length > 1000) throw new UserError('that is no set of grants');
+        const grants = given.map((text) => parseGrant(text, objects));
+        await transact((tables) => changeProfile(tables, actor, organization, id, grants));
+        return { done: 'profile-changed', name: (await profileOf(organization, form)).name, id };
+      },
+      delete: async ({ membership: { organization }, actor, transact }, form) => {
+        const id = idField(form, 'id');
+        const { name } = await profileOf(organization, form);
+        await transact((tables) => deleteProfile(tables, actor, organization, id));
+        return { done: 'profile-deleted', name };
+      },
+    },
+  });
+}
+
+/** @throws UserError for a profile that is built in */
+function assertOwn({ name, builtIn }: Profile): void {
+  if (builtIn) throw new UserError(`the profile "${name}" cannot be changed`);
+}

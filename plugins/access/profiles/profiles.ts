@@ -1,0 +1,262 @@
+import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import {
+  type Action,
+  actionNames,
+  administratorProfile,
+  eventsObject,
+  wildcard,
+} from '../../../engine/records/index.ts';
+import { displayName, type Tables } from '../../../engine/tables/index.ts';
+
+/** Profiles that every organization has from the start. */
+export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
+  [administratorProfile]: [{ object: wildcard, actions: [wildcard] }],
+  'read-only': [{ object: wildcard, actions: ['list', 'read'] }],
+};
+
+/** Actions granted on an object; `*` means all, including those added later. */
+export interface Grant {
+  readonly object: string;
+  readonly actions: readonly (Action | typeof wildcard)[];
+}
+
+/**
+ * Creates a profile.
+ * @returns its id
+ * @throws UserError when the organization has a profile of that name
+ */
+export async function createProfile(
+  tables: Tables,
+  actor: Actor,
+  organization_id: string,
+  name: string,
+  grants: readonly Grant[],
+): Promise<string> {
+  const row = await tables
+    .insertInto('crm_profiles')
+    .values({ organization_id, name: displayName(name, 'the name') })
+    .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError(`the profile "${name.trim()}" exists already`);
+  const profile_id = row.id;
+  await insertGrants(tables, organization_id, profile_id, grants);
+  await recordChanges(tables, actor, {
+    organization: organization_id,
+    action: 'create',
+    object: 'profile',
+    objectId: profile_id,
+  });
+  return profile_id;
+}
+
+async function insertGrants(
+  tables: Tables,
+  organization_id: string,
+  profile_id: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  const rows = grants.flatMap(({ object, actions }) =>
+    [...new Set(actions)].map((action) => ({ organization_id, profile_id, object, action })),
+  );
+  if (rows.length === 0) return;
+  await tables
+    .insertInto('crm_grants')
+    .values(rows)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** A profile as administrators see it. */
+export interface Profile {
+  readonly id: string;
+  readonly name: string;
+  readonly builtIn: boolean;
+  /** `object:action` of each grant. */
+  readonly grants: ReadonlySet<string>;
+}
+
+/** The profiles of an organization, by name. */
+export async function listProfiles(tables: Tables, organization: string): Promise<Profile[]> {
+  const rows = await tables
+    .selectFrom('crm_profiles as p')
+    .leftJoin('crm_grants as g', (join) =>
+      join.onRef('g.organization_id', '=', 'p.organization_id').onRef('g.profile_id', '=', 'p.id'),
+    )
+    .select(['p.id', 'p.name', 'g.object', 'g.action'])
+    .where('p.organization_id', '=', organization)
+    .orderBy('p.name')
+    .execute();
+  return [...Map.groupBy(rows, (row) => row.id)].map(([id, all]) => ({
+    id,
+    name: all[0]?.name ?? '',
+    builtIn: Object.hasOwn(builtInProfiles, all[0]?.name ?? ''),
+    grants: new Set(all.filter((row) => row.object !== null).map((row) => `${row.object}:${row.action}`)),
+  }));
+}
+
+/**
+ * Replaces the grants of a profile.
+ * @throws UserError when there is no such profile or it is built in
+ */
+export async function changeProfile(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  id: string,
+  grants: readonly Grant[],
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  await tables
+    .deleteFrom('crm_grants')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .execute();
+  await insertGrants(tables, organization, id, grants);
+  await recordChanges(tables, actor, { organization, action: 'update', object: 'profile', objectId: id });
+}
+
+/**
+ * Adds grants to those of a profile, or takes them away.
+ * @throws UserError when there is no such profile, it is built in, or it does not grant what is to be taken away
+ */
+export async function adjustProfile(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  id: string,
+  { add = [], take = [] }: { readonly add?: readonly Grant[]; readonly take?: readonly Grant[] },
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  for (const { object, actions } of take) {
+    for (const action of actions) {
+      const taken = await tables
+        .deleteFrom('crm_grants')
+        .where('organization_id', '=', organization)
+        .where('profile_id', '=', id)
+        .where('object', '=', object)
+        .where('action', '=', action)
+        .returning('object')
+        .executeTakeFirst();
+      if (taken === undefined) throw new UserError(`the profile has no grant ${object}:${action}`);
+    }
+  }
+  await insertGrants(tables, organization, id, add);
+  await recordChanges(tables, actor, { organization, action: 'update', object: 'profile', objectId: id });
+}
+
+/**
+ * Deletes an unused profile.
+ * @throws UserError when there is no such profile, it is built in, or a member, live key or open invitation uses it
+ */
+export async function deleteProfile(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  id: string,
+): Promise<void> {
+  await assertOwn(tables, organization, id);
+  // What can never be used again is no use: keys that are revoked or expired, and closed invitations.
+  await tables
+    .deleteFrom('crm_api_keys')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .where((expression) =>
+      expression.or([expression('revoked_at', 'is not', null), expression('expires_at', '<', new Date())]),
+    )
+    .execute();
+  await tables
+    .deleteFrom('crm_invites')
+    .where('organization_id', '=', organization)
+    .where('profile_id', '=', id)
+    .where((expression) =>
+      expression.or([expression('used_at', 'is not', null), expression('expires_at', '<', new Date())]),
+    )
+    .execute();
+  for (const [table, users] of [
+    ['crm_memberships', 'members'],
+    ['crm_api_keys', 'API keys'],
+    ['crm_invites', 'invitations'],
+    ['crm_event_subscriptions', 'event subscriptions'],
+  ] as const) {
+    const used = await tables
+      .selectFrom(table)
+      .select('organization_id')
+      .where('organization_id', '=', organization)
+      .where('profile_id', '=', id)
+      .limit(1)
+      .executeTakeFirst();
+    if (used !== undefined)
+      throw new UserError(`this profile is in use by ${users}: give them another first`);
+  }
+  await tables
+    .deleteFrom('crm_profiles')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+  await recordChanges(tables, actor, { organization, action: 'delete', object: 'profile', objectId: id });
+}
+
+/** Locks a profile that may be changed. */
+async function assertOwn(tables: Tables, organization: string, id: string): Promise<void> {
+  const row = await tables
+    .selectFrom('crm_profiles')
+    .select('name')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (row === undefined) throw new UserError('there is no such profile');
+  if (Object.hasOwn(builtInProfiles, row.name))
+    throw new UserError(`the profile "${row.name}" cannot be changed`);
+}
+
+/** What actions may be granted on, besides everything. */
+export const grantable = (resources: readonly { readonly name: string }[]): string[] => [
+  ...resources.map(({ name }) => name),
+  eventsObject,
+];
+
+/**
+ * Reads a grant as written on a command line: `leads:list,read`, `leads:*` or `*:*`.
+ * @throws UserError with the unknown object or action
+ */
+export function parseGrant(text: string, objects: readonly string[]): Grant {
+  const [object = '', list = '', ...rest] = text.split(':');
+  const actions = list.split(',');
+  if (rest.length > 0 || list === '') {
+    throw new UserError(`"${text}" is no grant: write object:action,action, such as ${objects[0]}:list,read`);
+  }
+  if (object !== wildcard && !objects.includes(object)) {
+    throw new UserError(`there is no object "${object}"; there are ${objects.join(', ')} and ${wildcard}`);
+  }
+  const unknown = actions.find((action) => action !== wildcard && !actionNames.includes(action as Action));
+  if (unknown !== undefined) {
+    throw new UserError(
+      `there is no action "${unknown}"; there are ${actionNames.join(', ')} and ${wildcard}`,
+    );
+  }
+  return { object, actions: actions as Grant['actions'] };
+}
+
+/** The id of a profile, by organization and name. @throws UserError when there is none */
+export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
+  const row = await tables
+    .selectFrom('crm_profiles')
+    .select('id')
+    .where('organization_id', '=', organization)
+    .where('name', '=', name)
+    .executeTakeFirst();
+  if (row === undefined) {
+    const existing = await tables
+      .selectFrom('crm_profiles')
+      .select('name')
+      .where('organization_id', '=', organization)
+      .orderBy('name')
+      .execute();
+    const names = existing.map((each) => each.name).join(', ');
+    throw new UserError(`there is no profile "${name}" in this organization; there are ${names}`);
+  }
+  return row.id;
+}

@@ -1,0 +1,91 @@
+import type { Database } from '../../../engine/database/index.ts';
+import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import { attempts } from '../rate-limiting/index.ts';
+import { hashSecret, makeCode, type Sealing } from '../secrets/index.ts';
+
+/** How many recovery codes a user gets. */
+const recoveryCodes = 10;
+
+/** What a code was, in words. */
+export type CodeKind = 'code' | 'recovery code';
+
+/**
+ * Checks a code of a user: six digits of the authenticator app, or a recovery code. Each works once.
+ * @returns undefined if it is wrong or was used already
+ * @throws HttpError 429 with Retry-After after five wrong ones within a quarter of an hour
+ */
+export type CheckCode = (user: string, code: string) => Promise<CodeKind | undefined>;
+
+/** @param sealing opens the secrets of authenticator apps */
+export function codeCheck(database: Database, sealing: Sealing): CheckCode {
+  const guard = attempts('second factors', { failures: 5, waiting: 10 });
+  return (user, code) =>
+    guard.run(user, async () => {
+      const digits = code.replaceAll(/\s/g, '');
+      if (/^\d{6}$/.test(digits)) {
+        return (await useTotp(tablesOf(database), sealing, user, digits)) ? 'code' : undefined;
+      }
+      return (await useRecoveryCode(tablesOf(database), user, code)) ? 'recovery code' : undefined;
+    });
+}
+
+async function useTotp(tables: Tables, sealing: Sealing, user: string, code: string): Promise<boolean> {
+  const row = await tables
+    .selectFrom('crm_totps')
+    .select('secret')
+    .where('user_id', '=', user)
+    .executeTakeFirst();
+  if (row === undefined) return false;
+  // Loaded when it is needed: many instances have no authenticator apps.
+  const { stepOf } = await import('./totp.ts');
+  const step = stepOf(await sealing.open(row.secret), code);
+  if (step === undefined) return false;
+  // Of two concurrent uses of one code only one updates the row.
+  const used = await tables
+    .updateTable('crm_totps')
+    .set({ last_step: String(step) })
+    .where('user_id', '=', user)
+    .where('secret', '=', row.secret)
+    .where('last_step', '<', String(step))
+    .returning('user_id')
+    .executeTakeFirst();
+  return used !== undefined;
+}
+
+async function useRecoveryCode(tables: Tables, user: string, code: string): Promise<boolean> {
+  const used = await tables
+    .deleteFrom('crm_recovery_codes')
+    .where('user_id', '=', user)
+    .where('code_hash', '=', hashSecret(code.trim().toUpperCase()))
+    .returning('user_id')
+    .executeTakeFirst();
+  return used !== undefined;
+}
+
+/**
+ * Sets up the authenticator app of a user, instead of the one before.
+ * @param step the time step of the code that proved it
+ */
+export async function storeTotp(
+  tables: Tables,
+  user: string,
+  { sealed, step }: { readonly sealed: string; readonly step: number },
+): Promise<void> {
+  const values = { secret: sealed, last_step: String(step), created_at: new Date() };
+  await tables
+    .insertInto('crm_totps')
+    .values({ user_id: user, ...values })
+    .onConflict((conflict) => conflict.column('user_id').doUpdateSet(values))
+    .execute();
+}
+
+/** Gives a user new recovery codes, instead of those before; only their hashes are stored. @returns the codes */
+export async function makeRecoveryCodes(tables: Tables, user: string): Promise<string[]> {
+  const codes = Array.from({ length: recoveryCodes }, makeCode);
+  await tables.deleteFrom('crm_recovery_codes').where('user_id', '=', user).execute();
+  await tables
+    .insertInto('crm_recovery_codes')
+    .values(codes.map((code) => ({ user_id: user, code_hash: hashSecret(code) })))
+    .execute();
+  return codes;
+}

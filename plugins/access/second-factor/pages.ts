@@ -1,0 +1,336 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { UserError } from '../../../engine/errors.ts';
+import { displayName, type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  addDoneTexts,
+  claimForm,
+  type Form,
+  field,
+  personOf,
+  redirectDone,
+  render,
+  show,
+  signedIn,
+  type ViewData,
+  viewsIn,
+} from '../../admin-ui/shell/index.ts';
+import {
+  changeSecondFactors,
+  cookieName,
+  type IdentityServices,
+  recordEverywhere,
+  secondFactorsOf,
+} from '../identity/index.ts';
+import { sealing, tickets } from '../secrets/index.ts';
+import { makeRecoveryCodes, storeTotp } from './codes.ts';
+import { storePasskey } from './passkeys.ts';
+
+const view = viewsIn(import.meta.dirname);
+
+const base = '/setup/me/second-factor';
+const above = { label: 'Second factor', href: base };
+
+/** Changes need a login within this time, so that a browser left alone is not enough. */
+const recentMs = 15 * 60_000;
+
+/** The secret of an authenticator app that is being set up, and whose it is. */
+interface Offer {
+  readonly user: string;
+  readonly secret: string;
+}
+
+/** The pages on which people set up and remove second factors. */
+export function secondFactorPages(app: FastifyInstance, { database, secrets }: IdentityServices): void {
+  const sealed = sealing(secrets);
+  const offers = tickets<Offer>(secrets, 'authenticator app', 60);
+  addDoneTexts(app, {
+    'log-in-again': 'Log in again: second factors are changed within 15 minutes after a login.',
+    'app-set-up': 'The authenticator app is set up, and every other session is ended.',
+    'app-removed': 'The authenticator app is removed.',
+    'passkey-added': '{} is added, and every other session is ended.',
+    'passkey-removed': '{} is removed.',
+  });
+
+  const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.began < recentMs;
+  const recent = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    if (isRecent(request)) return undefined;
+    return reply.redirect(
+      `/setup/login?done=log-in-again&next=${encodeURIComponent(request.url.split('?')[0] ?? base)}`,
+      303,
+    );
+  };
+  const person = signedIn(app, { settingUp: true });
+  const pageHandlers = [person, recent];
+  const formHandlers = [person, recent, app.csrfProtection];
+
+  /** Changes second factors of the person, and records it. @returns what `work` returns */
+  const change = async <T>(
+    request: FastifyRequest,
+    action: string,
+    work: (tables: Tables, user: string) => Promise<T>,
+  ): Promise<T> => {
+    const { session } = personOf(request);
+    const result = await transaction(database, (tables) =>
+      changeSecondFactors(tables, session, async () => {
+        const organizations = [...session.memberships.values()].map(({ organization }) => organization);
+        await recordEverywhere(tables, app.actor(request, session.user), organizations, action, session.id);
+        return work(tables, session.user.id);
+      }),
+    );
+    app.forgetSession({ token: request.cookies[cookieName(app.site, request)], jti: session.jti });
+    return result;
+  };
+
+  /** Adds a factor that a form has proven, once. @returns recovery codes to show; undefined if the person has some */
+  const added = (
+    request: FastifyRequest,
+    action: string,
+    ticket: string,
+    store: (tables: Tables) => Promise<void>,
+  ): Promise<string[] | undefined> =>
+    change(request, action, async (tables, user) => {
+      await claimForm(tables, ticket);
+      await store(tables);
+      const { recoveryCodes } = await secondFactorsOf(tables, user);
+      return recoveryCodes > 0 ? undefined : makeRecoveryCodes(tables, user);
+    });
+  const passkeysOf = (user: string) =>
+    tablesOf(database)
+      .selectFrom('crm_passkeys')
+      .select(['id', 'name', 'last_used_at'])
+      .where('user_id', '=', user)
+      .orderBy('id')
+      .execute();
+
+  app.get('/me/second-factor', { preHandler: person }, async (request, reply) => {
+    const { session } = personOf(request);
+    const { totp, passkeys, recoveryCodes } = await secondFactorsOf(tablesOf(database), session.user.id);
+    const hasAny = totp || passkeys > 0;
+    const kept = await passkeysOf(session.user.id);
+    const isMissing = !hasAny && app.needsSecondFactor(session.memberships.values());
+    return show(
+      request,
+      reply,
+      {
+        kind: 'record',
+        title: 'Second factor',
+        ...(!isMissing && { above: { label: 'You', href: '/setup/me' } }),
+        intro: isMissing
+          ? 'This instance requires a second factor: set one up to go on.'
+          : 'With a second factor, nobody gets in with your password alone.',
+        values: [
+          { label: 'Authenticator app', text: totp ? 'Set up' : 'None' },
+          ...kept.map(({ name, last_used_at }) => ({
+            label: 'Passkey',
+            text: `${name}, last used`,
+            time: last_used_at,
+          })),
+          ...(hasAny ? [{ label: 'Recovery codes left', text: String(recoveryCodes) }] : []),
+        ],
+        links: [
+          {
+            label: totp ? 'Replace authenticator app' : 'Set up authenticator app',
+            href: `${base}/app`,
+          },
+          { label: 'Add passkey', href: `${base}/passkey` },
+          ...kept.map(({ id, name }) => ({
+            label: `Remove ${name}`,
+            href: `${base}/remove-passkey?id=${id}`,
+          })),
+          ...(hasAny ? [{ label: 'New recovery codes', href: `${base}/recovery-codes` }] : []),
+        ],
+        ...(totp && { danger: { label: 'Remove authenticator app', href: `${base}/remove-app` } }),
+      },
+      { isMe: true },
+    );
+  });
+
+  const showApp = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    offer: Offer,
+    ticket: string,
+    more: ViewData = {},
+  ) => {
+    const { qrCode } = await import('./totp.ts');
+    const { email } = personOf(request).session.user;
+    return render(request, reply, view('app'), {
+      title: 'Set up authenticator app',
+      above,
+      isMe: true,
+      ticket,
+      image: qrCode(offer.secret, email),
+      key: offer.secret.replaceAll(/(.{4})(?=.)/g, '$1 '),
+      ...more,
+    });
+  };
+  const newOffer = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
+    const { makeTotpSecret } = await import('./totp.ts');
+    const offer = { user: personOf(request).session.user.id, secret: makeTotpSecret() };
+    return showApp(request, reply, offer, await offers.issue(offer), more);
+  };
+  const showCodes = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    codes: readonly string[],
+    more: ViewData,
+  ) =>
+    render(request, reply, view('codes'), {
+      title: 'Recovery codes',
+      isMe: true,
+      lines: codes.join('\n'),
+      next: more.isFirst ? '/setup' : base,
+      ...more,
+    });
+
+  app.get('/me/second-factor/app', { preHandler: pageHandlers }, async (request, reply) =>
+    newOffer(request, reply),
+  );
+
+  app.post('/me/second-factor/app', { preHandler: formHandlers }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const ticket = field(form, 'ticket');
+    const { user } = personOf(request).session;
+    const offer = await offers.open(ticket);
+    if (offer?.user !== user.id) {
+      reply.code(400);
+      return newOffer(request, reply, { problem: 'That page was too old. Scan the new code.' });
+    }
+    const { stepOf } = await import('./totp.ts');
+    const step = stepOf(offer.secret, field(form, 'code').replaceAll(/\s/g, ''));
+    if (step === undefined) {
+      reply.code(400);
+      const problem =
+        'The code is wrong. Enter the one that the app shows now; the clock of the device must be right.';
+      return showApp(request, reply, offer, ticket, { problem });
+    }
+    try {
+      const stored = { sealed: await sealed.seal(offer.secret), step };
+      const codes = await added(request, 'set up authenticator app', ticket, (tables) =>
+        storeTotp(tables, user.id, stored),
+      );
+      if (codes === undefined) return await redirectDone(request, reply, base, 'app-set-up');
+      return await showCodes(request, reply, codes, { isFirst: true });
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return newOffer(request, reply, { problem: error.message });
+    }
+  });
+
+  const showPasskey = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
+    render(request, reply, view('passkey'), {
+      title: 'Add passkey',
+      above,
+      isMe: true,
+      offer: await app.passkeys.offerNew(request, personOf(request).session.user),
+      ...more,
+    });
+
+  app.get('/me/second-factor/passkey', { preHandler: pageHandlers }, async (request, reply) =>
+    showPasskey(request, reply),
+  );
+
+  app.post('/me/second-factor/passkey', { preHandler: formHandlers }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const { user } = personOf(request).session;
+    const name = field(form, 'name').trim().slice(0, 60);
+    try {
+      const made = await app.passkeys.verifyNew(request, user, form);
+      if (made === undefined)
+        throw new UserError('the passkey is not valid, or the page was too old; try again');
+      const label = displayName(name, 'the name');
+      const codes = await added(request, 'add passkey', field(form, 'ticket'), (tables) =>
+        storePasskey(tables, user.id, made, label),
+      );
+      if (codes === undefined) return await redirectDone(request, reply, base, 'passkey-added', { name });
+      return await showCodes(request, reply, codes, { isFirst: true });
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return showPasskey(request, reply, { name, problem: error.message });
+    }
+  });
+
+  app.get('/me/second-factor/remove-passkey', { preHandler: pageHandlers }, async (request, reply) => {
+    const { id } = request.query as { id?: unknown };
+    const kept = await passkeysOf(personOf(request).session.user.id);
+    const passkey = kept.find((each) => each.id === id);
+    if (passkey === undefined) return reply.redirect(base, 303);
+    return show(
+      request,
+      reply,
+      {
+        kind: 'confirm',
+        title: `Remove ${passkey.name}?`,
+        above,
+        consequence:
+          'Nobody can log in with this passkey any more. Other browsers and programs are logged out.',
+        action: `${base}/remove-passkey`,
+        hidden: [{ name: 'id', value: passkey.id }],
+        submit: 'Remove passkey',
+        cancel: base,
+      },
+      { isMe: true },
+    );
+  });
+
+  app.post('/me/second-factor/remove-passkey', { preHandler: formHandlers }, async (request, reply) => {
+    const id = field((request.body ?? {}) as Form, 'id');
+    const kept = await passkeysOf(personOf(request).session.user.id);
+    const passkey = kept.find((each) => each.id === id);
+    if (passkey === undefined) return reply.redirect(base, 303);
+    await change(request, 'remove passkey', (tables, user) =>
+      tables.deleteFrom('crm_passkeys').where('user_id', '=', user).where('id', '=', id).execute(),
+    );
+    return redirectDone(request, reply, base, 'passkey-removed', { name: passkey.name });
+  });
+
+  app.get('/me/second-factor/recovery-codes', { preHandler: pageHandlers }, async (request, reply) =>
+    show(
+      request,
+      reply,
+      {
+        kind: 'confirm',
+        title: 'New recovery codes?',
+        above,
+        consequence: 'The codes that you have do not work any more.',
+        action: `${base}/recovery-codes`,
+        hidden: [],
+        submit: 'Create recovery codes',
+        isSafe: true,
+        cancel: base,
+      },
+      { isMe: true },
+    ),
+  );
+
+  app.post('/me/second-factor/recovery-codes', { preHandler: formHandlers }, async (request, reply) =>
+    showCodes(request, reply, await change(request, 'create recovery codes', makeRecoveryCodes), {}),
+  );
+
+  app.get('/me/second-factor/remove-app', { preHandler: pageHandlers }, async (request, reply) =>
+    show(
+      request,
+      reply,
+      {
+        kind: 'confirm',
+        title: 'Remove authenticator app?',
+        above,
+        consequence: 'Its codes do not work any more. Other browsers and programs are logged out.',
+        action: `${base}/remove-app`,
+        hidden: [],
+        submit: 'Remove authenticator app',
+        cancel: base,
+      },
+      { isMe: true },
+    ),
+  );
+
+  app.post('/me/second-factor/remove-app', { preHandler: formHandlers }, async (request, reply) => {
+    await change(request, 'remove authenticator app', (tables, user) =>
+      tables.deleteFrom('crm_totps').where('user_id', '=', user).execute(),
+    );
+    return redirectDone(request, reply, base, 'app-removed');
+  });
+}

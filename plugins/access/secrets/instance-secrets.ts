@@ -1,0 +1,69 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Variable, VariableValues } from '../../../engine/config/index.ts';
+import { createFolder, type DatabaseConfig } from '../../../engine/database/index.ts';
+import { fileReason, UserError } from '../../../engine/errors.ts';
+
+/** Whether a text is long enough to be a secret. */
+export const isLongEnough = (secret: string): boolean => secret.length >= 32;
+
+/** The environment variables of the instance's own secrets. */
+export const secretsVariables = {
+  /** The first signs and seals, all verify and open. Empty: one is generated and kept in the data folder. */
+  authSecrets: {
+    name: 'AUTH_SECRETS',
+    fallback: [],
+    show: (secrets) => `${secrets.length}, hidden`,
+    expected: 'secrets of at least 32 characters, separated by commas',
+    read: (given) => {
+      const list = given.split(',').map((secret) => secret.trim());
+      return list.every(isLongEnough) ? list : undefined;
+    },
+  } satisfies Variable<readonly string[]> as Variable<readonly string[]>,
+};
+
+/** The sources of the instance's secrets. */
+export type SecretsConfig = VariableValues<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
+
+/** Secrets that all nodes of the instance share, read once. */
+export interface InstanceSecrets {
+  /** The first signs, all verify, so that secrets rotate without an outage. */
+  readonly all: readonly string[];
+  /** Keys of 256 bits derived for one purpose, one for each secret. */
+  readonly keys: (purpose: string) => readonly Buffer[];
+}
+
+/**
+ * Reads the instance's secrets, or generates one.
+ * @throws UserError if a secret can neither be read nor stored
+ */
+export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): InstanceSecrets {
+  const all = authSecrets.length > 0 ? authSecrets : [keptSecret(dataFolder)];
+  return {
+    all,
+    keys: (purpose) => all.map((secret) => createHmac('sha256', secret).update(purpose).digest()),
+  };
+}
+
+/** The file of the secret that is generated for an instance without AUTH_SECRETS. */
+export const secretFile = (folder: string): string => join(folder, 'auth-secret');
+
+/** The generated secret of an instance without AUTH_SECRETS, kept in its data folder. */
+function keptSecret(folder: string): string {
+  const file = secretFile(folder);
+  try {
+    createFolder(folder, 0o700);
+    writeFileSync(file, randomBytes(48).toString('base64url'), { flag: 'wx', mode: 0o600 });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code !== 'EEXIST') {
+      throw new UserError(
+        `cannot keep a secret in ${folder} (${fileReason(cause)}): set AUTH_SECRETS or DATA_DIR`,
+      );
+    }
+  }
+  const secret = readFileSync(file, 'utf8').trim();
+  if (!isLongEnough(secret)) throw new UserError(`${file} holds no secret: delete it or set AUTH_SECRETS`);
+  return secret;
+}

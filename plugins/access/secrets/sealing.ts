@@ -1,0 +1,61 @@
+import { compactDecrypt } from 'jose/jwe/compact/decrypt';
+import { CompactEncrypt } from 'jose/jwe/compact/encrypt';
+import { LRUCache } from 'lru-cache';
+import { UserError } from '../../../engine/errors.ts';
+import type { InstanceSecrets } from './instance-secrets.ts';
+
+/** Encrypts secrets that must be used later, such as a provider's (JWE, direct AES-256-GCM). */
+export interface Sealing {
+  readonly seal: (plaintext: string) => Promise<string>;
+  /** @throws UserError if no secret of the instance opens it */
+  readonly open: (sealed: string) => Promise<string>;
+  /** Seals it again with the first secret; undefined if it already is. @throws as `open` */
+  readonly renew: (sealed: string) => Promise<string | undefined>;
+}
+
+/** Seals with the first of AUTH_SECRETS and opens with each, so that secrets can be rotated. */
+export function sealing(secrets: InstanceSecrets): Sealing {
+  const keys = secrets.keys('integrations');
+  const seal: Sealing['seal'] = (plaintext) =>
+    new CompactEncrypt(Buffer.from(plaintext, 'utf8'))
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+      .encrypt(keys[0] ?? Buffer.alloc(0));
+  const unseal = async (sealed: string): Promise<{ plaintext: string; current: boolean }> => {
+    const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
+    for (const [index, key] of keys.entries()) {
+      const opened = await compactDecrypt(sealed, key, options).catch(() => undefined);
+      if (opened === undefined) continue;
+      return { plaintext: Buffer.from(opened.plaintext).toString('utf8'), current: index === 0 };
+    }
+    throw new UserError('a stored secret cannot be opened: AUTH_SECRETS has changed; enter the secret again');
+  };
+  return {
+    seal,
+    open: async (sealed) => (sealed === '' ? '' : (await unseal(sealed)).plaintext),
+    renew: async (sealed) => {
+      if (sealed === '') return undefined;
+      const { plaintext, current } = await unseal(sealed);
+      return current ? undefined : seal(plaintext);
+    },
+  };
+}
+
+/** How long an opened secret is kept. */
+const openMs = 60_000;
+
+/**
+ * The same with a cache of secrets opened within the last minute. A changed secret is sealed differently, so
+ * no entry is stale.
+ */
+export function cachedOpener(sealing: Sealing): Sealing {
+  const opened = new LRUCache<string, Promise<string>>({ max: 1000, ttl: openMs });
+  return {
+    ...sealing,
+    open: (sealed) => {
+      const known = opened.get(sealed) ?? sealing.open(sealed);
+      opened.set(sealed, known);
+      known.catch(() => opened.delete(sealed));
+      return known;
+    },
+  };
+}

@@ -1,0 +1,248 @@
+import type { Database } from '../../../engine/database/index.ts';
+import { type Actor, type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import {
+  type CommandLine,
+  type CommandResult,
+  firstLineOfInput,
+  formatTable,
+  jsonResult,
+  organizationOption,
+} from '../../../engine/modules/index.ts';
+import { organizationId, type Tables, transaction } from '../../../engine/tables/index.ts';
+import {
+  addExisting,
+  createUser,
+  disableUser,
+  enableUser,
+  findUserBy,
+  generatePassword,
+  listUsers,
+  normalEmail,
+  resetPassword,
+  resetSecondFactor,
+  type UserInfo,
+  unlinkUser,
+  userFor,
+  verifyAddress,
+} from '../identity/index.ts';
+import { profileId } from '../profiles/index.ts';
+
+type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
+
+/** `user …`: commands for users of all organizations. */
+export function userCommands(line: Line): void {
+  const { program, run } = line;
+  const user = program.command('user').description('users of all organizations');
+  user
+    .command('create <email>')
+    .description('create a user with a membership')
+    .addOption(organizationOption())
+    .requiredOption('--profile <name>', "the user's profile there")
+    .option(
+      '--password-stdin',
+      'read the password from standard input; default: generate one and print it once',
+    )
+    .option('--existing', 'add a membership to an existing user, who keeps the password')
+    .addOption(jsonResult())
+    .action((email, { json, ...options }) => run(json, create(line, email, options)));
+  user
+    .command('list')
+    .description('list users with their state and memberships')
+    .option('--org <slug>', 'only members of this organization')
+    .addOption(jsonResult())
+    .action(({ json, ...options }) => run(json, list(line, options)));
+  user
+    .command('show <user>')
+    .description('show a user, by e-mail address or id')
+    .addOption(jsonResult())
+    .action((wanted, { json }) => run(json, show(line, wanted)));
+  user
+    .command('reset-password <user>')
+    .description('change the password of a user and end its sessions')
+    .option(
+      '--password-stdin',
+      'read the password from standard input; default: generate one and print it once',
+    )
+    .addOption(jsonResult())
+    .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
+  user
+    .command('reset-second-factor <user>')
+    .description('remove the second factors of a user who has lost them and end its sessions')
+    .addOption(jsonResult())
+    .action((wanted, { json }) => run(json, resetFactor(line, wanted)));
+  user
+    .command('unlink <user>')
+    .description(
+      'remove the links of a user to OpenID Connect providers; the next login there links it again',
+    )
+    .addOption(jsonResult())
+    .action((wanted, { json }) => run(json, unlink(line, wanted)));
+  user
+    .command('disable <user>')
+    .description('disable a user and end its sessions; its API keys stay valid')
+    .addOption(jsonResult())
+    .action((wanted, { json }) => run(json, disable(line, wanted)));
+  user
+    .command('enable <user>')
+    .description('enable a disabled user')
+    .addOption(jsonResult())
+    .action((wanted, { json }) => run(json, enable(line, wanted)));
+  user
+    .command('verify <user>')
+    .description('verify the address of a user: other organizations may then add the user')
+    .addOption(jsonResult())
+    .action((wanted, { json }) => run(json, verify(line, wanted)));
+}
+
+const create = (
+  { withInstance }: Line,
+  given: string,
+  options: { org: string; profile: string; passwordStdin?: true | undefined; existing?: true | undefined },
+): Promise<CommandResult> =>
+  withInstance(async ({ database, config }) => {
+    const actor = commandLine(config);
+    const email = normalEmail(given);
+    const { existing = false } = options;
+    if (existing && options.passwordStdin) {
+      throw new UserError(
+        '--existing keeps the password: leave out --password-stdin, or use "user reset-password"',
+      );
+    }
+    const { password, shown } = await passwordFor(options);
+    const id = await transaction(database, async (tables) => {
+      const organization = await organizationId(tables, options.org);
+      const profile = await profileId(tables, organization, options.profile);
+      if (existing) return addExisting(tables, actor, { email, organization, profile });
+      if ((await userFor(tables, email, organization)) !== undefined) {
+        throw new UserError(
+          `${email} is known already: --existing makes it a member of "${options.org}" with the password it has`,
+        );
+      }
+      return createUser(tables, actor, { email, organization, profile, password: () => password });
+    });
+    const text = existing
+      ? `User ${email} is now ${options.profile} of "${options.org}" too; the password is as it was.`
+      : `User ${email} made, as ${options.profile} of "${options.org}".`;
+    return {
+      json: {
+        id,
+        email,
+        organization: options.org,
+        profile: options.profile,
+        created: !existing,
+        ...(existing ? {} : shown.json),
+      },
+      text: existing ? text : `${text}${shown.text}`,
+    };
+  });
+
+const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Promise<CommandResult> =>
+  withInstance(async ({ database }) => {
+    const users = await transaction(database, async (tables) =>
+      listUsers(tables, org === undefined ? {} : { organization: await organizationId(tables, org) }),
+    );
+    const rows = users.map((user) => [user.id, user.email, state(user), membershipsOf(user)]);
+    return {
+      json: { users },
+      text:
+        users.length === 0
+          ? 'There are no users.'
+          : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
+    };
+  });
+
+const show = ({ withInstance }: Line, wanted: string): Promise<CommandResult> =>
+  withInstance(async ({ database }) => {
+    const user = await transaction(database, (tables) => findUserBy(tables, wanted));
+    const rows = [
+      ['e-mail', user.email],
+      ['state', state(user)],
+      ['member of', membershipsOf(user)],
+      ['second factor', user.second_factor ? 'yes' : 'no'],
+      ['sessions', String(user.sessions)],
+      ['created', user.created_at],
+    ];
+    return { json: { ...user }, text: formatTable(['id', user.id], rows) };
+  });
+
+const reset = (
+  { withInstance }: Line,
+  wanted: string,
+  options: { passwordStdin?: true | undefined },
+): Promise<CommandResult> =>
+  withInstance(async ({ database, config }) => {
+    const { password, shown } = await passwordFor(options);
+    const user = await transaction(database, async (tables) => {
+      const user = await findUserBy(tables, wanted);
+      await resetPassword(tables, commandLine(config), user, password);
+      return user;
+    });
+    return {
+      json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...shown.json },
+      text: `User ${user.email} has another password; ${user.sessions} session(s) ended.${shown.text}`,
+    };
+  });
+
+/** A command that changes the state of one user. */
+const change =
+  (
+    act: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,
+    json: Readonly<Record<string, unknown>>,
+    text: string,
+  ) =>
+  ({ withInstance }: Line, wanted: string): Promise<CommandResult> =>
+    withInstance(async ({ database, config }) => {
+      const user = await transaction(database, async (tables) => {
+        const user = await findUserBy(tables, wanted);
+        await act(tables, commandLine(config), user);
+        return user;
+      });
+      return { json: { id: user.id, email: user.email, ...json }, text: `User ${user.email} ${text}` };
+    });
+
+const disable = change(
+  disableUser,
+  { disabled: true },
+  'is disabled; sessions and tokens end on every node within a second, keys go on.',
+);
+
+const resetFactor = change(
+  resetSecondFactor,
+  { second_factor: false },
+  'has no second factor any more; sessions and tokens end on every node within a second.',
+);
+
+const unlink = change(
+  unlinkUser,
+  { unlinked: true },
+  'is linked to no provider; the next login at one links it again.',
+);
+
+const enable = change(enableUser, { disabled: false }, 'can log in again.');
+
+const verify = change(
+  verifyAddress,
+  { verified: true },
+  'is verified; other organizations may add the user.',
+);
+
+/** The password to set, and whether to show it: only a generated one is shown. */
+async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
+  if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
+  const password = generatePassword();
+  return { password, shown: { json: { password }, text: `\nPassword, shown this once: ${password}` } };
+}
+
+const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>
+  [
+    verified_at !== null
+      ? 'verified'
+      : organization === null
+        ? 'unverified'
+        : `unverified, of "${organization}"`,
+    ...(disabled_at === null ? [] : ['disabled']),
+  ].join(', ');
+
+const membershipsOf = ({ memberships }: UserInfo): string =>
+  memberships.map(({ organization, profile }) => `${organization} (${profile})`).join(', ') || 'none';

@@ -1,0 +1,121 @@
+import { sql } from 'kysely';
+import { errors, type FieldIssue } from '../../../engine/errors.ts';
+import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
+import { typedTimestamp } from '../shell/index.ts';
+
+/** Actors that are not people or keys. */
+const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
+
+/** A line of the ledger, with the name that the actor had. */
+export interface ActivityLine {
+  /** Its place in the order. */
+  readonly place: string;
+  readonly at: Date;
+  readonly actorKind: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly object: string;
+  readonly objectId: string | null;
+}
+
+const placeForm = /^(\d{1,19})-(\d{1,18})$/;
+
+/** The place of a line in the order; undefined for what is none. */
+const placeOf = (text: unknown): readonly [transaction: string, id: string] | undefined => {
+  const [, transaction, id] = (typeof text === 'string' ? placeForm.exec(text) : null) ?? [];
+  return transaction === undefined || id === undefined ? undefined : [transaction, id];
+};
+
+/** What activity can be filtered by, each with its words before the value. */
+export const activityFilters = {
+  actor: { label: 'Who is' },
+  action: { label: 'Action is' },
+  object: { label: 'Object is' },
+  record: { label: 'Number is' },
+  from: { label: 'From' },
+  until: { label: 'Until' },
+} as const;
+
+/** The parameters of {@link activityFilters} that are points in time, each with its comparison. */
+const times = { from: '>=', until: '<=' } as const;
+
+type Parameters = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The points in time that an address names, as text for PostgreSQL.
+ * @throws HttpError 400 naming each parameter that is not a date or timestamp
+ */
+export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof times, string> {
+  const problems: FieldIssue[] = [];
+  const found = new Map<keyof typeof times, string>();
+  for (const name of Object.keys(times) as (keyof typeof times)[]) {
+    const text = parameters[name];
+    if (text === undefined) continue;
+    // An unescaped "+" in an address is a space.
+    const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
+    if (at !== undefined) found.set(name, at);
+    else {
+      const message = `${name} must be a date, such as 2026-03-01, or an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00`;
+      problems.push({ field: name, message });
+    }
+  }
+  if (problems.length > 0) throw errors.invalidFields(problems);
+  return found;
+}
+
+/**
+ * The ledger of an organization, newest first.
+ * @param asked values of {@link activityFilters}; a value that cannot exist finds nothing
+ * @param before lists lines before the one at this place; anything else: from the newest
+ * @throws HttpError as {@link activityTimes}
+ */
+export async function listActivity(
+  tables: Tables,
+  organization: string,
+  { asked, before, limit }: { asked: Parameters; before?: unknown; limit: number },
+): Promise<ActivityLine[]> {
+  const place = placeOf(before);
+  const instants = activityTimes(asked);
+  if (!Object.values(asked).every((text) => text === undefined || isStorable(text))) return [];
+  let query = tables
+    .selectFrom('crm_ledger')
+    .select([
+      'transaction',
+      'id',
+      'at',
+      'actor_kind',
+      'actor_id',
+      'actor_name',
+      'action',
+      'object',
+      'object_id',
+    ])
+    .where('organization_id', '=', organization);
+  if (place !== undefined) {
+    query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('transaction', 'id'), '<', tuple(...place)));
+  }
+  const { actor, action, object, record } = asked;
+  if (actor !== undefined) {
+    const kind = Object.keys(unnamed).find((each) => unnamed[each] === actor);
+    query = kind === undefined ? query.where('actor_name', '=', actor) : query.where('actor_kind', '=', kind);
+  }
+  if (action !== undefined) query = query.where('action', '=', action);
+  if (object !== undefined) query = query.where('object', '=', object);
+  if (record !== undefined) {
+    if (!isRowId(record)) return [];
+    query = query.where('object_id', '=', record);
+  }
+  for (const [name, at] of instants)
+    query = query.where('at', times[name], sql<Date>`${at}::text::timestamptz`);
+  const rows = await query.orderBy('transaction', 'desc').orderBy('id', 'desc').limit(limit).execute();
+  return rows.map((row) => ({
+    place: `${row.transaction}-${row.id}`,
+    at: row.at,
+    actorKind: row.actor_kind,
+    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
+    action: row.action,
+    object: row.object,
+    objectId: row.object_id,
+  }));
+}

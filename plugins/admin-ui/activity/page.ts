@@ -1,0 +1,126 @@
+import { pipeline, Readable } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { boundToRequest, type Database } from '../../../engine/database/index.ts';
+import type { AuditConfig } from '../../../engine/effects/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
+import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import {
+  adminOf,
+  keptParameters,
+  linkWithParameters,
+  parametersOf,
+  section,
+  signedIn,
+} from '../shell/index.ts';
+import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
+
+const pageLength = 50;
+/** Rows of a CSV that are read at a time. */
+const csvRows = 1000;
+
+/** The ledger, newest first. */
+export function activityPage(
+  app: FastifyInstance,
+  { config, database }: { readonly config: AuditConfig; readonly database: Database },
+): void {
+  /** The lines of a page, or what is wrong with its address. */
+  const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
+    try {
+      const { before } = parameters;
+      const page = { asked: parameters, before, limit: pageLength };
+      return { lines: await listActivity(tablesOf(database), organization, page), problem: undefined };
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.status !== 400) throw error;
+      return { lines: [], problem: error.message };
+    }
+  };
+
+  section(app, database, {
+    name: 'activity',
+    title: 'Activity',
+    load: async ({ membership: { organization, slug } }, request) => {
+      const path = `/setup/o/${slug}/activity`;
+      const parameters = parametersOf(request);
+      const { lines, problem } = await linesOf(organization, parameters);
+      const last = lines.length === pageLength ? lines.at(-1)?.place : undefined;
+      const asked = Object.entries(activityFilters).filter(([name]) => parameters[name] !== undefined);
+      const without = ['by', 'value', 'before'];
+      return {
+        ...(problem !== undefined && { problem }),
+        ...(!config.audit && {
+          intro:
+            "Activity is switched off in this instance's configuration (AUDIT=false); what follows is from before.",
+        }),
+        filter: {
+          keep: keptParameters(parameters, without),
+          fields: Object.entries(activityFilters).map(([value, { label }]) => ({ value, label })),
+          values: [],
+        },
+        chips: asked.map(([name, { label }]) => ({
+          label: `${label} ${parameters[name]}`,
+          name: `Remove the filter ${label} ${parameters[name]}`,
+          isRemoved: true,
+          href: linkWithParameters(path, parameters, { [name]: undefined, before: undefined }),
+        })),
+        columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
+        rows: lines.map((line) => ({
+          id: line.place,
+          cells: [
+            { text: whatOf(line) },
+            { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null },
+            { time: line.at },
+          ],
+        })),
+        empty:
+          asked.length > 0
+            ? { text: 'Nothing is found.', link: { label: 'Show all', href: path } }
+            : { text: 'What members, keys and partners do in this organization is listed here.' },
+        first:
+          parameters.before === undefined
+            ? undefined
+            : linkWithParameters(path, parameters, { before: undefined }),
+        downloads: [
+          {
+            label: 'Export CSV',
+            href: linkWithParameters(`${path}/export`, parameters, { before: undefined }),
+          },
+        ],
+        next: last === undefined ? undefined : linkWithParameters(path, parameters, { before: last }),
+      };
+    },
+    actions: {},
+  });
+
+  app.get('/o/:org/activity/export', { preHandler: signedIn(app) }, async (request, reply) => {
+    const { organization, slug } = adminOf(app, request).membership;
+    activityTimes(parametersOf(request));
+    reply.header('content-type', 'text/csv; charset=utf-8');
+    reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
+    const lines = everyLine(tablesOf(database), organization, parametersOf(request));
+    // Loaded with the first export. Spreadsheets take a name that begins with "=" for a formula.
+    const { stringify } = await import('csv-stringify');
+    const csv = stringify({ header: true, escape_formulas: true });
+    // What fails on the way ends the response, which Fastify logs.
+    pipeline(Readable.from(boundToRequest(lines)), csv, () => {});
+    return reply.send(csv);
+  });
+}
+
+/** All that the filters find, newest first, as rows of a CSV. */
+async function* everyLine(
+  tables: Tables,
+  organization: string,
+  asked: Parameters<typeof listActivity>[2]['asked'],
+): AsyncGenerator<Readonly<Record<string, string>>> {
+  for (let before: string | undefined, isWhole = false; !isWhole; ) {
+    const lines = await listActivity(tables, organization, { asked, before, limit: csvRows });
+    for (const { at, actor, actorKind, action, object, objectId } of lines) {
+      yield { at: at.toISOString(), actor, actor_kind: actorKind, action, object, id: objectId ?? '' };
+    }
+    before = lines.at(-1)?.place;
+    isWhole = lines.length < csvRows;
+  }
+}
+
+const whatOf = ({ action, object, objectId }: ActivityLine): string =>
+  [action, object, ...(objectId === null ? [] : [objectId])].join(' ');

@@ -1,0 +1,164 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { errors } from '../../../engine/errors.ts';
+import { parseExactJson } from '../../../engine/fields/index.ts';
+import { assertWritable } from '../../../engine/http/index.ts';
+import type { Query } from '../../../engine/query/index.ts';
+import {
+  type Action,
+  allows,
+  type Body,
+  compileExcerpts,
+  type Excerpts,
+  execute,
+  exported,
+  type ImportSummary,
+  type OperationRequest,
+  type OperationResponse,
+  operations,
+  type Principal,
+  routedOperations,
+  type TextSigner,
+} from '../../../engine/records/index.ts';
+import { type CurrentMember, memberOf } from '../shell/index.ts';
+
+/** A record as responses have it. */
+export type DataRecord = Readonly<Record<string, unknown>>;
+
+/** What an operation responded. */
+export interface Response {
+  readonly body: DataRecord;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The cursor of the page after the one that an operation responded; undefined if that is the last one. */
+export function nextCursor({ headers }: Response): string | undefined {
+  const cursor = /[?&]cursor=([^&>]+)[^>]*>; rel="next"/.exec(headers.link ?? '')?.[1];
+  return cursor === undefined ? undefined : decodeURIComponent(cursor);
+}
+
+/** What a page asks of an operation. */
+interface Given {
+  readonly query?: Query;
+  readonly id?: string;
+  readonly body?: Body;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type OperationName = keyof typeof operations;
+
+/** Characters of a text that pages read: of each in lists and histories, and of those of one record. */
+export const excerptLengths = { many: 1000, one: 4000 } as const;
+
+/** Operations that pages have as excerpts. */
+export type ExcerptName = keyof Excerpts;
+type Runnable = ReturnType<typeof routedOperations>[number];
+
+/** The operations of the API as one member calls them: the same permissions, validation and ledger. */
+export interface Calls {
+  readonly may: (resource: Resource, action: Action) => boolean;
+  /** @throws HttpError as the API responds */
+  readonly call: (resource: Resource, operation: OperationName, given?: Given) => Promise<Response>;
+  /**
+   * The same for what is shown: texts longer than {@link excerptLengths} are cut off one character later. `change` is one
+   * change with whole texts, by its position in the parameter `change`.
+   * @throws HttpError as the API responds
+   */
+  readonly excerpt: (resource: Resource, operation: ExcerptName, given?: Given) => Promise<Response>;
+  /** All that a list finds, as CSV. */
+  readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;
+  readonly importCsv: (
+    resource: Resource,
+    source: AsyncIterable<Buffer>,
+    query: Query,
+  ) => Promise<ImportSummary>;
+}
+
+/** Prepares the operations of the resources. */
+export function prepareCalls(
+  app: FastifyInstance,
+  {
+    resources,
+    database,
+    signing,
+  }: { readonly resources: readonly Resource[]; readonly database: Database; readonly signing: TextSigner },
+): (request: FastifyRequest, member: CurrentMember) => Calls {
+  const names = Object.keys(operations) as OperationName[];
+  const runnable = new Map(
+    resources.map((resource) => {
+      const all = routedOperations(resource.operations);
+      return [resource.name, new Map(names.map((name, index) => [name, all[index] as Runnable]))];
+    }),
+  );
+  const excerpts = compileExcerpts(
+    resources.map(({ context }) => context),
+    { many: excerptLengths.many + 1, one: excerptLengths.one + 1 },
+  );
+  return (request, member) => {
+    const { grants } = member.membership;
+    const caller = { principal: principalOf(member), requestId: request.id };
+    const permit = (resource: Resource, action: Action) => {
+      if (!allows(grants, resource.name, action)) throw errors.forbidden(resource.name, action);
+    };
+    /** For what takes long: sessions and grants may end meanwhile. */
+    const assertAllowed = (resource: Resource, actions: readonly Action[]) => async () => {
+      if (actions.some((action) => action !== 'list')) assertWritable(app);
+      request.person = await app.identify(request);
+      const now = memberOf(app, request).membership.grants;
+      for (const action of actions)
+        if (!allows(now, resource.name, action)) throw errors.forbidden(resource.name, action);
+    };
+    const requestOf = ({ query = {}, id, body = {}, headers = {} }: Given): OperationRequest => ({
+      caller,
+      query,
+      headers,
+      id,
+      strict: false,
+      counting: 'estimated',
+      links: { url: () => '', signing },
+      body: () => body,
+      bytes: () => Buffer.from(JSON.stringify(body)),
+    });
+    const read = ({ body, headers = {} }: OperationResponse): Response => ({
+      body: parseExactJson(String(body)) as DataRecord,
+      headers,
+    });
+    return {
+      may: (resource, action) => allows(grants, resource.name, action),
+      call: async (resource, name, given = {}) => {
+        const found = runnable.get(resource.name)?.get(name);
+        if (found === undefined) throw errors.notFound();
+        const { operation, compiled } = found;
+        permit(resource, operation.action);
+        const plan = await compiled.plan(requestOf(given));
+        return read(compiled.respond(plan, await execute(database, compiled, plan)));
+      },
+      excerpt: async (resource, name, given = {}) => {
+        const run = excerpts.get(resource.name)?.[name];
+        if (run === undefined) throw errors.notFound();
+        permit(resource, name === 'list' ? 'list' : 'read');
+        return read(await run(database, requestOf(given)));
+      },
+      csv: async (resource, query) => {
+        permit(resource, 'list');
+        const operation = runnable.get(resource.name)?.get('list')?.compiled.export;
+        if (operation === undefined) throw errors.notFound();
+        const plan = operation.plan(requestOf({ query }));
+        return exported(database, operation, plan, 'csv', assertAllowed(resource, ['list']));
+      },
+      importCsv: async (resource, source, query) => {
+        permit(resource, 'create');
+        const upload = resource.uploads.import;
+        const plan = upload.plan({ caller, query, strict: false, headers: {}, format: 'csv' });
+        const actions = plan.match === undefined ? (['create'] as const) : (['create', 'update'] as const);
+        return upload.run(database, plan, source, { assertAllowed: assertAllowed(resource, actions) });
+      },
+    };
+  };
+}
+
+const principalOf = ({ person, membership: { organization, grants } }: CurrentMember): Principal => {
+  const { id, email } = person.session.user;
+  return { kind: 'user', actor: id, name: email, organization, user: id, grants };
+};

@@ -1,0 +1,244 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
+import type { Field } from '../../../engine/fields/index.ts';
+import { listParameters, type Query } from '../../../engine/query/index.ts';
+import type { Chip, ListView } from '../shell/index.ts';
+import { type Calls, type DataRecord, nextCursor } from './calls.ts';
+import { type References, referredValue } from './references.ts';
+import { displayValue, humanize, isNumeric, resourceNoun, type Titles, textOf } from './values.ts';
+
+/** Columns besides the title that a list has unless others are chosen. */
+const usualColumns = 5;
+
+type OperatorName = Resource['definition']['filters'][number]['operators'][number];
+
+/** Parameters that belong to one showing of a list: no other page of it has them. */
+const ofOneShowing = ['done', 'at', 'by', 'value', 'cursor', 'page'];
+
+/** Operators as people say them. */
+const operatorWords: Readonly<Record<OperatorName, string>> = {
+  eq: 'is',
+  ne: 'is not',
+  gt: 'is more or later than',
+  gte: 'is at least, or from',
+  lt: 'is less or earlier than',
+  lte: 'is at most, or until',
+  in: 'is one of',
+  starts_with: 'begins with',
+  contains: 'contains',
+  is_null: 'is empty (true or false)',
+};
+
+/** A parameter that filters, with its words. */
+interface FilterParameter {
+  readonly name: string;
+  readonly label: string;
+  readonly field: Field;
+}
+
+/** One parameter for each operator of each field: the one with brackets where there are both. */
+const filtersOf = ({ definition }: Resource): FilterParameter[] =>
+  definition.filters.flatMap(({ field, operators, parameters }) =>
+    operators
+      // A repeated "is" is any of them.
+      .filter((operator) => operator !== 'in' || !operators.includes('eq'))
+      .flatMap((operator) => {
+        const parameter = parameters.findLast((each) => each.operator === operator);
+        return parameter === undefined
+          ? []
+          : [{ name: parameter.name, label: `${humanize(field.name)} ${operatorWords[operator]}`, field }];
+      }),
+  );
+
+/** What the operation is asked for by the parameters of an address. Which fields are shown, pages choose. */
+export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
+  const known = new Set(listParameters(definition));
+  for (const name of ['fields', 'expand']) known.delete(name);
+  const query: Record<string, string[]> = {};
+  for (const [name, value] of parameters) {
+    if (!known.has(name) && !name.includes('[')) continue;
+    query[name] = [...(query[name] ?? []), value];
+  }
+  return Object.fromEntries(
+    Object.entries(query).map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  );
+}
+
+/** What a list is made of. */
+interface Listed {
+  readonly resource: Resource;
+  readonly path: string;
+  readonly parameters: URLSearchParams;
+  readonly calls: Calls;
+  readonly titles: Titles;
+  readonly references: References;
+}
+
+/** The list of a resource's records. */
+export async function listPage({
+  resource,
+  path,
+  parameters,
+  calls,
+  titles,
+  references,
+}: Listed): Promise<ListView & { readonly title: string }> {
+  const { definition } = resource;
+  const link = (change: (next: URLSearchParams) => void): string => {
+    const next = new URLSearchParams(parameters);
+    for (const name of ofOneShowing) next.delete(name);
+    change(next);
+    const text = String(next);
+    return text === '' ? path : `${path}?${text}`;
+  };
+  const keep = (without: readonly string[]) =>
+    [...parameters]
+      .filter(([name]) => ![...ofOneShowing, ...without].includes(name))
+      .map(([name, value]) => ({ name, value }));
+  const columns = columnsOf(resource, titles, parameters.getAll('columns'));
+  const expand = references.expandable(calls, columns);
+  const query = { ...queryOf(resource, parameters), ...(expand.length > 0 && { expand: expand.join() }) };
+
+  let problem: string | undefined;
+  let found: Awaited<ReturnType<Calls['call']>> = { body: { data: [] }, headers: {} };
+  try {
+    found = await calls.excerpt(resource, 'list', { query });
+  } catch (error) {
+    if (!(error instanceof HttpError) || error.status !== 400) throw error;
+    problem = error.message;
+  }
+  const records = found.body.data as readonly DataRecord[];
+  const cursor = nextCursor(found);
+  const total = Number(found.headers['x-total-count'] ?? 0);
+  const filters = filtersOf(resource);
+  const chips = [...parameters].flatMap(([name, value]): Chip[] => {
+    const filter = filters.find((each) => each.name === name || each.name === `${name}[eq]`);
+    if (filter === undefined || value === '') return [];
+    const label = `${filter.label} ${value}`;
+    return [
+      {
+        label,
+        name: `Remove the filter ${label}`,
+        isRemoved: true,
+        href: link((next) => next.delete(name, value)),
+      },
+    ];
+  });
+  const isSearched = (parameters.get('q') ?? '') !== '';
+  const create = calls.may(resource, 'create')
+    ? { label: `Create ${resourceNoun(resource)}`, href: `${path}/new` }
+    : undefined;
+  const name = humanize(resource.name);
+  return {
+    title: name,
+    ...(problem !== undefined && { problem }),
+    intro: definition.description,
+    primary: create,
+    ...(definition.search.length > 0 && {
+      search: { label: `Search ${name.toLowerCase()}`, value: parameters.get('q') ?? '', keep: keep(['q']) },
+    }),
+    ...(filters.length > 0 && {
+      filter: {
+        keep: keep([]),
+        fields: filters.map(({ name: value, label }) => ({ value, label })),
+        values: [...new Set(filters.flatMap(({ field }) => field.values?.list ?? []))],
+      },
+    }),
+    choose: {
+      keep: keep(['columns']),
+      fields: definition.fields
+        .filter(({ aliasOf }) => aliasOf === undefined)
+        .map((field) => ({
+          value: field.name,
+          label: humanize(field.name),
+          checked: columns.includes(field),
+        })),
+    },
+    chips,
+    columns: [undefined, ...columns].map((field) =>
+      columnOf(resource, field ?? titles.fields(resource)[0], parameters, link, field === undefined),
+    ),
+    rows: records.map((record) => {
+      const id = textOf(record.id);
+      const title = titles.of(resource, record);
+      const at = `${path}/${id}`;
+      return {
+        id,
+        cells: [
+          { text: title, ...(calls.may(resource, 'read') && { href: at }) },
+          ...columns.map((field) =>
+            displayValue(field, record[field.name], referredValue(references, field, record)),
+          ),
+        ],
+        links: [
+          ...(calls.may(resource, 'update') && calls.may(resource, 'read')
+            ? [{ label: 'Edit', name: `Edit ${title}`, href: `${at}/edit` }]
+            : []),
+          ...(calls.may(resource, 'delete') && calls.may(resource, 'read')
+            ? [{ label: 'Delete', name: `Delete ${title}`, href: `${at}/delete` }]
+            : []),
+        ],
+      };
+    }),
+    empty:
+      isSearched || chips.length > 0
+        ? { text: 'Nothing is found.', link: { label: 'Show all', href: path } }
+        : { text: `${definition.description || name} There are none yet.`, link: create },
+    count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : records.length),
+    first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
+    next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
+    downloads: [
+      { label: 'Export CSV', href: link((next) => next.delete('columns')).replace(path, `${path}/export`) },
+      ...(create === undefined ? [] : [{ label: 'Import CSV', href: `${path}/import` }]),
+    ],
+  };
+}
+
+/** Beyond this a count is an estimate. */
+const counted = 10_000;
+const numbers = new Intl.NumberFormat('en');
+const countText = (total: number, shown: number | undefined): string => {
+  const all = `${total > counted ? 'about ' : ''}${numbers.format(total)}`;
+  return shown === undefined ? `${all} in all` : `1–${shown} of ${all}`;
+};
+
+/** The columns of a list besides the title. */
+function columnsOf(resource: Resource, titles: Titles, chosen: readonly string[]): readonly Field[] {
+  const { fields } = resource.definition;
+  const asked = fields.filter(({ name }) => chosen.includes(name));
+  if (asked.length > 0) return asked;
+  const inTitle = titles.fields(resource);
+  const usual = fields.filter(
+    (field) =>
+      field.set === undefined &&
+      field.typeName !== 'text' &&
+      field.type.joins !== true &&
+      !field.readOnly &&
+      !inTitle.includes(field),
+  );
+  return [...usual.slice(0, usualColumns), ...fields.filter(({ set }) => set === 'updated')];
+}
+
+function columnOf(
+  resource: Resource,
+  field: Field | undefined,
+  parameters: URLSearchParams,
+  link: (change: (next: URLSearchParams) => void) => string,
+  isTitle: boolean,
+): ListView['columns'][number] {
+  const { sort, singular } = resource.definition;
+  const title = isTitle ? humanize(singular) : humanize(field?.name ?? 'id');
+  if (field === undefined || !sort.choices.has(field.name)) return { title };
+  const by = parameters.get('sort') ?? sort.field.name;
+  const dir = parameters.get('dir') ?? (by === sort.field.name ? sort.direction : 'asc');
+  const isSorted = by === field.name;
+  return {
+    title,
+    numeric: !isTitle && isNumeric(field),
+    href: link((next) => {
+      next.set('sort', field.name);
+      next.set('dir', isSorted && dir === 'asc' ? 'desc' : 'asc');
+    }),
+    ...(isSorted && { sorted: dir === 'asc' ? ('ascending' as const) : ('descending' as const) }),
+  };
+}

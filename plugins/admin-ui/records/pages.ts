@@ -1,0 +1,90 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { errors } from '../../../engine/errors.ts';
+import { allows } from '../../../engine/records/index.ts';
+import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
+import { addDoneTexts, addRecords, filterLink, memberOf, show, signedIn } from '../shell/index.ts';
+import { prepareCalls } from './calls.ts';
+import { csvPages } from './csv-pages.ts';
+import { editPages } from './edit-pages.ts';
+import { listPage } from './list-page.ts';
+import { recordPages } from './record-pages.ts';
+import { referencesOf } from './references.ts';
+import type { DataHandler, DataRoutes } from './routes.ts';
+import { humanize, titlesOf } from './values.ts';
+
+/** What the pages of records need of a running service. */
+export interface DataServices {
+  readonly resources: readonly Resource[];
+  readonly database: Database;
+  readonly secrets: InstanceSecrets;
+}
+
+/** The records of an organization: a list, a page, and forms for each resource, from its definition alone. */
+export function dataPages(app: FastifyInstance, { resources, database, secrets }: DataServices): void {
+  const titles = titlesOf(resources);
+  const callsOf = prepareCalls(app, { resources, database, signing: signing(secrets, 'cursors of lists') });
+  addRecords(app, ({ grants }) =>
+    resources
+      .filter(({ name }) => allows(grants, name, 'list'))
+      .map(({ name }) => ({ name: `data/${name}`, title: humanize(name) })),
+  );
+  addDoneTexts(app, {
+    'record-created': '{} is created.',
+    'record-saved': '{} is saved.',
+    'record-same': '{} is as it was: nothing was changed.',
+    'record-deleted': '{} is deleted.',
+    'record-undone': 'The change of {} is undone.',
+    'record-restored': '{} is restored, with a new number.',
+    'records-imported': '{} imported.',
+  });
+
+  const handled = (handle: DataHandler) => async (request: FastifyRequest, reply: FastifyReply) => {
+    const member = memberOf(app, request);
+    const { slug } = member.membership;
+    const { resource: name } = request.params as { resource: string };
+    const resource = resources.find((each) => each.name === name);
+    if (resource === undefined) throw errors.notFound();
+    const base = `/setup/o/${slug}/data`;
+    const path = `${base}/${name}`;
+    const frame = { org: member.membership, section: `data/${name}`, path };
+    return handle({
+      ...{ request, reply, member, resource, path, titles },
+      calls: callsOf(request, member),
+      references: referencesOf(resources, titles, base),
+      shown: (page, more = {}) => show(request, reply, page, { ...frame, ...more }),
+    });
+  };
+
+  const assertMember = async (request: FastifyRequest) => {
+    memberOf(app, request);
+  };
+  const url = (path: string) => `/o/:org/data/:resource${path}`;
+  const routesOn = (scope: FastifyInstance): DataRoutes => ({
+    get: (path, handle) => scope.get(url(path), { preHandler: signedIn(app) }, handled(handle)),
+    post: (path, handle, options = { bodyLimit: 1024 * 1024 }) =>
+      scope.post(
+        url(path),
+        // Before the body is read: what strangers send may be large.
+        { onRequest: [signedIn(app), assertMember], preHandler: app.csrfProtection, ...options },
+        handled(handle),
+      ),
+  });
+  // What the form with a file may be sent as is nobody else's.
+  app.register(async (scope) => csvPages(scope, routesOn(scope), database));
+  app.register(async (scope) => {
+    const routes = routesOn(scope);
+    routes.get('', async (asked) => {
+      const { request, reply, path, shown } = asked;
+      const filtered = filterLink(request, path);
+      if (filtered !== undefined) return reply.redirect(filtered, 303);
+      const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
+      const page = await listPage({ ...asked, parameters });
+      if (page.problem !== undefined) reply.code(400);
+      return shown({ kind: 'list', ...page });
+    });
+    editPages(routes);
+    recordPages(routes);
+  });
+}

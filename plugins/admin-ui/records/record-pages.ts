@@ -1,0 +1,262 @@
+import { errors, HttpError } from '../../../engine/errors.ts';
+import type { Body } from '../../../engine/records/index.ts';
+import { type ConfirmPage, type Form, field, redirectDone } from '../shell/index.ts';
+import { excerptLengths, type Response } from './calls.ts';
+import { createOnce } from './create-once.ts';
+import { type Change, changeAt, changesIn, historyEntries, type Side, sides, undoValues } from './history.ts';
+import { writable } from './inputs.ts';
+import { referredValue } from './references.ts';
+import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
+import { cut, displayValue, humanize, isCut, resourceNoun, textOf } from './values.ts';
+
+const late = 'Somebody else has changed this record meanwhile. This is how it is now.';
+
+/** A record, its history, and the questions before it is deleted or a change of it is undone. */
+export function recordPages({ get, post }: DataRoutes): void {
+  get('/:id', showRecord);
+  get('/:id/value', sendValue);
+  get('/:id/delete', (asked) => askDelete(asked));
+  post('/:id/delete', async (asked) => {
+    const { request, reply, resource, calls, titles, path } = asked;
+    const { id } = request.params as { id: string };
+    const { body } = await calls.excerpt(resource, 'read', { id });
+    const done = await unlessLate(() =>
+      calls.call(resource, 'remove', { id, headers: { 'if-match': tagIn(request.body) } }),
+    );
+    if (done === undefined) return askDelete(asked, late);
+    return redirectDone(request, reply, path, 'record-deleted', { name: titles.of(resource, body) });
+  });
+  get('/:id/undo', (asked) => askUndo(asked, field(asked.request.query as Form, 'change')));
+  post('/:id/undo', async (asked) => {
+    const { request, reply, resource, calls, titles, path } = asked;
+    const { id } = request.params as { id: string };
+    const position = field((request.body ?? {}) as Form, 'change');
+    const [change, values] = await undoable(asked, position);
+    if (change.action === 'delete') {
+      const key = position.replace(/[^\w-]/g, '');
+      const record = await createOnce(calls, resource, `undo-${id}-${key}`, values);
+      const at = `${path}/${textOf(record.id)}`;
+      return redirectDone(request, reply, at, 'record-restored', { name: titles.of(resource, record) });
+    }
+    const done = await unlessLate(() =>
+      calls.call(resource, 'patch', { id, body: values, headers: { 'if-match': tagIn(request.body) } }),
+    );
+    if (done === undefined) return askUndo(asked, position, late);
+    return redirectDone(request, reply, `${path}/${id}`, 'record-undone', {
+      name: titles.of(resource, done.body),
+    });
+  });
+}
+
+const tagIn = (body: unknown): string => field((body ?? {}) as Form, 'tag') || '"none"';
+
+/** @returns undefined if somebody else has changed the record meanwhile */
+async function unlessLate(work: () => Promise<Response>): Promise<Response | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof HttpError && error.status === 412) return undefined;
+    throw error;
+  }
+}
+
+async function showRecord(asked: DataRequest): Promise<unknown> {
+  const { request, resource, calls, titles, references, path, shown } = asked;
+  const { id } = request.params as { id: string };
+  const { fields } = resource.definition;
+  const cursor = field(request.query as Form, 'history');
+  const history = await calls.excerpt(resource, 'history', { id, query: cursor === '' ? {} : { cursor } });
+  const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
+  const expand = references.expandable(calls, fields);
+  const record = await calls
+    .excerpt(resource, 'read', { id, query: expand.length === 0 ? {} : { expand: expand.join() } })
+    .catch((error: unknown) => {
+      if (error instanceof HttpError && error.status === 404) return undefined;
+      throw error;
+    });
+  const above = { label: humanize(resource.name), href: path };
+  const undo = ({ position }: Change) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
+  const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
+    `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
+  const value = (name: string, { position }: Change, side: Side) => valueAt(name, { change: position, side });
+  if (record === undefined) {
+    // Its history is still there.
+    const deletion = changesIn(history).find(({ action }) => action === 'delete');
+    const last = deletion?.before ?? {};
+    const may = calls.may(resource, 'create') ? undo : undefined;
+    return shown({
+      kind: 'record',
+      title: titles.of(resource, { ...last, id }),
+      above,
+      intro: 'This record is deleted.',
+      values: fields
+        .filter(({ name }) => Object.hasOwn(last, name))
+        .map((each) => {
+          const label = humanize(each.name);
+          const text = textOf(last[each.name]);
+          const isLong = isCut(text, excerptLengths.many);
+          return {
+            label,
+            ...(isLong
+              ? { long: cut(text, excerptLengths.many) }
+              : displayValue(each, last[each.name], undefined, excerptLengths.many)),
+            ...(isLong &&
+              deletion !== undefined && {
+                whole: {
+                  label: 'Show all',
+                  name: `Show all of ${label}`,
+                  href: value(each.name, deletion, 'before'),
+                },
+              }),
+          };
+        }),
+      changes: historyEntries(resource, history, {
+        undo: (change) => (change.action === 'delete' ? may?.(change) : undefined),
+        older,
+        value,
+      }),
+    });
+  }
+  const { body } = record;
+  const title = titles.of(resource, body);
+  return shown({
+    kind: 'record',
+    title,
+    above,
+    ...(calls.may(resource, 'update') && {
+      primary: {
+        label: `Edit ${resourceNoun(resource)}`,
+        href: `${path}/${id}/edit`,
+      },
+    }),
+    values: fields
+      .filter(({ aliasOf }) => aliasOf === undefined)
+      // What people write comes first.
+      .toSorted((a, b) => Number(a.set !== undefined) - Number(b.set !== undefined))
+      .map((each) => {
+        const stored = body[each.name];
+        const text = textOf(stored);
+        const label = humanize(each.name);
+        const isLong = isCut(text, excerptLengths.one);
+        return {
+          label,
+          isReadOnly: each.readOnly,
+          ...((each.typeName === 'text' && text !== '') || isLong
+            ? { long: cut(text, excerptLengths.one) }
+            : displayValue(each, stored, referredValue(references, each, body), excerptLengths.one)),
+          ...(isLong && {
+            whole: { label: 'Show all', name: `Show all of ${label}`, href: valueAt(each.name) },
+          }),
+        };
+      }),
+    changes: historyEntries(resource, history, {
+      undo: calls.may(resource, 'update')
+        ? (change) => (change.action === 'update' ? undo(change) : undefined)
+        : undefined,
+      older,
+      value,
+    }),
+    danger: deletionOf(asked, id),
+  });
+}
+
+/** One whole value as plain text: of the record, or before or after one of its changes. */
+async function sendValue({ request, reply, resource, calls }: DataRequest): Promise<string> {
+  const { id } = request.params as { id: string };
+  const query = request.query as Form;
+  const name = field(query, 'field');
+  if (!resource.definition.fields.some((each) => each.name === name)) throw errors.notFound();
+  const [position, side] = [field(query, 'change'), sides.find((each) => each === field(query, 'side'))];
+  const record =
+    position === '' || side === undefined
+      ? (await calls.call(resource, 'read', { id, query: { fields: name } })).body
+      : (await changeAt(calls, resource, id, position))[side];
+  if (record === null || !Object.hasOwn(record, name)) throw errors.notFound();
+  reply.header('content-type', 'text/plain; charset=utf-8');
+  return textOf(record[name]);
+}
+
+async function askDelete(
+  { request, reply, resource, calls, titles, path, shown }: DataRequest,
+  problem?: string,
+) {
+  const { id } = request.params as { id: string };
+  if (!calls.may(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
+  const { body, headers } = await calls.excerpt(resource, 'read', { id });
+  if (problem !== undefined) reply.code(412);
+  const title = titles.of(resource, body);
+  return shown(
+    {
+      kind: 'confirm',
+      title: `Delete ${title}?`,
+      above: { label: title, href: `${path}/${id}` },
+      consequence: `The ${resourceNoun(resource)} is gone for everybody; what refers to it stays, without it. From its history it can be restored, under a new number.`,
+      action: `${path}/${id}/delete`,
+      hidden: [{ name: 'tag', value: headers.etag ?? '' }],
+      submit: `Delete ${resourceNoun(resource)}`,
+      cancel: `${path}/${id}`,
+    },
+    { problem },
+  );
+}
+
+/** A change that can be undone, and the values that undo it. @throws HttpError 404 where that cannot be */
+async function undoable(
+  { request, resource, calls }: DataRequest,
+  position: string,
+): Promise<[Change, Body]> {
+  const { id } = request.params as { id: string };
+  const change = await changeAt(calls, resource, id, position);
+  const values = undoValues(resource, change);
+  if (values === undefined) throw errors.notFound();
+  return [change, values];
+}
+
+async function askUndo(asked: DataRequest, position: string, problem?: string) {
+  const { request, reply, resource, calls, titles, path, shown } = asked;
+  const { id } = request.params as { id: string };
+  const [change, values] = await undoable(asked, position);
+  const page = {
+    action: `${path}/${id}/undo`,
+    cancel: `${path}/${id}`,
+    isSafe: true,
+  } as const satisfies Partial<ConfirmPage>;
+  if (problem !== undefined) reply.code(412);
+  if (change.action === 'delete') {
+    const title = titles.of(resource, { ...change.before, id });
+    return shown({
+      kind: 'confirm',
+      ...page,
+      title: `Restore ${title}?`,
+      above: { label: title, href: `${path}/${id}` },
+      consequence:
+        'It is created again with the values that it had, under a new number. References to it are not restored.',
+      hidden: [{ name: 'change', value: position }],
+      submit: `Restore ${resourceNoun(resource)}`,
+    });
+  }
+  const { body, headers } = await calls.excerpt(resource, 'read', { id });
+  const title = titles.of(resource, body);
+  return shown(
+    {
+      kind: 'confirm',
+      ...page,
+      title: `Undo this change of ${title}?`,
+      above: { label: title, href: `${path}/${id}` },
+      consequence: 'These fields get the values again that they had before it. Other changes stay.',
+      values: writable(resource)
+        .filter(({ name }) => Object.hasOwn(values, name))
+        .map(({ name }) => ({
+          label: humanize(name),
+          before: cut(textOf(body[name]), excerptLengths.many),
+          after: cut(textOf(values[name]), excerptLengths.many),
+        })),
+      hidden: [
+        { name: 'change', value: position },
+        { name: 'tag', value: headers.etag ?? '' },
+      ],
+      submit: 'Undo change',
+    },
+    { problem },
+  );
+}

@@ -1,0 +1,49 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Field } from '../../../engine/fields/index.ts';
+import type { Calls, DataRecord } from './calls.ts';
+import { type Titles, textOf } from './values.ts';
+
+/** How references are shown: by the titles of the records that they point to, with their addresses. */
+export interface References {
+  /** Those of some fields whose records the member may read, by name. */
+  readonly expandable: (calls: Calls, fields: readonly Field[]) => readonly string[];
+  /** The resource that a field refers to. */
+  readonly target: (field: Field) => Resource | undefined;
+  readonly title: (field: Field, record: DataRecord) => string | undefined;
+  readonly address: (field: Field, id: string) => string;
+}
+
+/** @param base the address of all records of the organization */
+export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
+  const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
+  return {
+    target,
+    expandable: (calls, fields) =>
+      fields
+        .filter((field) => {
+          const to = target(field);
+          return to !== undefined && calls.may(to, 'read');
+        })
+        .map(({ name }) => name),
+    title: (field, record) => {
+      const to = target(field);
+      const expanded = (record.expanded as Readonly<Record<string, DataRecord | null>> | undefined)?.[
+        field.name
+      ];
+      return to === undefined || expanded == null ? undefined : titles.of(to, expanded);
+    },
+    address: (field, id) => `${base}/${field.to}/${id}`,
+  };
+}
+
+/** The record that a field of a record refers to, as pages show it; undefined where its title is not known. */
+export function referredValue(
+  references: References,
+  field: Field,
+  record: DataRecord,
+): { readonly text: string; readonly href: string } | undefined {
+  const text = references.title(field, record);
+  return text === undefined
+    ? undefined
+    : { text, href: references.address(field, textOf(record[field.name])) };
+}

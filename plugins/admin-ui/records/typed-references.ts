@@ -1,0 +1,136 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
+import type { Field } from '../../../engine/fields/index.ts';
+import type { Calls, DataRecord } from './calls.ts';
+import { writable } from './inputs.ts';
+import type { DataRequest } from './routes.ts';
+import { humanize, textOf } from './values.ts';
+
+/** Records that a reference is offered, of each resource. */
+const offered = 40;
+
+export const referenceInputs = (resource: Resource): readonly Field[] =>
+  writable(resource).filter(({ type }) => type.refers === true);
+
+/** The first records of a resource, or those that are searched for. */
+export async function firstMatches(
+  calls: Calls,
+  resource: Resource,
+  q: string | undefined,
+): Promise<readonly DataRecord[]> {
+  const found: DataRecord[] = [];
+  for (let page = 1; found.length < offered; page++) {
+    const { body } = await calls.excerpt(resource, 'list', {
+      query: { page: String(page), ...(q !== undefined && { q }) },
+    });
+    const records = body.data as readonly DataRecord[];
+    found.push(...records);
+    if (records.length < 20) break;
+  }
+  return found;
+}
+
+/** A name that was typed for a reference, and not what it refers to. */
+export class UnresolvedReference extends Error {
+  readonly errors: ReadonlyMap<string, string>;
+  readonly searched: ReadonlyMap<string, string>;
+  constructor(errors: ReadonlyMap<string, string>, searched: ReadonlyMap<string, string>) {
+    super('references are not clear');
+    this.errors = errors;
+    this.searched = searched;
+  }
+}
+
+/** A record before it is edited, and its texts as the form has them. */
+interface Before {
+  readonly record: DataRecord;
+  readonly texts: Readonly<Record<string, string>>;
+}
+
+/**
+ * The texts of a form, with what was typed or chosen for references replaced by the number of the one record that it means.
+ * @throws Ambiguous
+ */
+export async function resolveReferences(
+  asked: DataRequest,
+  texts: Readonly<Record<string, string>>,
+  before?: Before,
+): Promise<Readonly<Record<string, string>>> {
+  const { resource, references } = asked;
+  const given: Record<string, string> = { ...texts };
+  const problems = new Map<string, string>();
+  const searched = new Map<string, string>();
+  for (const each of referenceInputs(resource)) {
+    const { name } = each;
+    const text = (texts[name] ?? '').trim();
+    const to = references.target(each);
+    if (text === '' || /^(?:no\. )?-?\d+$/.test(text) || to === undefined) continue;
+    const current = textOf(before?.record[name]);
+    const meant = text === before?.texts[name] ? { id: current } : await meantBy(asked, to, text, current);
+    if ('id' in meant) given[name] = meant.id;
+    else {
+      searched.set(name, text.slice(0, 200));
+      problems.set(name, meant.problem);
+    }
+  }
+  if (problems.size > 0) throw new UnresolvedReference(problems, searched);
+  return given;
+}
+
+/**
+ * The record that a text means: the number in "Acme (12)" counts if number 12 is called Acme, because records may be called
+ * "Branch (2)" too.
+ * @param current the number that the record has at the moment
+ */
+async function meantBy(
+  { calls, titles }: DataRequest,
+  to: Resource,
+  text: string,
+  current: string,
+): Promise<{ readonly id: string } | { readonly problem: string }> {
+  const isCalled = (title: string) => (record: DataRecord) =>
+    oneLine(titles.of(to, record)) === oneLine(title);
+  const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
+  const mayRead = calls.may(to, 'read');
+  const isSearched = calls.may(to, 'list') && to.definition.search.length > 0;
+  // The API says what is wrong with it.
+  if (id === undefined && !isSearched) return { id: text };
+  const found = isSearched ? await firstMatches(calls, to, searchedFor(text)) : [];
+  const exact = found.filter(isCalled(text));
+  if (id !== undefined && mayRead) {
+    const record = await recordOf(calls, to, id);
+    if (record !== undefined && isCalled(title)(record)) {
+      return exact.length === 0
+        ? { id }
+        : { problem: `Number ${id} is meant, or one that is called ${text}: type its number alone.` };
+    }
+  }
+  // Where a number was meant, what merely contains the words is another record.
+  const [only, ...others] = exact.length === 1 || id !== undefined ? exact : found;
+  if (only !== undefined && others.length === 0) return { id: textOf(only.id) };
+  if (only !== undefined)
+    return { problem: `Several ${humanize(to.name).toLowerCase()} are found: choose one from the list.` };
+  // Its name cannot be looked up, or somebody has changed it since the form was opened.
+  if (id !== undefined && (!mayRead || id === current)) return { id };
+  return { problem: `There is no such ${to.definition.singular}.` };
+}
+
+/** What the API takes as a search. */
+const searchedFor = (text: string): string =>
+  text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
+
+/** As inputs have a title, in any case. */
+const oneLine = (title: string): string =>
+  title
+    .replace(/[\r\n]/g, '')
+    .trim()
+    .toLowerCase();
+
+async function recordOf(calls: Calls, resource: Resource, id: string): Promise<DataRecord | undefined> {
+  try {
+    return (await calls.excerpt(resource, 'read', { id })).body;
+  } catch (error) {
+    if (error instanceof HttpError && error.status === 404) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,110 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Actor } from '../../../engine/effects/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
+import { administratorProfile } from '../../../engine/records/index.ts';
+import { type Membership, membershipNamed, type Person } from '../../access/identity/index.ts';
+
+/** A request by a member of an organization. */
+export interface CurrentMember {
+  readonly person: Person;
+  readonly membership: Membership;
+  readonly actor: Actor;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The owner of a form's token: the session, or `nobody` before login. */
+    formOwner: string;
+    /** The person who is logged in; null before login. */
+    person: Person | null;
+  }
+}
+
+/** Where people set up a second factor. */
+const setUpPage = '/setup/me/second-factor';
+
+/**
+ * Redirects people who are not logged in to the login page, and back afterwards; those who have to set up a second
+ * factor first, to its page.
+ * @param options `settingUp`: it is the page for that
+ */
+export const signedIn =
+  (app: FastifyInstance, options: { readonly settingUp?: boolean } = {}) =>
+  async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    try {
+      request.person = await app.identify(request, options);
+      request.formOwner = request.person.session.id;
+      request.owner = ownerOf(request, request.person);
+      request.assertAllowed = () => assertStillMember(app, request, options);
+      const moved = currentUrl(request, request.person);
+      return moved === undefined ? undefined : reply.redirect(moved, 307);
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.status !== 401) throw error;
+      if (error.code === 'second_factor_missing') return reply.redirect(setUpPage, 303);
+      const next = request.method === 'GET' ? `?next=${encodeURIComponent(request.url)}` : '';
+      return reply.redirect(`/setup/login${next}`, 303);
+    }
+  };
+
+/** The URL of a page that was requested under a former slug of its organization; undefined for any other request. */
+function currentUrl({ method, url, params }: FastifyRequest, { session }: Person): string | undefined {
+  const { org } = params as { readonly org?: string };
+  if (org === undefined || method !== 'GET' || session.memberships.has(org)) return undefined;
+  const membership = membershipNamed(session.memberships, org);
+  return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
+}
+
+/** Whom a page counts for: the organization in its address, or the person if there is none. */
+function ownerOf({ params }: FastifyRequest, { session }: Person): string {
+  const { org = '' } = params as { org?: string };
+  return membershipNamed(session.memberships, org)?.organization ?? `user ${session.user.id}`;
+}
+
+/** @throws HttpError 401 once the session has ended; 403 once the person's profile in the organization has changed */
+async function assertStillMember(
+  app: FastifyInstance,
+  request: FastifyRequest,
+  options: { readonly settingUp?: boolean },
+): Promise<void> {
+  const { org = '' } = request.params as { org?: string };
+  const before = request.person && membershipNamed(request.person.session.memberships, org);
+  const { session } = await app.identify(request, options);
+  const now = membershipNamed(session.memberships, org);
+  if (now?.organization !== before?.organization || now?.profile !== before?.profile)
+    throw new HttpError(403, 'forbidden', 'Only members of this organization come here.');
+}
+
+/** The person after {@link signedIn}. */
+export function personOf({ person }: FastifyRequest): Person {
+  if (person === null) throw new Error('a page without signedIn');
+  return person;
+}
+
+/** The organizations of a person, by name. */
+export const membershipsOf = ({ session }: Person): Membership[] =>
+  [...session.memberships.values()].sort((a, b) => a.name.localeCompare(b.name));
+
+/** Whether a member administrates the organization. */
+export const isAdministrator = ({ profile }: Membership): boolean => profile === administratorProfile;
+
+/** One text for an organization that does not exist and one that the person does not belong to. */
+function membershipIn(
+  app: FastifyInstance,
+  request: FastifyRequest,
+  isEnough: (membership: Membership) => boolean,
+  refusal: string,
+): CurrentMember {
+  const person = personOf(request);
+  const { org } = request.params as { org: string };
+  const membership = membershipNamed(person.session.memberships, org);
+  if (membership === undefined || !isEnough(membership)) throw new HttpError(403, 'forbidden', refusal);
+  return { person, membership, actor: app.actor(request, person.session.user) };
+}
+
+/** @throws HttpError 403, the same for an unknown organization and one that the person does not administer */
+export const adminOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
+  membershipIn(app, request, isAdministrator, 'Only administrators of this organization come here.');
+
+/** @throws HttpError 403, the same for an unknown organization and one that the person does not belong to */
+export const memberOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
+  membershipIn(app, request, () => true, 'Only members of this organization come here.');

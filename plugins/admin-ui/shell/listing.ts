@@ -1,0 +1,136 @@
+import type { FastifyRequest } from 'fastify';
+import type { Chip, DisplayValue, HiddenField, ListView, TableColumn, TableRow } from './views.ts';
+
+/** A column of a list of things that are all in memory. */
+interface ListedColumn<T> {
+  readonly title: string;
+  readonly cell: (item: T) => DisplayValue;
+  /** What the list can be ordered by; absent: not by this column. */
+  readonly by?: (item: T) => string | number | null;
+  readonly numeric?: true;
+}
+
+/** How a list of things that are all in memory is searched, ordered and paged. */
+export interface MemoryList<T> {
+  readonly columns: readonly ListedColumn<T>[];
+  /** What is searched in. */
+  readonly text: (item: T) => string;
+  readonly searchLabel: string;
+  /** Parts of the list, by their value in the address; the first is shown where none is chosen. */
+  readonly parts?: Readonly<Record<string, { readonly label: string; readonly has: (item: T) => boolean }>>;
+  readonly row: (item: T) => Omit<TableRow, 'cells'>;
+  readonly empty: ListView['empty'];
+}
+
+/** Rows on a page. */
+export const rowsPerPage = 50;
+
+/** The parameters of a request's address; of a repeated one the first. */
+export const parametersOf = ({ query }: FastifyRequest): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(query as Record<string, unknown>).flatMap(([name, value]) => {
+      const first = Array.isArray(value) ? value[0] : value;
+      return typeof first === 'string' ? [[name, first]] : [];
+    }),
+  );
+
+/** An address of the same list with other parameters; an undefined one is taken away. */
+export function linkWithParameters(
+  path: string,
+  parameters: Readonly<Record<string, string>>,
+  changes: Readonly<Record<string, string | undefined>>,
+): string {
+  const { done: _done, at: _at, ...kept } = parameters;
+  const given = Object.entries({ ...kept, ...changes }).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name, value] satisfies [string, string]],
+  );
+  const text = String(new URLSearchParams(given));
+  return text === '' ? path : `${path}?${text}`;
+}
+
+/** The parameters as hidden fields of a form, without those that the form has itself. */
+export const keptParameters = (
+  parameters: Readonly<Record<string, string>>,
+  without: readonly string[],
+): HiddenField[] =>
+  Object.entries(parameters)
+    .filter(([name]) => !['done', 'at', 'page', ...without].includes(name))
+    .map(([name, value]) => ({ name, value }));
+
+/** The address of a list with the filter that its form added, `by` and `value`; undefined if it added none. */
+export function filterLink(request: FastifyRequest, path: string): string | undefined {
+  const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
+  const [by, value] = [parameters.get('by'), parameters.get('value')];
+  if (by === null || value === null) return undefined;
+  for (const name of ['by', 'value', 'before', 'cursor', 'page']) parameters.delete(name);
+  if (value.trim() !== '') parameters.append(by, value.trim());
+  return `${path}?${parameters}`;
+}
+
+/** A list of things that are all in memory, as its address asks for it. */
+export function listing<T>(request: FastifyRequest, all: readonly T[], options: MemoryList<T>): ListView {
+  const parameters = parametersOf(request);
+  const path =
+    request.routeOptions.method === 'POST'
+      ? request.url.replace(/\/[^/]*$/, '')
+      : (request.url.split('?')[0] ?? '');
+  const { columns, parts = {}, text, row } = options;
+  const names = Object.keys(parts);
+  const part = names.includes(parameters.show ?? '') ? parameters.show : names[0];
+  const words = (parameters.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = all.filter((item) => part === undefined || parts[part]?.has(item) === true);
+  const found = shown.filter((item) => words.every((word) => text(item).toLowerCase().includes(word)));
+
+  const sorted = columns.find(({ title, by }) => by !== undefined && title === parameters.sort);
+  const sign = parameters.dir === 'desc' ? -1 : 1;
+  if (sorted?.by !== undefined) {
+    const { by } = sorted;
+    found.sort((a, b) => sign * compare(by(a), by(b)));
+  }
+  const pages = Math.max(1, Math.ceil(found.length / rowsPerPage));
+  const page = Math.min(pages, Math.max(1, Math.trunc(Number(parameters.page)) || 1));
+  const link = (changes: Readonly<Record<string, string | undefined>>) =>
+    linkWithParameters(path, parameters, changes);
+  const chips: Chip[] = names.map((name) => ({
+    label: `${parts[name]?.label}`,
+    href: link({ show: name === names[0] ? undefined : name, page: undefined }),
+    current: name === part,
+  }));
+  return {
+    search: {
+      label: options.searchLabel,
+      value: parameters.q ?? '',
+      keep: keptParameters(parameters, ['q']),
+    },
+    chips,
+    columns: columns.map(({ title, by, numeric = false }): TableColumn => {
+      const isSorted = title === sorted?.title;
+      const dir = isSorted && sign === 1 ? 'desc' : undefined;
+      return {
+        title,
+        numeric,
+        ...(by && { href: link({ sort: title, dir, page: undefined }) }),
+        ...(isSorted && { sorted: sign === 1 ? ('ascending' as const) : ('descending' as const) }),
+      };
+    }),
+    rows: found
+      .slice((page - 1) * rowsPerPage, page * rowsPerPage)
+      .map((item) => ({ ...row(item), cells: columns.map(({ cell }) => cell(item)) })),
+    empty:
+      words.length > 0
+        ? { text: 'Nothing is found.', link: { label: 'Show all', href: link({ q: undefined }) } }
+        : options.empty,
+    count:
+      found.length > 0
+        ? `${(page - 1) * rowsPerPage + 1}–${Math.min(page * rowsPerPage, found.length)} of ${found.length}`
+        : undefined,
+    first: page > 1 ? link({ page: undefined }) : undefined,
+    next: page < pages ? link({ page: String(page + 1) }) : undefined,
+  };
+}
+
+/** Null comes last; texts by their letters. */
+function compare(a: string | number | null, b: string | number | null): number {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+  return typeof a === 'string' ? a.localeCompare(String(b)) : a - Number(b);
+}

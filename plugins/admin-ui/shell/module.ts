@@ -1,0 +1,10 @@
+import type { Module } from '../../../engine/modules/index.ts';
+import { adminUi, type ScreenServices } from './admin-ui.ts';
+import { adminUiTables } from './tables.ts';
+
+/** The shell of the setup screens: modules add their pages. */
+export const adminUiModule: Module<ScreenServices> = {
+  name: 'screens',
+  tables: adminUiTables,
+  register: adminUi,
+};

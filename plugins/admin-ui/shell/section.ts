@@ -1,0 +1,171 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Database } from '../../../engine/database/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { type Tables, transaction } from '../../../engine/tables/index.ts';
+import { adminOf, type CurrentMember, signedIn } from './access.ts';
+import { type Form, field } from './form.ts';
+import { filterLink } from './listing.ts';
+import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
+import { claimForm } from './sent-forms.ts';
+import type { AnyPage, ListView } from './views.ts';
+
+/** A form sent by an administrator. */
+export interface SubmittedForm extends CurrentMember {
+  /** Runs the work of the form in a transaction; for actions in `once` it claims the form first. */
+  readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
+}
+
+/** The result of an action: a redirect to the list with a message or to a page, the list with data that is shown once, or a question. */
+export type ActionOutcome =
+  | { readonly to: string }
+  | ({ readonly done: string } & Subject)
+  | { readonly shown: ViewData }
+  | { readonly page: AnyPage & { title: string } };
+
+/** What a page is asked for: the parameters of its address, or the form that was sent to it. */
+export interface PageInput {
+  readonly given: Form;
+  readonly request: FastifyRequest;
+  /** The address to go back to: the list as it was. */
+  readonly back: string;
+}
+
+/** A part of an organization's setup: its list, the pages of its actions, and its actions by the last part of their address. */
+export interface Section {
+  readonly name: string;
+  readonly title: string;
+  /** Messages after an action, by the code in `?done=`: the text never comes from the URL. */
+  readonly done?: Readonly<Record<string, string>>;
+  readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
+  /** Pages by the last part of their address: the form or the question of the action of that name, or a record. */
+  readonly pages?: Readonly<
+    Record<string, (admin: CurrentMember, asked: PageInput) => Promise<AnyPage & { title: string }>>
+  >;
+  /** Actions that run once for each form, even if it is sent twice by a reload, a double click or to two nodes. */
+  readonly once?: readonly string[];
+  readonly actions: Readonly<
+    Record<string, (sender: SubmittedForm, form: Form, request: FastifyRequest) => Promise<ActionOutcome>>
+  >;
+}
+
+/** Registers a section: its pages, and its forms, each with a token that belongs to the session. */
+export function section(
+  app: FastifyInstance,
+  database: Database,
+  { name, title, done = {}, load, pages = {}, once = [], actions }: Section,
+): void {
+  app.setupSections.push({ name, title });
+  addDoneTexts(app, done);
+  const path = `/o/:org/${name}`;
+  const baseOf = ({ membership }: CurrentMember) => `/setup/o/${membership.slug}/${name}`;
+  const backOf = (admin: CurrentMember, given: Form) => {
+    const at = returnQuery(field(given, 'at'));
+    return `${baseOf(admin)}${at === '' ? '' : `?${at}`}`;
+  };
+  const frameOf = ({ membership: org }: CurrentMember) => ({ org, section: name });
+
+  const showList = async (
+    admin: CurrentMember,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    more: ViewData,
+  ) => {
+    const page = await load(admin, request);
+    // A parameter of its address is not valid.
+    if (page.problem !== undefined) reply.code(400);
+    return show(
+      request,
+      reply,
+      { kind: 'list', ...page, title },
+      { ...frameOf(admin), path: baseOf(admin), ...more },
+    );
+  };
+  const showPage = async (
+    admin: CurrentMember,
+    page: string,
+    [request, reply]: readonly [FastifyRequest, FastifyReply],
+    given: Form,
+    more: ViewData = {},
+  ) => {
+    const back = backOf(admin, given);
+    const shown = await pages[page]?.(admin, { given, request, back });
+    if (shown === undefined) throw new Error(`${name} has no page ${page}`);
+    return show(request, reply, shown, {
+      above: { label: title, href: back },
+      ...frameOf(admin),
+      at: returnQuery(field(given, 'at')),
+      ...more,
+    });
+  };
+
+  app.get(path, { preHandler: signedIn(app) }, async (request, reply) => {
+    const admin = adminOf(app, request);
+    const filtered = filterLink(request, baseOf(admin));
+    return filtered === undefined ? showList(admin, request, reply, {}) : reply.redirect(filtered, 303);
+  });
+  for (const page of Object.keys(pages)) {
+    app.get(`${path}/${page}`, { preHandler: signedIn(app) }, async (request, reply) => {
+      const admin = adminOf(app, request);
+      try {
+        return await showPage(admin, page, [request, reply], request.query as Form);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        reply.code(404);
+        return showList(admin, request, reply, { problem: error.message });
+      }
+    });
+  }
+  for (const [action, act] of Object.entries(actions)) {
+    const preHandler = [signedIn(app), app.csrfProtection];
+    app.post(`${path}/${action}`, { preHandler }, async (request, reply) => {
+      const admin = adminOf(app, request);
+      const form = (request.body ?? {}) as Form;
+      try {
+        // All forms of a page share one token, so the action and the id are part of the form's identity.
+        const sent = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
+        const transact: SubmittedForm['transact'] = (work) =>
+          transaction(database, async (tables) => {
+            if (once.includes(action)) await claimForm(tables, sent);
+            return work(tables);
+          });
+        const outcome = await act({ ...admin, transact }, form, request);
+        if ('to' in outcome) return await reply.redirect(outcome.to, 303);
+        if ('shown' in outcome) return await showList(admin, request, reply, outcome.shown);
+        if ('page' in outcome) {
+          const above = { label: title, href: backOf(admin, form) };
+          return await show(request, reply, outcome.page, { above, ...frameOf(admin) });
+        }
+        return await redirectDone(request, reply, backOf(admin, form), outcome.done, outcome);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        reply.code(400);
+        const problem = { problem: error.message };
+        if (!Object.hasOwn(pages, action)) return showList(admin, request, reply, problem);
+        try {
+          return await showPage(admin, action, [request, reply], form, problem);
+        } catch (cause) {
+          // What the page is about is gone.
+          if (!(cause instanceof UserError)) throw cause;
+          return showList(admin, request, reply, problem);
+        }
+      }
+    });
+    if (Object.hasOwn(pages, action)) continue;
+    redirectGetToForm(
+      app,
+      `${path}/${action}`,
+      ({ org }) => `/setup/o/${encodeURIComponent(String(org))}/${name}`,
+    );
+  }
+}
+
+/** Redirects a GET of a form's address, which a reload of its response may cause, to the page of the form. */
+export function redirectGetToForm(
+  app: FastifyInstance,
+  url: string,
+  page: (params: Readonly<Record<string, unknown>>) => string,
+): void {
+  app.get(url, async (request, reply) =>
+    reply.redirect(page(request.params as Record<string, unknown>), 303),
+  );
+}

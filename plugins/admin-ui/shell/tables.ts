@@ -1,0 +1,21 @@
+import type { Generated } from 'kysely';
+import { defineTable, now, textColumn } from '../../../engine/tables/index.ts';
+
+declare module '../../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_sent_forms: {
+      /** SHA-256 of the form's identity, hex. */
+      form: string;
+      sent_at: Generated<Date>;
+    };
+  }
+}
+
+const sentForms = defineTable(
+  'crm_sent_forms',
+  { form: { ...textColumn, primary: true }, sent_at: now },
+  { indexes: [{ name: 'crm_sent_forms_sent_at', properties: ['sent_at'] }] },
+);
+
+/** Forms that were sent, so that each is processed once. */
+export const adminUiTables = [sentForms];

@@ -1,0 +1,32 @@
+import type { JsonSchema } from '../../../engine/fields/index.ts';
+
+/** What is said first: most readers of the explorer have a key and want to see a response. */
+const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; more are made on the [setup screens](/setup). Requests read and change the records of the key's organization.
+
+The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
+
+/**
+ * The description as the explorer shows it. Scalar sends every parameter for which it knows a value, such as the first of
+ * an enumeration: an empty example keeps what a caller may leave out from being sent.
+ */
+export function explorerDocument(document: JsonSchema): JsonSchema {
+  const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };
+  const parameters = Object.entries(components.parameters as Readonly<Record<string, JsonSchema>>);
+  return {
+    ...document,
+    info: { ...info, description: `${firstSteps}\n\n${info.description}` },
+    components: {
+      ...components,
+      parameters: Object.fromEntries(
+        parameters.map(([name, parameter]) => [
+          name,
+          hasValue(parameter) ? { ...parameter, example: '' } : parameter,
+        ]),
+      ),
+    },
+  };
+}
+
+const hasValue = ({ required, schema }: JsonSchema): boolean =>
+  required !== true &&
+  ['default', 'enum', 'examples'].some((key) => Object.hasOwn(schema as JsonSchema, key));

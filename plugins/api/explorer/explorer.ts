@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { JsonSchema } from '../../../engine/fields/index.ts';
+import { json, rejectOtherMethods } from '../../../engine/http/index.ts';
+import { explorerDocument } from './explorer-document.ts';
+import { documentPath, explorablePath, renderedScalar, scriptPath } from './scalar.ts';
+import { scalarFixesScript } from './scalar-fixes.ts';
+
+/** The described API. */
+export interface DocumentationOptions {
+  /** Makes the OpenAPI document. */
+  readonly description: () => Promise<JsonSchema>;
+}
+
+/** The API's description (GET /docs/openapi.json) and an explorer of it (/docs). Neither needs authentication. */
+export async function documentation(
+  app: FastifyInstance,
+  { description }: DocumentationOptions,
+): Promise<void> {
+  /** Serves a document that is made when it is first asked for, which many processes never are. */
+  const serve = (path: string, make: () => Promise<JsonSchema>) => {
+    let document: Promise<SharedFile> | undefined;
+    app.get(path, async (request, reply) => {
+      document ??= make().then((made) => sharedFile(app, Buffer.from(JSON.stringify(made))));
+      reply.header('content-type', json).header('cache-control', 'no-cache');
+      return (await document)(request, reply);
+    });
+  };
+  serve(documentPath, description);
+  serve(explorablePath, async () => explorerDocument(await description()));
+
+  let rendered: ReturnType<typeof renderExplorer> | undefined;
+  // Rendered when it is first asked for; what failed is tried again.
+  const explorer = () => {
+    rendered ??= renderExplorer(app).catch((cause) => {
+      rendered = undefined;
+      throw cause;
+    });
+    return rendered;
+  };
+  const sendPage = async (_request: unknown, reply: FastifyReply) => {
+    const { page, policy } = await explorer();
+    reply.header('content-type', 'text/html; charset=utf-8').header('cache-control', 'no-store');
+    reply.header('content-security-policy', policy).header('referrer-policy', 'no-referrer');
+    reply.header('cross-origin-opener-policy', 'same-origin');
+    return page;
+  };
+  app.get('/docs', sendPage);
+  app.get('/docs/', sendPage);
+
+  app.get(scriptPath, async (request, reply) => {
+    const { script } = await explorer();
+    reply.header('content-type', 'text/javascript; charset=utf-8');
+    reply.header('cache-control', 'public, max-age=86400');
+    return script(request, reply);
+  });
+
+  for (const url of [documentPath, explorablePath, '/docs', '/docs/', scriptPath])
+    rejectOtherMethods(app, url, ['GET', 'HEAD']);
+}
+
+type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
+
+/** Bytes that all readers share, with an entity tag: 304 for those who have it. */
+function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
+  const body = app.sharedBody(bytes);
+  const tag = `"${createHash('sha256').update(bytes).digest('base64url')}"`;
+  return (request, reply) => {
+    // Weak: a compressed body has other bytes.
+    reply.header('etag', `W/${tag}`);
+    const known = request.headers['if-none-match'];
+    if (known === undefined || !(known.trim() === '*' || known.includes(tag))) return body(request, reply);
+    return reply.header('vary', 'accept-encoding').code(304).send();
+  };
+}
+
+/** Requests no icon, and keeps Zod within Scalar from `eval`, which the page's policy forbids. */
+const beforeScalar = `<link rel="icon" href="data:,"><script>
+globalThis.__zod_globalConfig = { jitless: true };${scalarFixesScript}</script>`;
+
+/** Scalar's page and script as they are sent: they are the same for every request. */
+async function renderExplorer(app: FastifyInstance) {
+  const rendered = await renderedScalar();
+  const page = rendered.page.replace('<html>', '<html lang="en">').replace('<head>', `<head>${beforeScalar}`);
+  const { buffer, byteOffset, byteLength } = rendered.script;
+  const script = Buffer.from(buffer, byteOffset, byteLength);
+  return {
+    page: Buffer.from(page),
+    policy: contentSecurityPolicy(page),
+    script: sharedFile(app, script),
+  };
+}
+
+/** Allows scripts from this instance and the page's inline script, by its hash; no other origin. */
+function contentSecurityPolicy(page: string): string {
+  const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
+    ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,
+  );
+  return [
+    "default-src 'none'",
+    `script-src 'self' ${inline.join(' ')}`,
+    // Scalar styles its elements at run time.
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "font-src 'self' data:",
+    "connect-src 'self'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; ');
+}

@@ -1,0 +1,24 @@
+/**
+ * What Scalar's page lacks for those who do not see it, as selectors, attributes and their values; null removes one.
+ * test/browser/explorer.test.ts fails when one is missing.
+ */
+const mends: readonly (readonly [selector: string, attribute: string, value: string | null])[] = [
+  ['button[class*="copy-button"]:not([aria-label])', 'aria-label', 'Copy'],
+  ['button[class*="copy-button"][aria-controls]', 'aria-controls', null],
+  ['button[aria-haspopup="menu"]:not([title])', 'title', 'Values'],
+  ['button[role="none"]', 'role', null],
+  ['[role="combobox"]:not([aria-expanded])', 'aria-expanded', 'false'],
+  ['.cm-content:not([aria-label])', 'aria-label', 'Body'],
+  ['.cm-scroller[tabindex="-1"]', 'tabindex', '0'],
+];
+
+/** A script that mends what Scalar adds to the page, whenever it does. */
+export const scalarFixesScript = `
+const mends = ${JSON.stringify(mends)};
+new MutationObserver(() => {
+  for (const [selector, attribute, value] of mends)
+    for (const element of document.querySelectorAll(selector))
+      if (value === null) element.removeAttribute(attribute);
+      else element.setAttribute(attribute, value);
+}).observe(document, { childList: true, subtree: true });
+`;

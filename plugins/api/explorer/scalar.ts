@@ -1,0 +1,88 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isMainThread, parentPort, Worker } from 'node:worker_threads';
+
+/** Scalar's page and its script. */
+export interface Rendered {
+  readonly page: string;
+  readonly script: Uint8Array;
+}
+
+export const documentPath = '/docs/openapi.json';
+/** The description with what the explorer needs besides. */
+export const explorablePath = '/docs/explorer.json';
+export const scriptPath = '/docs/js/scalar.js';
+
+/** Made when the package is packed, which needs no Scalar any more then; a clone has no such folder. */
+const kept = join(import.meta.dirname, 'rendered');
+
+/** Scalar's page and script. */
+export async function renderedScalar(): Promise<Rendered> {
+  if (!existsSync(kept)) return renderInWorker();
+  return {
+    page: readFileSync(join(kept, 'page.html'), 'utf8'),
+    script: readFileSync(join(kept, 'scalar.js')),
+  };
+}
+
+/**
+ * Renders Scalar's page and script in a thread of its own, which ends then: Scalar's modules hold its script several
+ * times, 25 MB of memory that no process keeps this way.
+ */
+export function renderInWorker(): Promise<Rendered> {
+  const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
+  const worker = new Worker(new URL(import.meta.url));
+  worker.once('message', resolve);
+  worker.once('error', reject);
+  return promise;
+}
+
+/**
+ * Scalar's own colors of small texts have too little contrast with what is behind them. On narrow screens a button covers
+ * the address of a request, and its response comes below all parameters.
+ */
+const styles = `
+.light-mode {
+  --scalar-color-2: #4f4f4f; --scalar-color-3: #5f5f5f;
+  --scalar-color-green: #00663f; --scalar-color-blue: #005c99; --scalar-color-red: #b30000; --scalar-color-orange: #9a3a00; --scalar-color-yellow: #7a5b00;
+}
+.dark-mode {
+  --scalar-color-2: #b4b4b4; --scalar-color-3: #a4a4a4; --scalar-color-red: #ff6b6b;
+}
+@media (max-width: 1279px) {
+  [role=dialog] .scalar-sidebar-toggle { display: none; }
+  section[aria-label="Response"]:has(.response-section-content-body) { order: -1; }
+}
+`;
+
+async function render(): Promise<Rendered> {
+  const [{ default: fastify }, { default: scalar }] = await Promise.all([
+    import('fastify'),
+    import('@scalar/fastify-api-reference'),
+  ]);
+  const renderer = fastify();
+  await renderer.register(scalar, {
+    routePrefix: '/docs',
+    configuration: {
+      url: explorablePath,
+      // It would be the explorer's; the page links to the description.
+      documentDownloadType: 'none',
+      pageTitle: 'CRM API',
+      cdn: scriptPath,
+      // No requests leave the instance.
+      withDefaultFonts: false,
+      telemetry: false,
+      showDeveloperTools: 'never',
+      hideClientButton: true,
+      agent: { disabled: true },
+      mcp: { disabled: true },
+      authentication: { preferredSecurityScheme: 'apiKey' },
+      customCss: styles,
+    },
+  });
+  const [page, code] = [await renderer.inject('/docs/'), await renderer.inject(scriptPath)];
+  await renderer.close();
+  return { page: page.body, script: code.rawPayload };
+}
+
+if (!isMainThread) parentPort?.postMessage(await render());

@@ -1,0 +1,12 @@
+import type { Database } from '../../../engine/database/index.ts';
+import { type Module, startRetention } from '../../../engine/modules/index.ts';
+import { idempotencyTables } from '../../../engine/records/index.ts';
+import { idempotencyRetention } from './retention.ts';
+
+/** The stored responses of creates that may be sent again; the statements that write them are the engine's. */
+export const idempotency: Module<{ readonly database: Database }> = {
+  name: 'idempotency',
+  tables: idempotencyTables,
+  register: (app, { database }) =>
+    startRetention(app, database, { what: 'stored responses', steps: [idempotencyRetention] }),
+};

@@ -1,0 +1,62 @@
+import type { FastifyInstance } from 'fastify';
+import { sql } from 'kysely';
+import type { Database } from '../../../engine/database/index.ts';
+import { type Module, startRetention } from '../../../engine/modules/index.ts';
+import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import { lastUsed } from '../../access/last-used/index.ts';
+import { usageTables } from './tables.ts';
+import { usageRetention } from './usage.ts';
+
+/** Which API keys named which resources and fields: in memory at once, stored once a day for each. */
+export const usageModule: Module<{ readonly database: Database }> = {
+  name: 'name-uses',
+  tables: usageTables,
+  register: (app, { database }) => {
+    const tables = tablesOf(database);
+    app.decorate('namesSent', recorder(app, tables));
+    startRetention(app, database, { what: 'old uses of names', steps: [usageRetention] });
+  },
+};
+
+const dayMs = 86_400_000;
+
+/** Records names, each once a day. */
+function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesSent'] {
+  const uses = lastUsed<readonly [organization: string, key: string, resource: string, name: string]>(
+    app,
+    (used) => store(tables, [...used.values()]),
+  );
+  let day = 0;
+  /** What was recorded today: names by key and resource. */
+  let known = new Map<string, Set<string>>();
+  return ({ kind, actor, organization }, resource, names) => {
+    if (kind !== 'key' || actor === null) return;
+    const today = Math.floor(Date.now() / dayMs);
+    if (today !== day) {
+      day = today;
+      known = new Map();
+    }
+    const place = `${actor} ${resource}`;
+    let seen = known.get(place);
+    if (seen === undefined) {
+      seen = new Set();
+      known.set(place, seen);
+      uses.record(place, [organization, actor, resource, '']);
+    }
+    for (const name of names) {
+      if (seen.has(name)) continue;
+      seen.add(name);
+      uses.record(`${place} ${name}`, [organization, actor, resource, name]);
+    }
+  };
+}
+
+type Use = readonly [organization: string, key: string, resource: string, name: string];
+
+async function store(tables: Tables, uses: readonly Use[]): Promise<void> {
+  const column = (place: number) => uses.map((use) => use[place]);
+  await sql`
+    insert into crm_name_uses (organization_id, key_id, resource, name, last_used_at)
+    select o, k, r, n, now() from unnest(${column(0)}::bigint[], ${column(1)}::bigint[], ${column(2)}::text[], ${column(3)}::text[]) u(o, k, r, n)
+    on conflict (organization_id, key_id, resource, name) do update set last_used_at = now()`.execute(tables);
+}

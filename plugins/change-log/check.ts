@@ -1,0 +1,35 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
+import { lagWarningMs } from './lag.ts';
+
+const longSql = (ms: number) => `
+  select kind, who, round(extract(epoch from now() - since))::text from (
+    select 'process' as kind, pid::text as who, xact_start as since from pg_stat_activity where backend_xid is not null
+    union all
+    select 'prepared', gid::text, prepared from pg_prepared_xacts
+  ) t
+  where since < now() - ${ms} * interval '1 ms'
+  order by since`;
+
+/** What has held the change feed up for longer than some time, in milliseconds. */
+export async function feedDelay({ run }: Database, ms: number): Promise<readonly Finding[]> {
+  return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, who, seconds]) => {
+    const isPrepared = kind === 'prepared';
+    return {
+      place: isPrepared ? `prepared transaction ${who}` : `process ${who} of the database server`,
+      problem: `its transaction has been open for ${seconds} s, and the change feed and event subscriptions wait for it`,
+      advice: isPrepared
+        ? `End it: rollback prepared '${who}'; or commit prepared '${who}';`
+        : `End it where it was begun, or: select pg_terminate_backend(${who});`,
+    };
+  });
+}
+
+/** Long transactions hold the change feed up. */
+export const feedCheck: DoctorCheck<{ readonly config: AuditConfig; readonly database: Database }> = {
+  name: 'change feed',
+  needs: ['config', 'database'],
+  run: ({ config, database }) =>
+    !config.audit || database.kind === 'embedded' ? [] : feedDelay(database, lagWarningMs),
+};

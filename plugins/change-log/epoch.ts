@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import { clusterSetting, type Database } from '../../engine/database/index.ts';
+import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+
+/**
+ * SQL of what is another in a database that was restored or moved, and after a replica has taken over: there
+ * transactions are numbered from the beginning, or some are missing.
+ */
+export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
+
+/** Instead of it while nothing is recorded. */
+const notRecorded = 'off';
+
+/** Any number that no other program on the same database is likely to use. */
+const lock = 7_263_140_561n;
+
+/**
+ * Begins a new epoch if the database is another than that of the current one, or the ledger has a gap: then cursors
+ * of before are worth nothing.
+ * @param isRecorded whether changes are recorded
+ */
+export async function ensureEpoch(database: Database, isRecorded: boolean): Promise<void> {
+  const source = sourceOf(isRecorded);
+  if (await isCurrent(tablesOf(database), source)) return;
+  await transaction(database, async (tables) => {
+    await sql`select pg_advisory_xact_lock(${sql.lit(lock)})`.execute(tables);
+    if (await isCurrent(tables, source)) return;
+    await begin(tables, source);
+  });
+}
+
+/** Begins a new epoch in any case, in a database whose rows were just put there: cursors of before are worth nothing. */
+export const renewEpoch = (tables: Tables, isRecorded: boolean): Promise<void> =>
+  begin(tables, sourceOf(isRecorded));
+
+const sourceOf = (isRecorded: boolean): Source =>
+  isRecorded ? sql.raw<string>(sourceSql) : sql.lit(notRecorded);
+
+type Source = ReturnType<typeof sql.lit> | ReturnType<typeof sql.raw<string>>;
+
+async function isCurrent(tables: Tables, source: Source): Promise<boolean> {
+  const last = await tables
+    .selectFrom('crm_ledger_epochs')
+    .select(({ eb }) => eb('source', '=', source as never).as('same'))
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return last?.same === true;
+}
+
+async function begin(tables: Tables, source: Source): Promise<void> {
+  await sql`insert into crm_ledger_epochs (epoch, source) values (${randomBytes(9).toString('base64url')}, ${source})`.execute(
+    tables,
+  );
+  // Numbers of another server may be higher than those to come: nobody could read such rows, and they were earlier.
+  await sql`set local statement_timeout = 0`.execute(tables);
+  const organizations = await tables.selectFrom('crm_organizations').select('id').execute();
+  for (const { id } of organizations) {
+    await sql`update crm_ledger set transaction = '0' where organization_id = ${id}::bigint and transaction >= pg_snapshot_xmax(pg_current_snapshot())`.execute(
+      tables,
+    );
+  }
+}

@@ -1,0 +1,136 @@
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { boundToRequest, type Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { authenticateAgain, json, rejectOtherMethods } from '../../engine/http/index.ts';
+import type { Query } from '../../engine/query/index.ts';
+import type { Principal, RecordResource, TextSigner } from '../../engine/records/index.ts';
+import { ensureEpoch } from './epoch.ts';
+import { assertKept, type FeedPage, readPage } from './feed.ts';
+import {
+  type FeedPosition,
+  feedBeginning,
+  feedCursors,
+  feedEnding,
+  type UnverifiedPosition,
+} from './position.ts';
+import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
+import { stream, waitForPage } from './stream.ts';
+import { createWaiters } from './waiters.ts';
+
+/** What the feed needs of a running service. */
+export interface FeedServices {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly RecordResource[];
+  readonly signing: TextSigner;
+}
+
+/** Its address; paths below `/api/v1` belong to resources. */
+export const feedPath = '/events';
+
+const eventStream = 'text/event-stream';
+/** The bytes of records after which a page ends; of each stream as many wait for its reader. */
+const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
+
+/** `GET /events`: what changed in the records of an organization, in order: a page at a time, or as a stream. */
+export function feed(app: FastifyInstance, services: FeedServices): void {
+  const { config, database, resources, signing } = services;
+  const readers = createWaiters(database);
+  const stopping = new AbortController();
+  app.addHook('preClose', async () => stopping.abort());
+
+  /** Reads for a request. The caller is asked again each time: what is revoked meanwhile ends it. */
+  const reader =
+    (request: FastifyRequest, asked: FeedRequest, maxBytes: number) =>
+    async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
+      const principal = await authenticateAgain(app, request);
+      const caller = { principal, requestId: request.id };
+      const reading = {
+        caller,
+        fields: visibleFields(principal, resources, asked.resources),
+        after,
+        maxBytes,
+      };
+      let page = await readPage(database, reading);
+      if (page === undefined) {
+        await ensureEpoch(database, config.audit);
+        page = await readPage(database, reading);
+      }
+      if (page === undefined) throw errors.overloaded();
+      // The place may be beyond changes of the new epoch.
+      if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
+      return page;
+    };
+
+  app.route({
+    method: 'GET',
+    url: feedPath,
+    onRequest: async (request) => {
+      request.principal = await app.authenticate(request);
+      request.assertAllowed = () => authenticateAgain(app, request);
+    },
+    handler: async (request, reply) => {
+      if (!config.audit) throw errors.notRecorded();
+      const principal = request.principal as Principal;
+      const { organization } = principal;
+      const lastEventId = request.headers['last-event-id'];
+      const asked = feedRequest(request.query as Query, [lastEventId ?? []].flat()[0]);
+      visibleFields(principal, resources, asked.resources);
+      const { read: placeOf, write: cursorOf } = feedCursors(signing, organization);
+      const given = asked.after === undefined || asked.after === 'now' ? undefined : placeOf(asked.after);
+      if (given === undefined && asked.after !== undefined && asked.after !== 'now') {
+        throw errors.invalidParameter(
+          'after',
+          'must be the cursor of a response to this organization, or now',
+        );
+      }
+      const isHead = request.method === 'HEAD';
+      const isStream = !isHead && request.headers.accept?.includes(eventStream) === true;
+      const read = reader(request, asked, isStream ? streamBytes : pageBytes);
+      const first = await read(given ?? (asked.after === 'now' ? feedEnding : feedBeginning));
+      if (given !== undefined) assertKept(given, first);
+      reply.header('cache-control', 'no-store');
+
+      const isWaiting = !isHead && asked.waitMs > 0 && first.entries.length === 0;
+      let page = first;
+      if (isStream || isWaiting) {
+        const leave = readers.enter(organization);
+        const signal = AbortSignal.any([stopping.signal, goneSignal(request, reply)]);
+        const following = { read, wait: readers.wait, organization, signal };
+        if (isStream) {
+          const { hold } = database.admission;
+          const events = stream(first, { ...following, cursorOf, hold });
+          const text = Readable.from(boundToRequest(events), { objectMode: false });
+          const { socket } = request.raw;
+          // It ends by itself, but not while its reader takes nothing.
+          const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
+          stopping.signal.addEventListener('abort', cut);
+          text.once('close', () => {
+            leave();
+            stopping.signal.removeEventListener('abort', cut);
+          });
+          // Proxies pass it on as it comes.
+          reply.header('content-type', eventStream).header('x-accel-buffering', 'no');
+          return reply.send(text);
+        }
+        page = await waitForPage(first, asked.waitMs, following).finally(leave);
+      }
+      const changes = page.entries.map(({ change }) => change).join(',');
+      reply.header('content-type', json);
+      return `{"data":[${changes}],"next":${JSON.stringify(cursorOf(page.end))}}`;
+    },
+  });
+  rejectOtherMethods(app, feedPath, ['GET', 'HEAD']);
+}
+
+/** Aborts when the client is gone before the response has ended. */
+function goneSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  const abort = () => gone.abort();
+  // A response that has not begun emits no "close" when its connection is gone.
+  socket.once('close', abort);
+  raw.once('close', () => socket.off('close', abort));
+  return gone.signal;
+}

@@ -1,0 +1,135 @@
+import type { Database } from '../../engine/database/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { type Caller, execute, hasPreviousVersionSql, selectChanges } from '../../engine/records/index.ts';
+import { arrayText, prepare } from '../../engine/sql/index.ts';
+import { ensureEpoch, sourceSql } from './epoch.ts';
+import type { FeedPosition, UnverifiedPosition } from './position.ts';
+
+/** What a page of the feed is asked for. */
+export interface FeedQuery {
+  readonly caller: Caller;
+  /** The fields that are shown of each resource that is wanted. */
+  readonly fields: ReadonlyMap<string, readonly string[]>;
+  readonly after: FeedPosition;
+  /** The bytes of their records after which the page ends. */
+  readonly maxBytes: number;
+}
+
+/** A change and where it is. */
+export interface FeedEntry {
+  /** JSON. */
+  readonly change: string;
+  readonly place: UnverifiedPosition;
+}
+
+/** A part of the feed. */
+export interface FeedPage {
+  readonly entries: readonly FeedEntry[];
+  /** After everything that was read, also where nothing of it is wanted. */
+  readonly end: UnverifiedPosition;
+  /** Whether there is more to read. */
+  readonly isFull: boolean;
+  /** What is older may be gone, milliseconds since 1970. */
+  readonly prunedBefore: number;
+}
+
+/** Changes of one page at most. */
+const maxChanges = 500;
+
+/** SQL of where the feed is at the moment: its epoch, whether that is this database's, and the first transaction that is not readable yet. */
+export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
+
+const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
+
+/**
+ * Changes after a place, in the order of their transactions, and below every transaction that is still running: rows
+ * become visible out of order, and a reader must not pass one that it has not seen.
+ */
+const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
+  const organization = $(({ caller }) => caller.principal.organization);
+  const resources = `${$(({ fields }) => arrayText([...fields.keys()]))}::text[]`;
+  const shown = `${$(({ fields }) => arrayText([...fields.values()].map(arrayText)))}::text[]`;
+  const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
+  // The empty text keeps the planner from the index by resource, which has another order.
+  const wanted = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
+  const before = `(select octet_length(_p."record") from "crm_ledger" _p where ${hasPreviousVersionSql('_p', '_r')})`;
+  const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
+  const fields = `(select _v."fields"::text[] from unnest(${resources}, ${shown}) _v("object", "fields") where _v."object" = l."object")`;
+  return [
+    `with _now as materialized (${nowSql}),`,
+    `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${wanted} order by "transaction", "id" limit ${maxChanges}) _r),`,
+    `_rows as materialized (select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before" from _sized)`,
+    `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
+    `select * from (${selectChanges(`select * from _rows where "_before" < ${$(({ maxBytes }) => String(maxBytes))}::bigint`, fields, 'l."transaction", l."id"', `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`)}) _c`,
+  ].join(' ');
+});
+
+/**
+ * Reads a part of the feed.
+ * @returns undefined if the database is another than that of the current epoch
+ * @throws HttpError as `execute`
+ */
+export async function readPage(database: Database, asked: FeedQuery): Promise<FeedPage | undefined> {
+  const { organization } = asked.caller.principal;
+  const plan = { ...asked, organization };
+  const [head = [], ...rows] = await execute(database, { statement: page.bind }, plan);
+  const [epoch, horizon, now, prunedBefore, same, found] = head.map(String);
+  if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
+  const entries = rows.map((row) => {
+    const [change = '', transaction = '', id = '', at] = row.map(String);
+    // As good as the youngest that is refused until more is pruned: a reader from the beginning can go on.
+    const place = { epoch, transaction, id, at: Math.max(Number(at), oldestKept(Number(prunedBefore))) };
+    return { change, place };
+  });
+  const isFull = entries.length === maxChanges || entries.length < Number(found);
+  const last = entries.at(-1)?.place;
+  return {
+    entries,
+    isFull,
+    end: isFull && last !== undefined ? last : { epoch, transaction: horizon, id: '0', at: Number(now) },
+    prunedBefore: Number(prunedBefore),
+  };
+}
+
+const ending = prepare<undefined>(
+  'ledger_end',
+  'read',
+  () =>
+    `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
+);
+
+/** Where the feed ends, and what it still has. @throws HttpError 503 if that is not known at the moment */
+export async function feedEnd(database: Database): Promise<{
+  readonly end: Omit<UnverifiedPosition, 'at'>;
+  readonly prunedBefore: number;
+}> {
+  for (const isSecond of [false, true]) {
+    const [[epoch, transaction, prunedBefore, same] = []] = await database.run(ending.bind(undefined));
+    if (String(same) === 'true')
+      return {
+        end: { epoch: String(epoch), transaction: String(transaction), id: '0' },
+        prunedBefore: Number(prunedBefore),
+      };
+    if (!isSecond) await ensureEpoch(database, true);
+  }
+  throw errors.overloaded();
+}
+
+/** Transactions that write a row have begun at most so long before, in milliseconds. */
+const longestTransactionMs = 3_600_000;
+
+/** The oldest place, by its time, after which nothing is missing. */
+const oldestKept = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
+
+/** @throws HttpError 410 if changes after a place may be missing in the feed */
+export function assertKept(
+  given: UnverifiedPosition,
+  {
+    end,
+    prunedBefore,
+  }: { readonly end: Omit<UnverifiedPosition, 'at' | 'id'>; readonly prunedBefore: number },
+): void {
+  const isKept = given.at >= oldestKept(prunedBefore);
+  if (given.epoch !== end.epoch || !isKept || BigInt(given.transaction) > BigInt(end.transaction))
+    throw errors.cursorExpired();
+}

@@ -1,0 +1,92 @@
+import type { FastifyInstance } from 'fastify';
+import type { Database } from '../../engine/database/index.ts';
+import type { Metrics } from '../../engine/modules/index.ts';
+import { prepare } from '../../engine/sql/index.ts';
+import { ensureEpoch } from './epoch.ts';
+
+/** How often it is looked at, in milliseconds. */
+const everyMs = 10_000;
+/** How long one transaction may hold the feed up before the log says so, in milliseconds. */
+export const lagWarningMs = 10_000;
+
+/** The oldest transaction that writes, of any database of the server; how old it is, and how many have begun since. */
+const oldest = prepare<undefined>(
+  'ledger_lag',
+  'read',
+  () =>
+    'select pg_snapshot_xmin(_s)::text, _o."pid"::text, _o."seconds"::text, (pg_snapshot_xmax(_s)::text::bigint - pg_snapshot_xmin(_s)::text::bigint)::text from pg_current_snapshot() _s left join (select "pid", extract(epoch from clock_timestamp() - "xact_start") as "seconds" from pg_stat_activity where "backend_xid" is not null order by age("backend_xid") desc limit 1) _o on true',
+);
+
+/** What the feed waits for. */
+export interface FeedBlocker {
+  /** Number of the transaction. */
+  readonly transaction: string;
+  /** Id of its server process; null for a prepared transaction. */
+  readonly pid: string | null;
+  /** How long it has run; null where it is none of ours to know. */
+  readonly seconds: number | null;
+  /** Transactions that have begun since, and whose changes wait for it. */
+  readonly behind: number;
+}
+
+/** The transaction below which the feed ends. */
+export async function findFeedBlocker(database: Database): Promise<FeedBlocker> {
+  const [[transaction, pid = null, seconds = null, behind] = []] = await database.run(oldest.bind(undefined));
+  return {
+    transaction: String(transaction),
+    pid: pid === null ? null : String(pid),
+    seconds: seconds === null ? null : Number(seconds),
+    behind: Number(behind),
+  };
+}
+
+/** How far the change feed is behind. */
+export const feedMetrics = (database: Database): Metrics => ({
+  families: {
+    crm_feed_lag_seconds: {
+      type: 'gauge',
+      help: 'How long the oldest transaction of the database server that writes has run: the change feed ends before it.',
+    },
+    crm_feed_behind_transactions: {
+      type: 'gauge',
+      help: 'Transactions that have begun since, and whose changes are not in the change feed yet.',
+    },
+  },
+  ofInstance: true,
+  read: async (tell) => {
+    const { pid, seconds, behind } = await findFeedBlocker(database);
+    if (pid === null || seconds !== null) tell('crm_feed_lag_seconds', Math.max(0, seconds ?? 0));
+    tell('crm_feed_behind_transactions', behind);
+  },
+});
+
+/** Keeps the epoch, and says in the log what holds the feed up. */
+export function watchFeed(app: FastifyInstance, database: Database, isRecorded: boolean): void {
+  let seen = { transaction: '', since: 0, isTold: false };
+  const look = async (): Promise<void> => {
+    await ensureEpoch(database, isRecorded);
+    const { transaction, pid } = await findFeedBlocker(database);
+    const now = performance.now();
+    if (transaction !== seen.transaction) seen = { transaction, since: now, isTold: false };
+    // Where nothing writes the next transaction has that number for long.
+    if (pid === null || seen.isTold || now - seen.since < lagWarningMs) return;
+    seen.isTold = true;
+    const lagMs = Math.round(now - seen.since);
+    app.log.warn(
+      { pid, lag_ms: lagMs },
+      'the change feed waits for a long transaction of the database server',
+    );
+  };
+  let isFailing = false;
+  app.background.every(app, 'the change feed', everyMs, async () => {
+    try {
+      await look();
+      isFailing = false;
+    } catch (cause) {
+      const { code } = cause as { code?: string };
+      // Once, for a database that is away for long.
+      if (!isFailing) app.log.warn({ code }, 'the change feed cannot be looked at');
+      isFailing = true;
+    }
+  });
+}

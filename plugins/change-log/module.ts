@@ -1,0 +1,40 @@
+import type { Database } from '../../engine/database/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
+import { type Module, startRetention } from '../../engine/modules/index.ts';
+import type { RecordResource } from '../../engine/records/index.ts';
+import type { InstanceSecrets } from '../access/secrets/index.ts';
+import { feedCheck } from './check.ts';
+import { feedFragment } from './description.ts';
+import { feed } from './events.ts';
+import { feedMetrics, watchFeed } from './lag.ts';
+import { changeLogRetention } from './retention.ts';
+import { feedSigning } from './signing.ts';
+
+/** What the ledger needs of a running service. */
+export interface ChangeLogServices {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly RecordResource[];
+  readonly secrets: InstanceSecrets;
+  readonly settings: { readonly current: { readonly retention: { readonly ledger_days: number } } };
+}
+
+/** The ledger besides its rows, which the statements of changes write. */
+export const changeLogModule: Module<
+  ChangeLogServices,
+  unknown,
+  Pick<ChangeLogServices, 'config' | 'database'>
+> = {
+  name: 'ledger',
+  openApi: feedFragment,
+  metrics: ({ database }) => [feedMetrics(database)],
+  register: (app, { config, database, resources, secrets, settings }) => {
+    startRetention(app, database, {
+      what: 'old changes',
+      steps: [(tables) => changeLogRetention(tables, settings.current.retention.ledger_days)],
+    });
+    watchFeed(app, database, config.audit);
+    feed(app, { config, database, resources, signing: feedSigning(secrets) });
+  },
+  checks: [feedCheck],
+};

@@ -1,4 +1,0 @@
-// Data browser: records in the browser, as their definitions say.
-// May import engine, secrets, identity, screens.
-
-export { dataModule } from './module.ts';

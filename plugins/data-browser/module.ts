@@ -1,5 +1,0 @@
-import type { Module } from '../../engine/modules/index.ts';
-import { type DataServices, dataPages } from './pages.ts';
-
-/** The records of an organization as pages: list, record, forms, CSV. */
-export const dataModule: Module<DataServices> = { name: 'data-browser', pages: dataPages };

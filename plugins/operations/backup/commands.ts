@@ -1,0 +1,193 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Option } from '@commander-js/extra-typings';
+import { type Database, describeAddress, isAddress, parseAddress } from '../../../engine/database/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { type CommandLine, type CommandResult, jsonResult } from '../../../engine/modules/index.ts';
+import { runningNodes, withDatabase } from '../../../engine/schema/index.ts';
+import { tablesOf } from '../../../engine/tables/index.ts';
+import { withDump } from './dump.ts';
+import { linesOf, writeBackup } from './file.ts';
+import type { BackupLines, Manifest } from './format.ts';
+import { type RestoreConfig, type Restored, type RestoreOptions, restoreInto } from './restore.ts';
+import { recordRun } from './runs.ts';
+import { noModel, withSnapshot } from './snapshot.ts';
+import { type VerifiedBackup, walk } from './walk.ts';
+
+type Line = CommandLine<{ readonly config: RestoreConfig; readonly database: Database }>;
+
+/** `backup`, `restore` and `move`. */
+export function backupCommands(line: Line): void {
+  const { program, run } = line;
+  program
+    .command('backup')
+    .description('write the whole database to a file where nothing is, while the service runs')
+    .argument('<file>', 'such as crm-2026-11-23.backup')
+    .option('--verify', 'also restore it into a temporary database, and compare every row')
+    .addOption(jsonResult())
+    .action((file, { json, verify }) => run(json, backup(line, resolve(file), verify === true)));
+  program
+    .command('restore')
+    .description('put a backup into an empty database, or a new DATA_DIR, and compare every row')
+    .argument('<file>', 'what "backup" wrote')
+    .option('--check', 'only into a temporary database: whether the file could be restored')
+    .addOption(
+      new Option(
+        '--keys <what>',
+        'disable: every API key is revoked, because one that was revoked after the backup would open again; keep: they stay as they were',
+      )
+        .choices(['disable', 'keep'] as const)
+        .default('disable' as const),
+    )
+    .addOption(jsonResult())
+    .action((file, { json, keys, check }) =>
+      run(json, check ? checked(line.config(), resolve(file)) : restore(line.config(), resolve(file), keys)),
+    );
+  program
+    .command('move')
+    .description(
+      'copy everything to another database, from embedded to PostgreSQL or back, and compare every row',
+    )
+    .requiredOption(
+      '--to <place>',
+      'postgres://user:password@host/name of an empty database, or a new folder',
+    )
+    .addOption(jsonResult())
+    .action(({ json, to }) => run(json, move(line.config(), to)));
+}
+
+const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<CommandResult> =>
+  withInstance(async ({ config, database }) => {
+    let counts: (readonly [table: string, rows: number])[] = [];
+    const bytes = await recordRun(tablesOf(database), { file, scheduled: false }, () =>
+      writeBackup(
+        file,
+        (save) => withSnapshot(database, config, (snapshot) => withDump(snapshot, config, save)),
+        async (path) => {
+          const { end } = verify ? await checkFile(config, path) : await walk(linesOf(path));
+          counts = Object.entries(end.tables).map(([table, { rows }]) => [table, rows]);
+        },
+      ),
+    );
+    const rows = counts.reduce((sum, [, count]) => sum + count, 0);
+    return {
+      json: { file, bytes, rows, tables: Object.fromEntries(counts), verified: verify },
+      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', restored them elsewhere, and found every one' : ''}.\nWhoever has the file has everything that is in the database: keep it as you keep the database.`,
+    };
+  });
+
+async function restore(
+  config: RestoreConfig,
+  file: string,
+  keys: RestoreOptions['keys'],
+): Promise<CommandResult> {
+  const { manifest } = await about(file, walk(linesOf(file)));
+  const restored = await about(
+    file,
+    restoreInto(config, manifest, () => linesOf(file), { keys, logins: 'end' }),
+  );
+  const { rows, tables, ended, migrated, notes } = restored;
+  const ofKeys =
+    keys === 'keep'
+      ? 'API keys are as they were, also those that were revoked after the backup.'
+      : `API keys revoked: ${ended.keys}, since one that was revoked after the backup would open again; --keys keep leaves them as they were.`;
+  return {
+    json: { file, made_at: manifest.made_at, rows, tables, keys, ended, migrated, notes },
+    text: [
+      `Restored ${rows} rows of ${tables} tables, as they were at ${manifest.made_at}, and found every one.`,
+      ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
+      `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
+      ofKeys,
+      'Followers of the change feed are told to begin again (410).',
+      ...notes.map((note) => `Note: ${note}.`),
+    ].join('\n'),
+  };
+}
+
+async function checked(config: RestoreConfig, file: string): Promise<CommandResult> {
+  const { rows, tables } = (await about(file, checkFile(config, file))).restored;
+  return {
+    json: { file, rows, tables, ok: true },
+    text: `${file} is whole: restored elsewhere, ${rows} rows of ${tables} tables are as it says.`,
+  };
+}
+
+/** Restores a file into a temporary embedded database, and compares every row. @throws UserError if it cannot be restored */
+async function checkFile(
+  config: RestoreConfig,
+  file: string,
+): Promise<VerifiedBackup & { readonly restored: Restored }> {
+  const walked = await walk(linesOf(file));
+  const dataFolder = mkdtempSync(join(tmpdir(), 'crm-restore-'));
+  try {
+    const elsewhere = { ...config, ...embeddedIn(dataFolder) };
+    const keeping = { keys: 'keep', logins: 'keep' } as const;
+    return {
+      ...walked,
+      restored: await restoreInto(elsewhere, walked.manifest, () => linesOf(file), keeping),
+    };
+  } finally {
+    rmSync(dataFolder, { recursive: true, force: true });
+  }
+}
+
+const embeddedIn = (dataFolder: string) => ({ databaseAddress: undefined, replicaAddresses: [], dataFolder });
+
+async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
+  const address = isAddress(to) ? parseAddress(to) : undefined;
+  const target =
+    address === undefined
+      ? { ...config, ...embeddedIn(resolve(to)) }
+      : { ...config, replicaAddresses: [], databaseAddress: address };
+  const { rows, tables, notes } = await withDatabase(config, noModel, async (database) => {
+    const [node] = database.isServed ? ['a running service has DATA_DIR'] : await runningNodes(database);
+    if (node !== undefined) {
+      throw new UserError(`${node}: stop it first, or what it writes meanwhile is lost`);
+    }
+    return withDump(database, config, async (lines) => {
+      const { manifest, rest } = await begun(lines);
+      return restoreInto(target, manifest, () => rest, { keys: 'keep', logins: 'keep' });
+    });
+  });
+  const next =
+    address === undefined
+      ? `unset DATABASE_URL and set DATA_DIR to ${target.dataFolder}`
+      : `set DATABASE_URL${config.authSecrets.length > 0 ? '' : `, and keep ${join(config.dataFolder, 'auth-secret')}`}`;
+  return {
+    json: {
+      rows,
+      tables,
+      to: address === undefined ? target.dataFolder : describeAddress(address),
+      notes,
+    },
+    text: [
+      `Moved ${rows} rows of ${tables} tables, and found every one. To use them, ${next}.`,
+      'The database before is as it was: do not serve it again, or both send what waits to be sent.',
+      'Followers of the change feed are told to begin again (410).',
+      ...notes.map((note) => `Note: ${note}.`),
+    ].join('\n'),
+  };
+}
+
+/** The manifest of lines that are read only once, and all of them. */
+async function begun(
+  lines: BackupLines,
+): Promise<{ readonly manifest: Manifest; readonly rest: BackupLines }> {
+  const iterator = lines[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  const batch = first.done ? [] : first.value;
+  async function* all(): BackupLines {
+    yield batch;
+    yield* { [Symbol.asyncIterator]: () => iterator };
+  }
+  return { manifest: JSON.parse(batch[0] ?? '') as Manifest, rest: all() };
+}
+
+/** Says which file is meant. */
+const about = <T>(file: string, work: Promise<T>): Promise<T> =>
+  work.catch((cause: unknown) => {
+    throw cause instanceof UserError && cause.message.startsWith('it ')
+      ? new UserError(`${file} cannot be restored: ${cause.message}`, { cause })
+      : cause;
+  });

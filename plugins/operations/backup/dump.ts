@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto';
+import type { Database, DatabaseConfig } from '../../../engine/database/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { readMigrationLog, tablesAfter } from '../../../engine/schema/index.ts';
+import { inSnapshot, type Tables } from '../../../engine/tables/index.ts';
+import { instanceSecrets, type SecretsConfig } from '../../access/secrets/index.ts';
+import {
+  type BackupEnd,
+  type BackupLines,
+  type Count,
+  Counter,
+  formatVersion,
+  type Manifest,
+  tableLine,
+} from './format.ts';
+import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './rows.ts';
+
+/** What a backup is made of and restored with. */
+export type BackupConfig = DatabaseConfig & SecretsConfig;
+
+/** About files of one machine, so not what another one restores. */
+export const excludedTables: readonly string[] = ['crm_backups'];
+
+/** The tables that a backup of a database with these migrations has. */
+export const tablesIn = (config: DatabaseConfig, migrations: readonly string[]): string[] =>
+  tablesAfter(config, migrations).filter((name) => !excludedTables.includes(name));
+
+/** Names the instance's secrets without telling them. */
+export const fingerprints = (config: SecretsConfig): string[] =>
+  instanceSecrets(config)
+    .keys('names of secrets in backups')
+    .map((key) => key.toString('hex').slice(0, 16));
+
+/**
+ * Reads a whole database as it is at one moment, while others go on writing.
+ * @param work gets the lines of a backup, and has to read them to the end
+ * @throws UserError while a migration has not ended
+ */
+export async function withDump<T>(
+  database: Database,
+  config: BackupConfig,
+  work: (lines: BackupLines) => Promise<T>,
+): Promise<T> {
+  const { applied, pending, waiting } = await readMigrationLog(database, config);
+  const [unfinished] = [...pending, ...waiting];
+  if (unfinished !== undefined) throw new UserError(`a migration has not ended yet: ${unfinished}`);
+  return inSnapshot(database, async (tables) => {
+    await removeTimeouts(tables);
+    const stored = await backupColumns(tables, tablesIn(config, applied));
+    return work(
+      dumped(tables, {
+        crm_backup: formatVersion,
+        made_at: new Date().toISOString(),
+        migrations: applied,
+        secrets: fingerprints(config),
+        ...(config.authSecrets.length === 0 && { auth_secret: instanceSecrets(config).all[0] ?? '' }),
+        tables: stored,
+      }),
+    );
+  });
+}
+
+async function* dumped(tables: Tables, manifest: Manifest): BackupLines {
+  const digest = createHash('sha256');
+  const add = (...lines: readonly string[]): readonly string[] => {
+    for (const line of lines) digest.update(line).update('\n');
+    return lines;
+  };
+  yield add(JSON.stringify(manifest));
+  const counts: Record<string, Count> = {};
+  for (const table of manifest.tables) {
+    yield add(tableLine(table.name));
+    const counter = new Counter();
+    for await (const rows of rowsOf(tables, table)) {
+      for (const row of rows) counter.add(row);
+      yield add(...rows);
+    }
+    counts[table.name] = counter.count;
+  }
+  const sequences: Record<string, readonly [string, boolean]> = {};
+  const names = manifest.tables.map(({ name }) => name);
+  // After the rows: numbers that were given out meanwhile are left out, and none is given out twice.
+  for (const [column, sequence] of await backupSequences(tables, names)) {
+    const [found] = await run<{ last: string; used: boolean }>(
+      tables,
+      `select last_value::text as last, is_called as used from ${sequence}`,
+    );
+    if (found !== undefined) sequences[column] = [found.last, found.used];
+  }
+  const end: BackupEnd = { end: { tables: counts, sequences, sha256: digest.digest('hex') } };
+  yield [JSON.stringify(end)];
+}

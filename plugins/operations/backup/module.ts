@@ -1,0 +1,29 @@
+import type { Database } from '../../../engine/database/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { backupCheck } from './check.ts';
+import { backupHome } from './home.ts';
+import { backupMetrics } from './metrics.ts';
+import type { RestoreConfig } from './restore.ts';
+import { type BackupSettings, type ScheduleServices, scheduleBackups } from './schedule.ts';
+import { backupTables } from './tables.ts';
+
+interface Instance {
+  readonly config: RestoreConfig;
+  readonly database: Database;
+}
+
+interface Checked {
+  readonly database: Database;
+  readonly settings: { readonly backups: BackupSettings };
+}
+
+/** The whole instance as one file, made by a command or now and then. */
+export const backupModule: Module<ScheduleServices, Instance, Checked> = {
+  name: 'backup',
+  tables: backupTables,
+  register: scheduleBackups,
+  pages: backupHome,
+  metrics: (services) => [backupMetrics(services)],
+  commands: async (line) => (await import('./commands.ts')).backupCommands(line),
+  checks: [backupCheck],
+};

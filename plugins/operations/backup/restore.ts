@@ -1,0 +1,217 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { createFolder, type Database } from '../../../engine/database/index.ts';
+import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import {
+  applyPending,
+  migrationNames,
+  readMigrationLog,
+  withDatabase,
+} from '../../../engine/schema/index.ts';
+import { quote } from '../../../engine/sql/index.ts';
+import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { revokeAllKeys } from '../../access/api-keys/index.ts';
+import { endSessionsOfAll } from '../../access/identity/index.ts';
+import { cancelAllInvites } from '../../access/members/index.ts';
+import { renewEpoch } from '../../change-log/index.ts';
+import { type BackupConfig, fingerprints, tablesIn } from './dump.ts';
+import { type BackupLines, Counter, incompleteBackup, type Manifest } from './format.ts';
+import { backupColumns, backupSequences, insertRows, removeTimeouts, rowsOf, run } from './rows.ts';
+import { noModel } from './snapshot.ts';
+import { compare, walk } from './walk.ts';
+
+/** What a restore needs to know of the instance. */
+export type RestoreConfig = BackupConfig & AuditConfig;
+
+/** What may still be used that could be used when the backup was made. */
+export interface RestoreOptions {
+  readonly keys: 'disable' | 'keep';
+  /** Sessions, links to new passwords and open invitations. */
+  readonly logins: 'end' | 'keep';
+}
+
+/** What a restore did. */
+export interface Restored {
+  readonly tables: number;
+  readonly rows: number;
+  /** The migrations that came after those of the backup. */
+  readonly migrated: readonly string[];
+  readonly ended: { readonly keys: number; readonly sessions: number; readonly invites: number };
+  /** What a person has to know, a line each. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Puts a backup into a database that has no rows, and compares every row with it: all of it is there in the end, or nothing.
+ * @param open begins to read the lines of the backup
+ * @throws UserError when the database is not empty, or the backup is not whole or has migrations that are not here
+ */
+export async function restoreInto(
+  config: RestoreConfig,
+  manifest: Manifest,
+  open: () => BackupLines,
+  keeping: RestoreOptions,
+): Promise<Restored> {
+  assertMigrations(config, manifest);
+  return withDatabase(config, noModel, async (database) => {
+    await assertFits(config, database, manifest);
+    const giveSecret = secretFor(config, manifest);
+    await applyPending(database, config, (name) => manifest.migrations.includes(name));
+    const loaded = await transaction(database, async (tables) => {
+      const rows = await load(tables, config, open);
+      const ended = await endUses(tables, config, keeping);
+      await renewEpoch(tables, config.audit);
+      giveSecret();
+      return { rows, ended };
+    });
+    const migrated = await applyPending(database, config);
+    // New tables have no statistics, and the first statements would be planned without any.
+    await run(tablesOf(database), 'analyze');
+    return {
+      ...loaded,
+      tables: manifest.tables.length,
+      migrated,
+      notes: notesOf(config, manifest),
+    };
+  });
+}
+
+/** @throws UserError if the backup has migrations that are not here */
+function assertMigrations(config: RestoreConfig, { migrations }: Manifest): void {
+  const known = migrationNames(config);
+  const missing = migrations.filter((name) => !known.includes(name));
+  if (missing.length === 0) return;
+  throw new UserError(
+    `the backup has ${missing.length} migration(s) that are not here, such as ${missing.at(-1)}: restore it with the version, and the definitions, that it was made with`,
+  );
+}
+
+/** @throws UserError if the database has rows, or migrations that the backup has not */
+async function assertFits(config: RestoreConfig, database: Database, manifest: Manifest): Promise<void> {
+  const { applied } = await readMigrationLog(database, config);
+  await assertEmpty(tablesOf(database), tablesIn(config, applied));
+  if (applied.some((name) => !manifest.migrations.includes(name))) {
+    throw new UserError(
+      'the database has migrations that are later than the backup: restore into a new one, which gets them afterwards',
+    );
+  }
+}
+
+/** @throws UserError naming a table with rows */
+async function assertEmpty(tables: Tables, names: readonly string[]): Promise<void> {
+  const { rows } = await sql<{ name: string }>`
+    select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
+      and relname = any(${names}::text[]) order by 1`.execute(tables);
+  for (const { name } of rows) {
+    const found = await run(tables, `select from ${quote(name)} limit 1`);
+    if (found.length > 0) {
+      throw new UserError(
+        `the database is not empty, ${name} has rows: restore into a new database, or another DATA_DIR`,
+      );
+    }
+  }
+}
+
+interface ForeignKey {
+  readonly table: string;
+  readonly name: string;
+  readonly definition: string;
+}
+
+/** Loads all rows in a transaction, and compares them. @returns how many */
+async function load(tables: Tables, config: RestoreConfig, open: () => BackupLines): Promise<number> {
+  await removeTimeouts(tables);
+  let keys: ForeignKey[] = [];
+  const { manifest, end } = await walk(open(), async ({ migrations, tables: given }) => {
+    const names = tablesIn(config, migrations);
+    const present = await backupColumns(tables, names);
+    if (JSON.stringify(present) !== JSON.stringify(given)) {
+      throw new UserError(
+        'the tables are not as the migrations of the backup make them: a migration was changed after it was applied',
+      );
+    }
+    await run(tables, `lock table ${names.map(quote).join(', ')} in access exclusive mode`);
+    await assertEmpty(tables, names);
+    keys = await dropForeignKeys(tables, names);
+    const byName = new Map(given.map((table) => [table.name, table]));
+    return {
+      rows: async (name, rows) => {
+        const table = byName.get(name);
+        if (table === undefined) throw incompleteBackup(`it does not say what ${name} is`);
+        await insertRows(tables, table, rows);
+      },
+    };
+  });
+  const counts = new Map<string, Counter['count']>();
+  for (const table of manifest.tables) {
+    const counter = new Counter();
+    for await (const rows of rowsOf(tables, table)) for (const row of rows) counter.add(row);
+    counts.set(table.name, counter.count);
+  }
+  compare(end.tables, counts, 'the database');
+  for (const { table, name, definition } of keys) {
+    await run(tables, `alter table ${table} add constraint ${quote(name)} ${definition}`);
+  }
+  const names = manifest.tables.map(({ name }) => name);
+  for (const [column, sequence] of await backupSequences(tables, names)) {
+    const [last = '1', isUsed = false] = end.sequences[column] ?? [];
+    await run(tables, `select setval($1::regclass, $2::bigint, ${isUsed})`, sequence, last);
+  }
+  return Object.values(end.tables).reduce((sum, { rows }) => sum + rows, 0);
+}
+
+/** Foreign keys go while rows are loaded, in whatever order they come, and are checked at once when they are put back. */
+async function dropForeignKeys(tables: Tables, names: readonly string[]): Promise<ForeignKey[]> {
+  const { rows } = await sql<ForeignKey>`
+    select conrelid::regclass::text as table, conname::text as name, pg_get_constraintdef(k.oid) as definition
+    from pg_constraint k join pg_class c on c.oid = k.conrelid
+    where k.contype = 'f' and k.conparentid = 0 and c.relnamespace = current_schema()::regnamespace and c.relname = any(${names}::text[])`.execute(
+    tables,
+  );
+  for (const { table, name } of rows)
+    await run(tables, `alter table ${table} drop constraint ${quote(name)}`);
+  return rows;
+}
+
+async function endUses(
+  tables: Tables,
+  config: RestoreConfig,
+  { keys, logins }: RestoreOptions,
+): Promise<Restored['ended']> {
+  return {
+    keys: keys === 'disable' ? await revokeAllKeys(tables, commandLine(config)) : 0,
+    sessions: logins === 'end' ? await endSessionsOfAll(tables) : 0,
+    invites: logins === 'end' ? await cancelAllInvites(tables) : 0,
+  };
+}
+
+/**
+ * What puts the generated secret of a backup into its place.
+ * @throws UserError if another one is there
+ */
+function secretFor(
+  { authSecrets, dataFolder }: RestoreConfig,
+  { auth_secret: secret }: Manifest,
+): () => void {
+  const file = join(dataFolder, 'auth-secret');
+  if (secret === undefined || authSecrets.length > 0) return () => {};
+  if (!existsSync(file)) {
+    return () => {
+      createFolder(dataFolder, 0o700);
+      writeFileSync(file, secret, { flag: 'wx', mode: 0o600 });
+    };
+  }
+  if (readFileSync(file, 'utf8').trim() === secret) return () => {};
+  throw new UserError(
+    `${file} is another secret than that of the backup, which opens what is encrypted in it: move it away, or choose another DATA_DIR`,
+  );
+}
+
+function notesOf(config: RestoreConfig, { secrets }: Manifest): string[] {
+  if (fingerprints(config).some((name) => secrets.includes(name))) return [];
+  return [
+    'AUTH_SECRETS has none of the secrets that the backup was made with: stored secrets of integrations and subscriptions cannot be opened until one of those is added',
+  ];
+}

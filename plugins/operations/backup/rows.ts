@@ -1,0 +1,84 @@
+import { CompiledQuery, sql } from 'kysely';
+import { quote } from '../../../engine/sql/index.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
+import type { BackupLines, StoredTable } from './format.ts';
+
+/** Roughly how many bytes of rows are fetched at once, and how many rows at most. */
+const [batchBytes, batchRows] = [512 * 1024, 5000];
+
+/** Runs a statement with text parameters in a transaction. @returns its rows */
+export const run = async <Row>(tables: Tables, text: string, ...values: readonly string[]): Promise<Row[]> =>
+  (await tables.executeQuery<Row>(CompiledQuery.raw(text, [...values]))).rows;
+
+/** Makes a transaction take as long as it needs, and values have one text each wherever they are read and written. */
+export async function removeTimeouts(tables: Tables): Promise<void> {
+  const settings = [
+    'statement_timeout = 0',
+    'idle_in_transaction_session_timeout = 0',
+    "time zone 'UTC'",
+    "datestyle = 'ISO'",
+    "intervalstyle = 'postgres'",
+    "bytea_output = 'hex'",
+    'extra_float_digits = 1',
+  ];
+  for (const setting of settings) await run(tables, `set local ${setting}`);
+}
+
+/** The columns of tables that hold values, in their order. Those that are computed from others are none. */
+export async function backupColumns(tables: Tables, names: readonly string[]): Promise<StoredTable[]> {
+  const { rows } = await sql<{ table: string; name: string; type: string }>`
+    select c.relname::text as table, a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type
+    from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and c.relname = any(${names}::text[])
+      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+    order by a.attname`.execute(tables);
+  return names.map((name) => ({
+    name,
+    columns: rows.filter(({ table }) => table === name).map((column) => [column.name, column.type] as const),
+  }));
+}
+
+/** The rows of a table, some at a time, each a JSON array of its values as texts. */
+export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): BackupLines {
+  const values = columns.map(([column]) => `${quote(column)}::text`).join(', ');
+  await run(
+    tables,
+    `declare crm_rows no scroll cursor for select json_build_array(${values})::text as row from ${quote(name)}`,
+  );
+  for (let count = 100; ; ) {
+    const found = await run<{ row: string }>(tables, `fetch ${count} from crm_rows`);
+    if (found.length === 0) break;
+    yield found.map(({ row }) => row);
+    const bytes = found.reduce((sum, { row }) => sum + row.length, 0);
+    count = Math.min(batchRows, Math.max(1, Math.floor((batchBytes * found.length) / bytes)));
+  }
+  await run(tables, 'close crm_rows');
+}
+
+/** Puts rows into a table, as {@link rowsOf} gives them. */
+export async function insertRows(
+  tables: Tables,
+  { name, columns }: StoredTable,
+  rows: readonly string[],
+): Promise<void> {
+  const names = columns.map(([column]) => quote(column)).join(', ');
+  const values = columns.map(([, type], index) => `(r ->> ${index})::${type}`).join(', ');
+  await run(
+    tables,
+    `insert into ${quote(name)} (${names}) overriding system value select ${values} from json_array_elements($1::json) r`,
+    `[${rows.join(',')}]`,
+  );
+}
+
+/** The sequences of identity columns, by `table.column`. */
+export async function backupSequences(
+  tables: Tables,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await sql<{ column: string; sequence: string }>`
+    select c.relname || '.' || a.attname as column, pg_get_serial_sequence(quote_ident(c.relname), a.attname) as sequence
+    from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and c.relname = any(${names}::text[])
+      and a.attidentity <> '' order by 1`.execute(tables);
+  return new Map(rows.map(({ column, sequence }) => [column, sequence]));
+}

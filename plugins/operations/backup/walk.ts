@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import {
+  type BackupEnd,
+  type BackupLines,
+  type Count,
+  Counter,
+  incompleteBackup,
+  type Manifest,
+  parseLine,
+  parseManifest,
+} from './format.ts';
+
+/** What becomes of the parts of a backup. */
+export interface BackupVisitor {
+  /** Gets some rows of a table, each a JSON array of texts. */
+  readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
+}
+
+/** What a backup says at its end, once all of it was read and is as it says. */
+export interface VerifiedBackup {
+  readonly manifest: Manifest;
+  readonly end: BackupEnd['end'];
+}
+
+/**
+ * Reads a backup from the first to the last line, and compares what it says of itself with what it has.
+ * @param begin gets the manifest, and says what becomes of the rows; nothing if absent
+ * @throws UserError if it is not whole, or anything in it was altered
+ */
+export async function walk(
+  lines: BackupLines,
+  begin?: (manifest: Manifest) => Promise<BackupVisitor>,
+): Promise<VerifiedBackup> {
+  const digest = createHash('sha256');
+  const counters = new Map<string, Counter>();
+  let manifest: Manifest | undefined;
+  let sink: BackupVisitor | undefined;
+  let table: string | undefined;
+  let end: BackupEnd['end'] | undefined;
+  for await (const batch of lines) {
+    let rows: string[] = [];
+    const flush = async () => {
+      if (rows.length > 0 && table !== undefined) await sink?.rows(table, rows);
+      rows = [];
+    };
+    for (const line of batch) {
+      if (end !== undefined) throw incompleteBackup('something follows its end');
+      if (line.startsWith('[')) {
+        const counter = table === undefined ? undefined : counters.get(table);
+        if (counter === undefined) throw incompleteBackup('a row belongs to no table');
+        counter.add(line);
+        rows.push(line);
+      } else if (manifest === undefined) {
+        manifest = parseManifest(line);
+        sink = await begin?.(manifest);
+      } else {
+        await flush();
+        const parsed = parseLine(line) as Partial<BackupEnd> & { readonly table?: string };
+        if (parsed.end !== undefined) {
+          end = parsed.end;
+          continue;
+        }
+        table = parsed.table ?? '';
+        counters.set(table, new Counter());
+      }
+      digest.update(line).update('\n');
+    }
+    await flush();
+  }
+  if (manifest === undefined) throw incompleteBackup('it is empty');
+  if (end === undefined) throw incompleteBackup('its end is missing');
+  if (end.sha256 !== digest.digest('hex')) throw incompleteBackup('it was altered');
+  compare(end.tables, new Map([...counters].map(([name, { count }]) => [name, count])), 'the backup');
+  return { manifest, end };
+}
+
+/** @throws UserError naming the first table that is not as it should be */
+export function compare(
+  expected: Readonly<Record<string, Count>>,
+  found: ReadonlyMap<string, Count>,
+  where: string,
+): void {
+  for (const [table, { rows, digest }] of Object.entries(expected)) {
+    const count = found.get(table);
+    if (count?.rows === rows && count.digest === digest) continue;
+    throw incompleteBackup(
+      `${where} has ${count?.rows ?? 'no'} rows of ${table}${count?.rows === rows ? ', but not the same' : `, and should have ${rows}`}`,
+    );
+  }
+}

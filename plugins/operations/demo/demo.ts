@@ -1,0 +1,192 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import type { Resource, Sample } from '../../../engine/compile/index.ts';
+import { type Database, withAdvisoryLock } from '../../../engine/database/index.ts';
+import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
+import { fileReason, HttpError, UserError } from '../../../engine/errors.ts';
+import { isDate } from '../../../engine/fields/index.ts';
+import { type Principal, type Records, records } from '../../../engine/records/index.ts';
+import { runForId, type TableRows, type Tables } from '../../../engine/tables/index.ts';
+import { createKey, type KeyConfig } from '../../access/api-keys/index.ts';
+import { createUser, generatePassword } from '../../access/identity/index.ts';
+import { profileId } from '../../access/profiles/index.ts';
+import { createOrganization } from '../../tenants/organizations/index.ts';
+
+/** What the first start created, to show once. */
+export interface Demo {
+  readonly organization: string;
+  readonly email: string;
+  readonly password: string;
+  readonly key: string;
+}
+
+/** A file of sample records (samples/*.yaml). */
+interface Samples {
+  /** Times in the file are shifted by whole days, so that this day becomes today. */
+  readonly as_of: string;
+  readonly records: readonly Sample[];
+}
+
+export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
+/** Any number; of two nodes that start together on an empty database only one creates the organization. */
+const demoLock = 7_263_140_560n;
+const dayMs = 86_400_000;
+
+/**
+ * Creates the organization `demo` with sample records, an administrator and an API key, all or nothing.
+ * @returns undefined if the database holds an organization, or has held one
+ */
+export function createDemo(
+  database: Database,
+  config: AuditConfig & KeyConfig & { readonly samples: string },
+  resources: readonly Resource[],
+): Promise<Demo | undefined> {
+  return withAdvisoryLock(database.orm, demoLock, async (em) => {
+    const tables: Tables = em.getKysely<TableRows>();
+    // Former slugs tell of organizations that have been deleted.
+    const existing = await tables
+      .selectFrom('crm_organizations')
+      .select('slug')
+      .unionAll(tables.selectFrom('crm_former_slugs').select('slug'))
+      .limit(1)
+      .executeTakeFirst();
+    if (existing !== undefined) return undefined;
+
+    const actor = commandLine(config);
+    const organization = await createOrganization(tables, actor, demo.slug, demo.name);
+    const profile = await profileId(tables, organization, 'administrator');
+    const password = generatePassword();
+    const user = await createUser(tables, actor, {
+      email: demo.email,
+      organization,
+      profile,
+      password: () => password,
+    });
+    const { plaintext } = await createKey(tables, actor, config.keyPrefix, {
+      organization,
+      profile,
+      name: demo.key,
+      user,
+      expiresAt: null,
+    });
+    await insertSamples(tables, config.samples, resources, {
+      kind: 'command',
+      actor: null,
+      name: null,
+      organization,
+      user,
+      grants: { '*': ~0 },
+    });
+    return { organization: demo.slug, email: demo.email, password, key: plaintext };
+  });
+}
+
+/** Inserts the sample records of every resource that has a file of them. */
+async function insertSamples(
+  tables: Tables,
+  folder: string,
+  resources: readonly Resource[],
+  principal: Principal,
+): Promise<void> {
+  const ids = new Map<string, string[]>();
+  const write = records(resources, { principal, requestId: '' }, (statement) => runForId(tables, statement));
+  for (const resource of referredFirst(resources)) {
+    const samples = await readSamples(join(folder, `${resource.name}.yaml`));
+    const made: string[] = [];
+    ids.set(resource.name, made);
+    if (samples === undefined) continue;
+    const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
+    for (const [index, sample] of samples.records.entries()) {
+      const record = resolve(resource, sample, ids, days);
+      made.push(await create(write, resource, record, `${samples.file}, record ${index + 1}`));
+    }
+  }
+}
+
+/** @throws UserError with the sample's position if it is not a valid record */
+async function create(
+  write: Records,
+  { name, definition }: Resource,
+  record: Readonly<Record<string, unknown>>,
+  place: string,
+): Promise<string> {
+  // Such as when the record was created, and values from other systems.
+  const readOnly = definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
+  const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
+  try {
+    return await write.create(name, record, values);
+  } catch (cause) {
+    if (!(cause instanceof HttpError)) throw cause;
+    throw new UserError(`${place}: ${cause.message}`, { cause });
+  }
+}
+
+/** The first record of each resource's file of samples, for people to read; none where a file is missing or not valid. */
+export async function firstSamples(
+  folder: string,
+  resources: readonly Resource[],
+): Promise<ReadonlyMap<string, Sample>> {
+  const found = new Map<string, Sample>();
+  for (const { name } of resources) {
+    const text = await readFile(join(folder, `${name}.yaml`), 'utf8').catch(() => '');
+    // Up to the second record, because a whole file takes a tenth of a second.
+    const [head = '', first = ''] = text.split(/^(?= *- )/m, 2);
+    const samples = parse(head + first, { maxAliasCount: 0, logLevel: 'silent' }) as Samples | null;
+    const [sample] = Array.isArray(samples?.records) ? samples.records : [];
+    if (sample !== undefined) found.set(name, sample);
+  }
+  return found;
+}
+
+/** Samples of a resource; undefined if there is no file. @throws UserError if the file is not valid */
+async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
+  const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw new UserError(`cannot read ${file}: ${fileReason(cause)}`);
+  });
+  if (text === undefined) return undefined;
+  try {
+    const samples = parse(text, { maxAliasCount: 0 }) as Samples | null;
+    if (!Array.isArray(samples?.records) || !isDate(String(samples.as_of))) {
+      throw new Error('it needs as_of, a date, and a list of records');
+    }
+    return { ...samples, file };
+  } catch (cause) {
+    throw new UserError(`${file}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+  }
+}
+
+/** Replaces references by ids of records already created, and shifts times by `days`. */
+function resolve(
+  { definition }: Resource,
+  sample: Sample,
+  ids: ReadonlyMap<string, readonly string[]>,
+  days: number,
+): Record<string, unknown> {
+  const record: Record<string, unknown> = { ...sample };
+  for (const field of definition.fields) {
+    const value = record[field.name];
+    if (value === undefined || value === null) continue;
+    if (field.to !== undefined) record[field.name] = Number(ids.get(field.to)?.[Number(value) - 1]);
+    else if (field.type.shift !== undefined) record[field.name] = field.type.shift(String(value), days);
+  }
+  return record;
+}
+
+/** Sorts resources so that a resource follows those that it refers to, as far as that is possible. */
+function referredFirst(resources: readonly Resource[]): Resource[] {
+  const ordered = new Set<Resource>();
+  const visiting = new Set<Resource>();
+  const visit = (resource: Resource) => {
+    if (ordered.has(resource) || visiting.has(resource)) return;
+    visiting.add(resource);
+    for (const field of resource.definition.fields) {
+      const target = resources.find(({ name }) => name === field.to);
+      if (target !== undefined) visit(target);
+    }
+    ordered.add(resource);
+  };
+  for (const resource of resources) visit(resource);
+  return [...ordered];
+}

@@ -1,0 +1,36 @@
+import type { Database } from '../../../engine/database/index.ts';
+import type { DoctorCheck, Module } from '../../../engine/modules/index.ts';
+import { findOrganization, tablesOf } from '../../../engine/tables/index.ts';
+import { demo } from './demo.ts';
+
+interface Checked {
+  readonly database: Database;
+}
+
+/** Who keeps the demo organization keeps an administrator whom nobody may remember. */
+const demoCheck: DoctorCheck<Checked> = {
+  name: 'demo organization',
+  needs: ['database'],
+  run: async ({ database }) => {
+    const tables = tablesOf(database);
+    const administrator = await tables
+      .selectFrom('crm_users')
+      .select('id')
+      .where('email', '=', demo.email)
+      .where('disabled_at', 'is', null)
+      .executeTakeFirst();
+    const isThere = (await findOrganization(tables, demo.slug)) !== undefined;
+    if (!isThere || administrator === undefined) return [];
+    return [
+      {
+        place: `organization ${demo.slug}`,
+        problem: `the demo organization is there, and ${demo.email} may log in`,
+        advice: `Where you work with real records: crm user disable ${demo.email}`,
+        isNote: true,
+      },
+    ];
+  },
+};
+
+/** The demo organization, which the first start makes. */
+export const demoModule: Module<unknown, unknown, Checked> = { name: 'demo', checks: [demoCheck] };

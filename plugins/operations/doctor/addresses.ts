@@ -1,0 +1,108 @@
+import ipaddr from 'ipaddr.js';
+import { type Address, type DatabaseConfig, describeHost } from '../../../engine/database/index.ts';
+import type { HttpConfig } from '../../../engine/http/index.ts';
+import { isLoopback } from '../../../engine/loopback.ts';
+import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
+
+/** Ranges of networks that belong to the operator. */
+const near = ['loopback', 'private', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'];
+
+/** Whether a host is on this machine or in a private network: a socket, a private address, a name without a dot. */
+function isNear(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '');
+  if (ipaddr.isValid(bare)) return near.includes(ipaddr.process(bare).range());
+  return host.startsWith('/') || !host.includes('.') || host.endsWith('.internal');
+}
+
+const mend = 'Add sslmode=verify-full and sslrootcert=system (or a file) to its address.';
+
+const encryption: DoctorCheck<{ readonly config: DatabaseConfig }> = {
+  name: 'encryption of the database connection',
+  needs: ['config'],
+  run: ({ config }) => [
+    ...unencrypted('DATABASE_URL', config.databaseAddress === undefined ? [] : [config.databaseAddress]),
+    ...unencrypted('DATABASE_REPLICA_URLS', config.replicaAddresses),
+  ],
+};
+
+const unencrypted = (place: string, addresses: readonly Address[]): readonly Finding[] =>
+  addresses
+    .flatMap(({ hosts }) => hosts)
+    .filter(({ host }) => !isNear(host))
+    .flatMap((host): Finding[] => {
+      const name = describeHost(host);
+      if (host.encryption.includes(false)) {
+        const problem = `the connection to ${name} ${host.encryption.length > 1 ? 'may be' : 'is'} unencrypted, and it is no private network`;
+        return [{ place, problem, advice: mend }];
+      }
+      const isVerified = host.encryption.every((way) => way !== false && way.rejectUnauthorized === true);
+      const problem = `the connection to ${name} is encrypted, but whoever answers there is believed`;
+      return isVerified ? [] : [{ place, problem, advice: mend, isNote: true }];
+    });
+
+const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
+  name: 'workers',
+  needs: ['config'],
+  run: ({ config: { workers: count, pool, databaseAddress } }) => {
+    if (count === 1) return [];
+    if (databaseAddress === undefined) {
+      const problem = 'the embedded database is for one process';
+      return [{ place: 'WORKERS', problem, advice: 'Set DATABASE_URL, or unset WORKERS.' }];
+    }
+    if (pool >= 3 * count) return [];
+    const problem = `${pool} connections are too few for ${count} workers`;
+    return [{ place: 'DATABASE_POOL', problem, advice: `Set it to ${3 * count} at least.` }];
+  },
+};
+
+interface Listening {
+  readonly adminPort: number | undefined;
+  readonly adminHost: string;
+}
+
+const operatorsPort: DoctorCheck<{ readonly config: Listening }> = {
+  name: 'operators’ port',
+  needs: ['config'],
+  run: ({ config: { adminPort, adminHost } }) =>
+    adminPort === undefined || (ipaddr.isValid(adminHost) && isNear(adminHost)) || isLoopback(adminHost)
+      ? []
+      : [
+          {
+            place: 'ADMIN_HOST',
+            problem: `ADMIN_PORT ${adminPort} listens on ${adminHost} and needs no credentials`,
+            advice: 'Make sure that a firewall keeps strangers out, or set ADMIN_HOST to a private address.',
+            isNote: true,
+          },
+        ],
+};
+
+const publicUrl: DoctorCheck<{
+  readonly config: HttpConfig;
+  readonly settings: { readonly public_url: string };
+}> = {
+  name: 'public address',
+  needs: ['config', 'settings'],
+  run: ({ config, settings: { public_url } }) => {
+    if (public_url === '') {
+      const problem =
+        'it is not set, so no mail with links is sent: administrators pass on invitations and links to reset passwords themselves';
+      const advice = 'Set PUBLIC_URL to the origin that people see, such as https://crm.example.';
+      return [{ place: 'public_url', problem, advice, isNote: true }];
+    }
+    const { protocol, hostname } = new URL(public_url);
+    if (protocol === 'http:' && !isNear(hostname)) {
+      const problem = `${public_url} has no TLS: passwords and cookies can be read on their way`;
+      const advice = 'Put a proxy that ends TLS in front, and set PUBLIC_URL to its https:// address.';
+      return [{ place: 'public_url', problem, advice }];
+    }
+    if (protocol === 'https:' && config.trustedProxies === 0) {
+      const problem = 'the proxy in front of public_url is not believed, so all callers have its address';
+      const advice = 'Set it to the number of proxies in front; wrong passwords are bounded by address.';
+      return [{ place: 'TRUSTED_PROXIES', problem, advice }];
+    }
+    return [];
+  },
+};
+
+/** What the instance connects to, and where it is reached. */
+export const addressChecks = [encryption, workers, operatorsPort, publicUrl];

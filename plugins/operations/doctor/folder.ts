@@ -1,0 +1,55 @@
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseConfig } from '../../../engine/database/index.ts';
+import { fileReason } from '../../../engine/errors.ts';
+import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
+
+/** What the folder holds that nobody else may read. */
+const contents = ['', 'pgdata', 'auth-secret'];
+
+/** The data folder: it is a folder, this process may write there, and nobody else may read what it holds. */
+export const dataFolder: DoctorCheck<{ readonly config: DatabaseConfig }> = {
+  name: 'data folder',
+  needs: ['config'],
+  run: ({ config }) => {
+    const folder = config.dataFolder;
+    if (!existsSync(folder)) return [];
+    const found = contents.map((name) => join(folder, name)).filter((path) => existsSync(path));
+    return [...unusable(folder), ...found.flatMap(open)];
+  },
+};
+
+function unusable(folder: string): readonly Finding[] {
+  const { uid } = statSync(folder);
+  const own = process.getuid?.();
+  try {
+    if (!statSync(folder).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' });
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const reason = code === 'ENOTDIR' ? 'it is not a folder' : fileReason(cause);
+    const advice =
+      'Name a folder that this user may write with DATA_DIR, or give it to this user with chown.';
+    return [{ place: folder, problem: `the data folder cannot be used: ${reason}`, advice }];
+  }
+  if (own !== 0 || uid === 0) return [];
+  return [
+    {
+      place: folder,
+      problem: `it belongs to user ${uid}, and this command runs as root`,
+      advice: 'Run commands as the user of the server: it cannot open files that root makes there.',
+    },
+  ];
+}
+
+function open(path: string): readonly Finding[] {
+  const mode = statSync(path).mode & 0o777;
+  if ((mode & 0o077) === 0 || process.platform === 'win32') return [];
+  return [
+    {
+      place: path,
+      problem: `other users of this machine may use it (mode ${mode.toString(8).padStart(4, '0')})`,
+      advice: `Close it: chmod go= ${path}`,
+    },
+  ];
+}

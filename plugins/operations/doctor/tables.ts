@@ -1,0 +1,52 @@
+import type { Database } from '../../../engine/database/index.ts';
+import type { DoctorCheck } from '../../../engine/modules/index.ts';
+
+type OnDatabase = DoctorCheck<{ readonly database: Database }>;
+
+/** Pages from which on a table without statistics matters, and its changed rows. */
+const [fewPages, fewRows] = [16, 1000];
+
+/** Tables that were never analyzed, or have changed as a whole since then. */
+const staleSql = `
+  select c.relname::text, (c.reltuples < 0)::text
+  from pg_class c
+  where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
+    and (
+      c.reltuples < 0 and pg_relation_size(c.oid) > ${fewPages} * current_setting('block_size')::bigint
+      or pg_stat_get_mod_since_analyze(c.oid) > greatest(${fewRows}, c.reltuples)
+    )
+  order by 1`;
+
+const statistics: OnDatabase = {
+  name: 'statistics',
+  needs: ['database'],
+  run: async ({ database: { run } }) =>
+    (await run({ name: '', text: staleSql, values: [] })).map(([table, isNever]) => ({
+      place: `table ${table}`,
+      problem:
+        isNever === 'true'
+          ? 'it was never analyzed, so its queries are planned blindly'
+          : 'it has changed as a whole since it was analyzed, so its queries are planned by what is no longer true',
+      advice: `Run: analyze "${table}"; a running server does so itself if its role owns the table.`,
+    })),
+};
+
+const invalidSql = `
+  select c.relname::text, i.indexrelid::regclass::text
+  from pg_index i join pg_class c on c.oid = i.indrelid
+  where not i.indisvalid and c.relnamespace = current_schema()::regnamespace
+  order by 1, 2`;
+
+const indexes: OnDatabase = {
+  name: 'indexes',
+  needs: ['database'],
+  run: async ({ database: { run } }) =>
+    (await run({ name: '', text: invalidSql, values: [] })).map(([table, index]) => ({
+      place: `index ${index}`,
+      problem: `it is not valid, so queries of ${table} do without it, and a unique one refuses nothing`,
+      advice: `Run "crm migrate", which finishes what was interrupted; otherwise: reindex index concurrently ${index};`,
+    })),
+};
+
+/** Tables and indexes of the database. */
+export const tableChecks = [statistics, indexes];

@@ -1,0 +1,43 @@
+import type { DoctorCheck, Module } from '../../../engine/modules/index.ts';
+import { type MailSettings, transportOf } from './mail.ts';
+
+interface Checked {
+  readonly settings: { readonly mail: MailSettings };
+}
+
+/** The mail server takes the connection and the login. */
+const mailServer: DoctorCheck<Checked> = {
+  name: 'mail',
+  needs: ['settings'],
+  run: async ({ settings: { mail } }) => {
+    const isNamed = mail.url.trim() !== '' || mail.host.trim() !== '';
+    const hasSender = mail.from.trim() !== '';
+    if (!isNamed && !hasSender) {
+      const problem = 'no mail is sent: invitations and forgotten passwords need an administrator';
+      const advice = 'Set MAIL_FROM and SMTP_URL, such as smtp://user:password@mail.example.org:587.';
+      return [{ place: 'mail', problem, advice, isNote: true }];
+    }
+    if (!hasSender || !isNamed) {
+      const problem = `no mail is sent: ${hasSender ? 'no server is named' : 'it has no sender'}`;
+      return [{ place: 'mail', problem, advice: hasSender ? 'Set SMTP_URL.' : 'Set MAIL_FROM.' }];
+    }
+    const transport = await transportOf(mail);
+    try {
+      if (transport === undefined) throw new Error('SMTP_URL is no address');
+      await transport.verify();
+      return [];
+    } catch (cause) {
+      const { code, responseCode, message } = cause as Error & { code?: string; responseCode?: number };
+      // What a server says may repeat what it was sent.
+      const reason = responseCode === undefined ? message.split('\n')[0] : `${code} ${responseCode}`;
+      const problem = `the mail server does not take what is configured (${reason})`;
+      const advice = 'See whether it runs, and whether SMTP_URL has its address, user and password.';
+      return [{ place: 'mail', problem, advice }];
+    } finally {
+      transport?.close();
+    }
+  },
+};
+
+/** Mail has no routes of its own: others send it. */
+export const mailModule: Module<unknown, unknown, Checked> = { name: 'mail', checks: [mailServer] };

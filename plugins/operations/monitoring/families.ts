@@ -1,0 +1,72 @@
+import { Registry } from '@prometheus-io/client';
+import type { Metrics } from '../../../engine/modules/index.ts';
+
+/** The values of a family, as the library has them; also what processes send each other. */
+export interface FamilyValues {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly aggregator?: string;
+  readonly values: readonly {
+    readonly value: number;
+    readonly labels: Readonly<Record<string, string | number>>;
+    /** Of a histogram: its name with _bucket, _sum or _count. */
+    readonly metricName?: string;
+  }[];
+}
+
+/** How long values may take to be read, in milliseconds: a database that does not respond must not hold up the rest. */
+const readMs = 1000;
+
+/** Reads families whenever they are asked for. Those that cannot be read, or not in time, are left out. */
+export function reading(all: readonly Metrics[]): (ofInstance: boolean) => Promise<FamilyValues[]> {
+  const readers = all.map((metrics) => ({ metrics, read: oneAtATime(metrics) }));
+  return async (ofInstance) => {
+    const found = await Promise.all(
+      readers
+        .filter(({ metrics }) => ofInstance || !metrics.ofInstance)
+        .map(async ({ read }) => (await Promise.race([read(), late()])) ?? []),
+    );
+    const families = new Map<string, FamilyValues & { values: FamilyValues['values'][number][] }>();
+    for (const { metrics } of readers)
+      for (const [name, family] of Object.entries(metrics.families))
+        families.set(name, { name, ...family, aggregator: 'sum', values: [] });
+    for (const { name, ...value } of found.flat()) families.get(name)?.values.push(value);
+    return [...families.values()];
+  };
+}
+
+interface Value {
+  readonly name: string;
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Reads; whoever asks before that is done gets the same values. */
+function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefined> {
+  let running: Promise<readonly Value[] | undefined> | undefined;
+  const begin = async (): Promise<readonly Value[] | undefined> => {
+    const values: Value[] = [];
+    try {
+      await read((name, value, labels = {}) => values.push({ name, value, labels }));
+      return values;
+    } catch {
+      return undefined;
+    } finally {
+      running = undefined;
+    }
+  };
+  return () => {
+    running ??= begin();
+    return running;
+  };
+}
+
+const late = (): Promise<undefined> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, readMs, undefined).unref();
+  });
+
+/** Adds the families of several processes up, each as its aggregator says. */
+export const aggregateFamilies = (processes: readonly (readonly FamilyValues[])[]): Registry =>
+  Registry.aggregate(processes.map((each) => [...each]));

@@ -1,0 +1,32 @@
+import type { Database } from '../../../engine/database/index.ts';
+import type { Metrics, Module } from '../../../engine/modules/index.ts';
+import type { Collect } from './metrics.ts';
+import { operationsVariables } from './variables.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Collects what operators watch; absent where there is no port that says it. */
+    collectMetrics?: Collect;
+  }
+}
+
+/** What operations needs of a running service. */
+export interface OperationsServices {
+  readonly config: { readonly adminPort: number | undefined; readonly dataFolder: string };
+  readonly database: Database;
+  readonly metrics: () => readonly Metrics[];
+  /** The versions of the service. */
+  readonly versions: Readonly<Record<string, string>>;
+}
+
+/** The operators' port, and what it says. */
+export const operationsModule: Module<OperationsServices> = {
+  name: 'operations',
+  variables: operationsVariables,
+  register: async (app, { config, database, metrics, versions }) => {
+    if (config.adminPort === undefined) return;
+    // Loaded where it is used: it would take memory.
+    const { measure } = await import('./metrics.ts');
+    app.decorate('collectMetrics', measure(app, database, config.dataFolder, metrics, versions));
+  },
+};

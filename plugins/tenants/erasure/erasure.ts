@@ -1,0 +1,397 @@
+import { CompiledQuery, sql } from 'kysely';
+import type { Resource } from '../../../engine/compile/index.ts';
+import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
+import { type FieldIssue, UserError } from '../../../engine/errors.ts';
+import { grantMasks, type Matching, matching, wildcard } from '../../../engine/records/index.ts';
+import { arrayText, type Statement } from '../../../engine/sql/index.ts';
+import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
+import {
+  chunks,
+  hasKey,
+  type Key,
+  type Query,
+  type RunStatement,
+  type Scan,
+  type SearchOptions,
+  scanning,
+} from './scan.ts';
+
+/** Who is to be forgotten. */
+export interface ErasureInput {
+  readonly organization: string;
+  /** Which records are the person's: a resource and filters of its list, as in `resource?filter=value`. */
+  readonly records: readonly string[];
+  /** Texts that only this person has, such as an address, a telephone number. */
+  readonly texts: readonly string[];
+}
+
+type TableOfPeople = Parameters<(typeof personalDataTables)['get']>[0];
+
+/** What is known of a person, or what was erased. */
+export interface PersonalTraces {
+  /** By resource: the ids of the person's records. */
+  readonly records: ReadonlyMap<string, readonly string[]>;
+  /** What was looked for besides: the texts that were given, and those by which the records are found. */
+  readonly texts: readonly string[];
+  /** Rows of the ledger about these records, and about such as were deleted before and had one of the texts. */
+  readonly changes: number;
+  /** By table: rows that have one of the texts. */
+  readonly rows: ReadonlyMap<TableOfPeople, number>;
+  /** Other records that have one of the texts, with the ids of some; they stay as they are. */
+  readonly mentions: ReadonlyMap<string, readonly string[]>;
+}
+
+/** A search's result with the rows that an erasure deletes or empties. */
+export interface Found extends PersonalTraces {
+  /** By resource: ids of records that were deleted before and of which the ledger has one of the texts. */
+  readonly deleted: ReadonlyMap<string, readonly string[]>;
+  /** By table: the primary keys of rows that have one of the texts. */
+  readonly keys: ReadonlyMap<TableOfPeople, readonly Key[]>;
+}
+
+/** Records that can be erased at once; a person has few. */
+export const maxErasedRecords = 100;
+/** Lines that name records, and texts, of one request, and characters of a line. */
+export const mostLines = 20;
+const longestLine = 500;
+/** Characters that a text has at least, because shorter ones are in anything, and at most. */
+const [shortest, longest] = [5, 200];
+/** Texts that are searched for, with those by which the person's records are found. */
+const mostTexts = 50;
+/** Other records that are named, for each resource. */
+const mostMentions = 20;
+
+/** Erases people from organizations. */
+export interface Erasure {
+  /** Checks a wish without looking at any record. @throws UserError if it makes no sense */
+  readonly check: (wish: ErasureInput) => void;
+  /**
+   * What there is of a person, read a few rows at a time: no statement takes longer because an organization has more.
+   * @throws UserError if the wish makes no sense, or means too many records
+   */
+  readonly find: (options: SearchOptions, wish: ErasureInput) => Promise<Found>;
+  /** Erases what was found. Also events of the deletions are made, so that receivers erase their copies. @param tables a transaction */
+  readonly forget: (tables: Tables, actor: Actor, wish: ErasureInput, found: Found) => Promise<void>;
+}
+
+interface Known {
+  readonly resource: Resource;
+  readonly filters: Matching;
+}
+
+/** Compiles what is needed for each resource. */
+export function createErasure(resources: readonly Resource[]): Erasure {
+  const known = new Map<string, Known>(
+    resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
+  );
+  const check: Erasure['check'] = (wish) => {
+    assertBounded(wish);
+    selectionsOf(known, wish);
+    wish.texts.forEach(textOf);
+  };
+  const find: Erasure['find'] = async (options, wish) => {
+    const { organization } = wish;
+    const { run } = options;
+    check(wish);
+    const records = await recordsOf(run, selectionsOf(known, wish), organization);
+    const own: string[] = [];
+    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), wish, ids)));
+    const texts = [
+      ...new Set([
+        ...wish.texts.map(textOf),
+        ...own.filter(({ length }) => length >= shortest && length <= longest),
+      ]),
+    ];
+    if (texts.length > mostTexts)
+      throw new UserError(
+        `these records are found by more than ${mostTexts} different texts: name fewer records`,
+      );
+    const scan = scanning(options, organization);
+    const deleted = await deletedBefore(options, scan, resources, organization, texts);
+    let changes = 0;
+    for (const { name } of resources) {
+      const ids = [...(records.get(name) ?? []), ...(deleted.get(name) ?? [])];
+      const [row] = await run(sql<{ count: number }>`select count(*)::int as count from crm_ledger l
+        where ${ofRecords(organization, name, ids)}`);
+      changes += row?.count ?? 0;
+    }
+    const keys = new Map<TableOfPeople, readonly Key[]>();
+    for (const [table, { columns, key }] of personalDataTables) {
+      const found: Key[] = [];
+      for await (const each of scan({ table, key, matches: has(columns, texts) })) found.push(each);
+      keys.set(table, found);
+    }
+    const mentions = new Map<string, readonly string[]>();
+    for (const { name } of resources) {
+      const found: string[] = [];
+      const matches = sql<boolean>`(t.id <> all (${arrayText(records.get(name) ?? [])}::bigint[])
+        and ${hasText(sql`row_to_json(t)::text`, texts)})`;
+      for await (const [id = ''] of scan({ table: name, key: [['id', 'bigint']], matches })) {
+        if (found.push(id) === mostMentions) break;
+      }
+      if (found.length > 0) mentions.set(name, found);
+    }
+    const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
+    return { records, texts, changes, rows, mentions, deleted, keys };
+  };
+  const forget: Erasure['forget'] = async (tables, actor, wish, { records, deleted, texts, keys }) => {
+    for (const [name, ids] of records) {
+      for (const id of ids)
+        await queryOf(removal(known.get(name), actor, wish.organization, id)).execute(tables);
+    }
+    for (const { name } of resources) {
+      const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
+      await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then '{}' end
+        where ${ofRecords(wish.organization, name, ids)}`.execute(tables);
+      await sql`delete from crm_idempotency where organization_id = ${wish.organization}::bigint
+        and record_id = any (${arrayText(ids)}::bigint[]) and split_part(path, '/', 1) = ${name}`.execute(
+        tables,
+      );
+    }
+    for (const [table, { columns, rows, key }] of personalDataTables) {
+      const emptied = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
+      for (const some of chunks(keys.get(table) ?? [], erasedAtOnce)) {
+        const found = sql`t.organization_id = ${wish.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
+        await (rows === 'go'
+          ? sql`delete from ${sql.table(table)} t where ${found}`
+          : sql`update ${sql.table(table)} t set ${emptied} where ${found}`
+        ).execute(tables);
+      }
+    }
+    await recordChanges(tables, actor, {
+      organization: wish.organization,
+      action: 'forget',
+      object: 'person',
+      objectId: null,
+    });
+  };
+  return { check, find, forget };
+}
+
+/** Rows that one statement of an erasure deletes or empties. */
+const erasedAtOnce = 500;
+
+/** @throws UserError if there is more to search for than one person has */
+function assertBounded({ records, texts }: ErasureInput): void {
+  if (records.length > mostLines)
+    throw new UserError(`at most ${mostLines} lines can name records, not ${records.length}`);
+  if (texts.length > mostLines)
+    throw new UserError(`at most ${mostLines} texts can be searched for, not ${texts.length}`);
+  if (records.some(({ length }) => length > longestLine))
+    throw new UserError(`a line that names records has at most ${longestLine} characters`);
+}
+
+/** Filters of a resource that select records of the person. */
+interface RecordSelection {
+  readonly name: string;
+  readonly filters: Matching;
+  readonly asked: ReturnType<Matching['parse']>;
+}
+
+/** The records that a wish names. @throws UserError if it names none, or in a way that makes no sense */
+function selectionsOf(
+  known: ReadonlyMap<string, Known>,
+  { records, texts }: ErasureInput,
+): RecordSelection[] {
+  if (records.length === 0 && texts.length === 0) {
+    throw new UserError(
+      'say which records are the person\'s, as in "resource?filter=value", or which text is',
+    );
+  }
+  return records.map((wanted) => {
+    const [, name = '', filter = ''] = /^([^?]*)\?(.+)$/s.exec(wanted.trim()) ?? [];
+    const { filters } = known.get(name) ?? {};
+    if (filters === undefined) {
+      throw new UserError(
+        `"${wanted}" is no resource with filters, as in "resource?filter=value"; there are ${[...known.keys()].join(', ')}`,
+      );
+    }
+    const query = filterOf(filter);
+    const foreign = Object.keys(query).find((parameter) => !filters.parameters.includes(parameter));
+    if (foreign !== undefined)
+      throw new UserError(`${foreign} is no filter of ${name}: there are ${filters.parameters.join(', ')}`);
+    const problems: FieldIssue[] = [];
+    const asked = filters.parse(query, problems);
+    const [problem] = problems;
+    if (problem !== undefined) throw new UserError(problem.message);
+    return { name, filters, asked };
+  });
+}
+
+/** The ids of selected records, by resource. @throws UserError if these are more than one person has */
+async function recordsOf(
+  run: RunStatement,
+  selections: readonly RecordSelection[],
+  organization: string,
+): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  let count = 0;
+  for (const { name, filters, asked } of selections) {
+    const plan = { organization, caller: callerOf(organization), asked, most: maxErasedRecords + 1 };
+    const ids = (await run(queryOf(filters.found(plan)))).map(({ id }) => String(id));
+    found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])]);
+    count += ids.length;
+    if (count > maxErasedRecords)
+      throw new UserError(`these are more than ${maxErasedRecords} records: a person has fewer`);
+  }
+  return found;
+}
+
+/** Parameters of a list; of the same name together. */
+function filterOf(text: string): Record<string, string | string[]> {
+  const given = new URLSearchParams(text);
+  return Object.fromEntries(
+    [...new Set(given.keys())].map((name) => {
+      const values = given.getAll(name);
+      return [name, values.length === 1 ? (values[0] ?? '') : values];
+    }),
+  );
+}
+
+/** @throws UserError for a text that is too short or too long to be somebody's alone */
+function textOf(given: string): string {
+  const text = given.trim();
+  if (text.length < shortest)
+    throw new UserError(`"${text}" is too short: a text of a person has at least ${shortest} characters`);
+  if (text.length > longest)
+    throw new UserError(
+      `"${text.slice(0, 20)}…" is too long: a text of a person has at most ${longest} characters`,
+    );
+  return text;
+}
+
+/** The texts by which partners and channels find these records: those of fields with a `lookup`. */
+async function lookupTexts(
+  run: RunStatement,
+  known: Known | undefined,
+  { organization }: ErasureInput,
+  ids: readonly string[],
+): Promise<string[]> {
+  const fields = known?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
+  if (known === undefined || fields.length === 0 || ids.length === 0) return [];
+  // One character more than a text may have shows that it is longer.
+  const columns = fields.map(
+    ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${longest + 1}) as ${sql.ref(name)}`,
+  );
+  const rows = await run(
+    sql<Record<string, string | null>>`select ${sql.join(columns)} from ${sql.table(known.resource.name)} t
+      where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(ids)}::bigint[])`,
+  );
+  return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
+}
+
+/** Records that are gone and of which the ledger has one of the texts, by resource. */
+async function deletedBefore(
+  { run }: SearchOptions,
+  scan: Scan,
+  resources: readonly Resource[],
+  organization: string,
+  texts: readonly string[],
+): Promise<Map<string, string[]>> {
+  const named = new Map(resources.map(({ name }) => [name, new Set<string>()]));
+  const matches = sql<boolean>`(t.version is not null and (${hasText(sql`t.record`, texts)} or ${hasText(sql`t.before`, texts)}))`;
+  const ledger = {
+    table: 'crm_ledger',
+    key: [
+      ['transaction', 'xid8'],
+      ['id', 'bigint'],
+    ],
+    matches,
+    further: ['object', 'object_id'],
+  } as const;
+  for await (const [, , object = '', id = ''] of scan(ledger)) named.get(object)?.add(id);
+  const gone = new Map<string, string[]>();
+  for (const [name, ids] of named) {
+    const left = new Set<string>();
+    for (const some of chunks([...ids], erasedAtOnce)) {
+      const rows = await run(sql<{ id: string }>`select t.id::text as id from ${sql.table(name)} t
+        where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(some)}::bigint[])`);
+      for (const { id } of rows) left.add(id);
+    }
+    gone.set(
+      name,
+      [...ids].filter((id) => !left.has(id)),
+    );
+  }
+  return gone;
+}
+
+const ofRecords = (organization: string, resource: string, ids: readonly string[]) =>
+  sql`l.organization_id = ${organization}::bigint and l.object = ${resource} and l.object_id = any (${arrayText(ids)}::bigint[]) and l.version is not null`;
+
+const has = (columns: readonly string[], texts: readonly string[]) =>
+  sql`(${sql.join(
+    columns.map((column) => hasText(sql.ref(`t.${column}`), texts)),
+    sql` or `,
+  )})`;
+
+/** SQL of whether a text has one of some, in any of the forms in which it may have been sent. */
+function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
+  const forms = [...new Set(texts.flatMap(formsOf))];
+  const numbers = texts.filter(isNumber).map((text) => text.replace(/\D/g, ''));
+  // OFFSET 0: the text is converted once, not once for each form.
+  const within = (written: ReturnType<typeof sql>, all: readonly string[]) =>
+    sql`exists (select from (select ${written} as text offset 0) _t, unnest(${arrayText(all)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
+  const inForms = within(sql`lower(${expression})`, forms);
+  const inDigits = within(sql`regexp_replace(${expression}, '[^0-9]', '', 'g')`, numbers);
+  return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
+}
+
+/** A telephone number, however it is written. */
+const isNumber = (text: string): boolean =>
+  /^[+\d\s()./-]+$/.test(text) && text.replace(/\D/g, '').length >= 7;
+
+/** A text in small and in capital letters, as it is, in JSON, and in a form; ASCII in small letters. */
+function formsOf(text: string): string[] {
+  // PostgreSQL lowers letters beyond ASCII only in some collations.
+  const letters = [text, text.toLowerCase(), text.toUpperCase()];
+  return [...new Set(letters)]
+    .flatMap(writingsOf)
+    .map((each) => each.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
+}
+
+function writingsOf(text: string): string[] {
+  const json = JSON.stringify(text).slice(1, -1);
+  const escaped = json.replace(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  const form = new URLSearchParams([['', text]]).toString().slice(1);
+  return [text, json, escaped, form, encodeURIComponent(text)];
+}
+
+const callerOf = (organization: string, actor?: Actor) =>
+  ({
+    principal: {
+      kind: actor?.kind ?? 'command',
+      actor: actor?.id ?? null,
+      name: actor?.name ?? null,
+      user: null,
+      organization,
+      grants: grantMasks([{ object: wildcard, action: wildcard }]),
+    },
+    requestId: actor?.requestId ?? '',
+  }) as const;
+
+/** The statement of a DELETE. */
+function removal(
+  known: Known | undefined,
+  actor: Actor,
+  organization: string,
+  id: string,
+): Statement | undefined {
+  const operation = known?.resource.operations.remove;
+  const caller = callerOf(organization, actor);
+  const nothing = { query: {}, headers: {}, strict: false, body: () => ({}), bytes: () => Buffer.alloc(0) };
+  return operation?.statement(operation.plan({ caller, id, ...nothing }));
+}
+
+/** A compiled statement as a query; it returns no rows if there is none. */
+const queryOf = (statement: Statement | undefined): Query<Record<string, unknown>> => ({
+  execute: async (tables) =>
+    statement === undefined
+      ? { rows: [] }
+      : tables.executeQuery<Record<string, unknown>>(
+          CompiledQuery.raw(statement.text, [...statement.values]),
+        ),
+});

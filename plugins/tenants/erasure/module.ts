@@ -1,0 +1,20 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import type { AuditConfig } from '../../../engine/effects/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { erasurePages, type ForgettingServices } from './page.ts';
+import { forgettingTables } from './tables.ts';
+
+interface Instance {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+/** Erases a person from an organization. */
+export const erasureModule: Module<ForgettingServices, Instance> = {
+  name: 'forgetting',
+  tables: forgettingTables,
+  pages: erasurePages,
+  commands: async (line) => (await import('./commands.ts')).erasureCommands(line),
+};

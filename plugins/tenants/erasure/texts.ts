@@ -1,0 +1,32 @@
+import { personalDataTables } from '../../../engine/tables/index.ts';
+import type { PersonalTraces } from './erasure.ts';
+
+/** What there is of a person, or was: places, and how much. */
+export function describeTraces({
+  records,
+  changes,
+  rows,
+}: PersonalTraces): (readonly [place: string, what: string])[] {
+  return [
+    ...[...records]
+      .filter(([, ids]) => ids.length > 0)
+      .map(([name, ids]) => [name, `${ids.length === 1 ? 'record' : 'records'} ${ids.join(', ')}`] as const),
+    ...(changes > 0 ? [['changes in the ledger', String(changes)] as const] : []),
+    ...[...rows]
+      .filter(([, count]) => count > 0)
+      .map(([table, count]) => [personalDataTables.get(table)?.called ?? table, String(count)] as const),
+  ];
+}
+
+/** Records that stay as they are. */
+export const mentionsOf = ({ mentions }: PersonalTraces): string =>
+  [...mentions].map(([name, ids]) => `${name} ${ids.join(', ')}`).join('; ');
+
+/** Of a command, and of what it did. */
+export const asJsonObject = (traces: PersonalTraces) => ({
+  records: Object.fromEntries(traces.records),
+  texts: traces.texts,
+  changes: traces.changes,
+  rows: Object.fromEntries(traces.rows),
+  mentions: Object.fromEntries(traces.mentions),
+});

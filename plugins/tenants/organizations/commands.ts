@@ -1,0 +1,158 @@
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import {
+  assertOutputWritable,
+  type CommandLine,
+  type CommandOutput,
+  type CommandResult,
+  confirm,
+  formatTable,
+  jsonResult,
+  writeOutput,
+} from '../../../engine/modules/index.ts';
+import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { exportOrganization, recordExport } from './export.ts';
+import {
+  type ConfiguredSlugs,
+  createOrganization,
+  listOrganizations,
+  renameOrganization,
+} from './organizations.ts';
+import { deleteOrganization } from './remove.ts';
+
+/** What commands of organizations need of an open instance. */
+export interface OrganizationInstance {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  /** Reads them from config.yaml. */
+  readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
+}
+
+type Line = CommandLine<OrganizationInstance>;
+
+/** `org …`. */
+export function organizationCommands(line: Line): void {
+  const org = line.program.command('org').description('organizations');
+  org
+    .command('list')
+    .description('list the organizations')
+    .addOption(jsonResult())
+    .action(({ json }) => line.run(json, list(line)));
+  org
+    .command('create <slug>')
+    .description('create an organization with the profiles administrator and read-only')
+    .option('--name <name>', 'its name; default: the slug')
+    .addOption(jsonResult())
+    .action((slug, { json, ...options }) => line.run(json, create(line, slug, options)));
+  org
+    .command('rename <slug>')
+    .description('change the name or the slug of an organization')
+    .option('--name <name>', 'its new name')
+    .option('--slug <slug>', 'its new slug; the old one keeps leading to it and stays reserved')
+    .addOption(jsonResult())
+    .action((slug, { json, ...options }) => line.run(json, rename(line, slug, options)));
+  org
+    .command('export <slug> [file]')
+    .description('write all that an organization has as NDJSON to a file of your own, or to standard output')
+    .option('--force', 'replace the file if there is one')
+    .addOption(jsonResult())
+    .action((slug, file, { json, force }) =>
+      line.run(json, exportAll(line, slug, { file, force, isJson: json === true })),
+    );
+  org
+    .command('delete <slug>')
+    .description('delete an organization with all that it has, for good')
+    .option('--yes <slug>', 'confirm it without being asked')
+    .addOption(jsonResult())
+    .action((slug, { json, yes }) => line.run(json, remove(line, slug, yes)));
+}
+
+const list = ({ withInstance }: Line): Promise<CommandResult> =>
+  withInstance(async ({ database }) => {
+    const organizations = await listOrganizations(tablesOf(database));
+    const rows = organizations.map(({ id, slug, name, members, created_at }) => [
+      id,
+      slug,
+      name,
+      String(members),
+      created_at,
+    ]);
+    return {
+      json: { organizations },
+      text:
+        rows.length === 0
+          ? 'There are no organizations.'
+          : formatTable(['id', 'slug', 'name', 'members', 'created'], rows),
+    };
+  });
+
+const create = (
+  { withInstance }: Line,
+  slug: string,
+  { name = slug }: { name?: string | undefined },
+): Promise<CommandResult> =>
+  withInstance(async ({ database, config }) => {
+    const actor = commandLine(config);
+    const id = await transaction(database, (tables) => createOrganization(tables, actor, slug, name));
+    return {
+      json: { id, slug, name, profiles: ['administrator', 'read-only'] },
+      text: `Organization "${slug}" made, with the profiles administrator and read-only.`,
+    };
+  });
+
+const rename = async (
+  { withInstance }: Line,
+  slug: string,
+  given: { slug?: string | undefined; name?: string | undefined },
+): Promise<CommandResult> => {
+  if (given.slug === undefined && given.name === undefined) throw new UserError('say --name or --slug');
+  return withInstance(async ({ database, config, configuredSlugs }) => {
+    const configured = await configuredSlugs();
+    const id = await transaction(database, async (tables) => {
+      const found = await organizationId(tables, slug);
+      await renameOrganization(tables, commandLine(config), found, { ...given, configured });
+      return found;
+    });
+    const what = [
+      ...(given.slug === undefined ? [] : [`has the slug "${given.slug}"`]),
+      ...(given.name === undefined ? [] : [`is called ${given.name.trim()}`]),
+    ];
+    return { json: { id, slug: given.slug ?? slug, ...given }, text: `"${slug}" ${what.join(' and ')} now.` };
+  });
+};
+
+const exportAll = async (
+  { withInstance }: Line,
+  slug: string,
+  output: CommandOutput,
+): Promise<CommandResult> => {
+  assertOutputWritable(output);
+  return withInstance(async (instance) => {
+    const id = await organizationId(tablesOf(instance.database), slug);
+    await recordExport(instance.database, commandLine(instance.config), id);
+    const bytes = await writeOutput(exportOrganization(instance, id), output);
+    const { file } = output;
+    return {
+      json: { id, slug, file, bytes },
+      text: file === undefined ? '' : `Wrote ${bytes} bytes to ${file}.`,
+    };
+  });
+};
+
+const remove = ({ withInstance }: Line, slug: string, yes: string | undefined): Promise<CommandResult> =>
+  withInstance(async ({ database }) => {
+    const id = await organizationId(tablesOf(database), slug);
+    await confirm(
+      slug,
+      `Records, members, keys and history of "${slug}" will be gone for good. "org export ${slug} FILE" writes them to a file.`,
+      yes,
+    );
+    const rows = await deleteOrganization(database, id);
+    return {
+      json: { id, slug, deleted: true, rows },
+      text: `Organization "${slug}" is deleted, with ${rows} rows. The slug stays reserved. Remove it from config.yaml if that names it.`,
+    };
+  });

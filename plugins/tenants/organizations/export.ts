@@ -1,0 +1,124 @@
+import { Readable } from 'node:stream';
+import { sql } from 'kysely';
+import type { Resource } from '../../../engine/compile/index.ts';
+import { boundToRequest, type Database } from '../../../engine/database/index.ts';
+import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
+import { exported, grantMasks, wildcard } from '../../../engine/records/index.ts';
+import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { listUsers } from '../../access/identity/index.ts';
+import { listProfiles } from '../../access/profiles/index.ts';
+
+/** Rows of the ledger that one statement reads at most, and the bytes of their records after which it has no further row. */
+const [changesAtOnce, bytesAtOnce] = [500, 4 * 1024 * 1024];
+
+/**
+ * Everything of an organization as NDJSON, without secrets: each line has a `kind`, and what the kind is about. First the
+ * organization, then its profiles, members and records by resource, and last the changes that the ledger has.
+ * @param organization its id
+ */
+export const exportOrganization = (
+  instance: { readonly database: Database; readonly resources: readonly Resource[] },
+  organization: string,
+): Readable => Readable.from(boundToRequest(lines(instance, organization)), { objectMode: false });
+
+/** Has the activity say that somebody took all that an organization has. */
+export const recordExport = (database: Database, actor: Actor, organization: string): Promise<void> =>
+  transaction(database, (tables) =>
+    recordChanges(tables, actor, {
+      organization,
+      action: 'export',
+      object: 'organization',
+      objectId: organization,
+    }),
+  );
+
+async function* lines(
+  { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
+  organization: string,
+): AsyncGenerator<string> {
+  const tables = tablesOf(database);
+  const { id, slug, name, created_at } = await tables
+    .selectFrom('crm_organizations')
+    .selectAll()
+    .where('id', '=', organization)
+    .executeTakeFirstOrThrow();
+  yield line({ kind: 'organization', organization: { id, slug, name, created_at } });
+  for (const { name, grants } of await listProfiles(tables, organization)) {
+    yield line({ kind: 'profile', profile: { name, grants: [...grants] } });
+  }
+  for (const { id, email, verified_at, memberships } of await listUsers(tables, { organization })) {
+    const profile = memberships.find((each) => each.organization === slug)?.profile;
+    yield line({ kind: 'member', member: { id, email, verified_at, profile } });
+  }
+  for (const resource of resources) yield* recordsOf(database, resource, organization);
+  yield* changesIn(database, organization);
+}
+
+const line = (value: object): string => `${JSON.stringify(value)}\n`;
+
+/** The records of a resource. Their JSON is passed on as it is: numbers would change in JavaScript. */
+async function* recordsOf(
+  database: Database,
+  { name, operations: { list } }: Resource,
+  organization: string,
+): AsyncGenerator<string> {
+  if (list.export === undefined) return;
+  const caller = {
+    principal: {
+      kind: 'command',
+      actor: null,
+      name: null,
+      user: null,
+      organization,
+      grants: grantMasks([{ object: wildcard, action: wildcard }]),
+    },
+    requestId: '',
+  } as const;
+  const plan = list.export.plan({
+    caller,
+    query: {},
+    strict: true,
+    headers: {},
+    body: () => ({}),
+    bytes: () => Buffer.alloc(0),
+  });
+  const before = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
+  let rest = '';
+  const stream = await exported(database, list.export, plan, 'ndjson');
+  for await (const chunk of stream.setEncoding('utf8')) {
+    const parts = (rest + String(chunk)).split('\n');
+    rest = parts.pop() ?? '';
+    for (const record of parts) if (record !== '') yield `${before}${record}}\n`;
+  }
+}
+
+/** What the ledger has of an organization, in its order. */
+async function* changesIn(database: Database, organization: string): AsyncGenerator<string> {
+  const tables = tablesOf(database);
+  for (let after: { transaction: string; id: string } | undefined = { transaction: '0', id: '0' }; after; ) {
+    const { rows }: { rows: { transaction: string; id: string; change: string }[] } = await sql<{
+      transaction: string;
+      id: string;
+      change: string;
+    }>`
+      select "transaction"::text as transaction, "id"::text as id, json_build_object(
+        'at', "at", 'actor', json_build_object('kind', "actor_kind", 'id', "actor_id", 'name', "actor_name"),
+        'action', "action", 'object', "object", 'id', "object_id", 'request_id', "request_id",
+        'version', "version", 'after', "record"::json, 'before', "before"::json)::text as change
+      from (
+        select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before"
+        from (
+          select *, coalesce(octet_length("record"), 0) + coalesce(octet_length("before"), 0) as "_size"
+          from crm_ledger
+          where "organization_id" = ${organization}
+            and ("transaction", "id") > (${after.transaction}::text::xid8, ${after.id}::text::bigint)
+          order by "transaction", "id" limit ${sql.lit(changesAtOnce)}
+        ) _sized
+      ) _rows
+      where "_before" < ${sql.lit(bytesAtOnce)}
+      order by "transaction", "id"`.execute(tables);
+    // PostgreSQL writes json as it came, also with line ends in it.
+    for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;
+    after = rows.at(-1);
+  }
+}

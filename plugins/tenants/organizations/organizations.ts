@@ -1,0 +1,186 @@
+import { violatedConstraint } from '../../../engine/database/index.ts';
+import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { administratorProfile } from '../../../engine/records/index.ts';
+import { displayName, type Tables } from '../../../engine/tables/index.ts';
+import { addExisting } from '../../access/identity/index.ts';
+import { builtInProfiles, createProfile, profileId } from '../../access/profiles/index.ts';
+
+/** Who may make organizations in the browser. */
+export type NewOrganizations = 'nobody' | 'administrators';
+
+const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** The slugs named in config.yaml, each with the path of the setting that names it. */
+export type ConfiguredSlugs = ReadonlyMap<string, string>;
+
+/** @throws UserError when a text cannot be a slug */
+function assertSlug(slug: string): void {
+  if (slugPattern.test(slug)) return;
+  throw new UserError(
+    `"${slug}" is no slug: use lower-case letters, digits and "-", up to 63 characters, no "-" at the ends`,
+  );
+}
+
+/**
+ * Creates an organization with its built-in profiles.
+ * @returns its id
+ * @throws UserError when the slug is not valid, taken or reserved
+ */
+export async function createOrganization(
+  tables: Tables,
+  actor: Actor,
+  slug: string,
+  name: string,
+): Promise<string> {
+  assertSlug(slug);
+  const row = await tables
+    .insertInto('crm_organizations')
+    .values({ slug, name: displayName(name, 'the name') })
+    .onConflict((conflict) => conflict.column('slug').doNothing())
+    .returning('id')
+    .executeTakeFirst();
+  if (row === undefined) throw taken(slug);
+  const id = row.id;
+  await assertNotReserved(tables, slug, id);
+  await recordChanges(tables, actor, {
+    organization: id,
+    action: 'create',
+    object: 'organization',
+    objectId: id,
+  });
+  for (const [profile, grants] of Object.entries(builtInProfiles)) {
+    await createProfile(tables, actor, id, profile, grants);
+  }
+  return id;
+}
+
+/**
+ * Creates an organization for a person, who is its administrator then.
+ * @param email of a verified user
+ * @throws UserError when the slug is not valid, taken or reserved, or the user is not verified
+ */
+export async function createOrganizationOf(
+  tables: Tables,
+  actor: Actor,
+  email: string,
+  { slug, name }: { readonly slug: string; readonly name: string },
+): Promise<void> {
+  const organization = await createOrganization(tables, actor, slug, name);
+  const profile = await profileId(tables, organization, administratorProfile);
+  await addExisting(tables, actor, { email, organization, profile });
+}
+
+/** An organization as the operator of the instance sees it. */
+export interface OrganizationInfo {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly members: number;
+  /** In RFC 3339. */
+  readonly created_at: string;
+}
+
+/** Every organization, by slug. */
+export async function listOrganizations(tables: Tables): Promise<OrganizationInfo[]> {
+  const rows = await tables
+    .selectFrom('crm_organizations as o')
+    .leftJoin('crm_memberships as m', 'm.organization_id', 'o.id')
+    .select(({ fn }) => ['o.id', 'o.slug', 'o.name', 'o.created_at', fn.count('m.user_id').as('members')])
+    .groupBy('o.id')
+    .orderBy('o.slug')
+    .execute();
+  return rows.map(({ members, created_at, ...row }) => ({
+    ...row,
+    members: Number(members),
+    created_at: new Date(created_at).toISOString(),
+  }));
+}
+
+/**
+ * Changes the name or the slug of an organization, or both, in a transaction. The previous slug keeps leading to it.
+ * @throws UserError when the slug is not valid, taken, reserved for another organization or named in config.yaml
+ */
+export async function renameOrganization(
+  tables: Tables,
+  actor: Actor,
+  id: string,
+  {
+    slug,
+    name,
+    configured,
+  }: {
+    readonly slug?: string | undefined;
+    readonly name?: string | undefined;
+    readonly configured: ConfiguredSlugs;
+  },
+): Promise<void> {
+  if (slug !== undefined) await freeSlug(tables, id, slug, configured);
+  try {
+    await tables
+      .updateTable('crm_organizations')
+      .set({
+        ...(slug !== undefined && { slug }),
+        ...(name !== undefined && { name: displayName(name, 'the name') }),
+      })
+      .where('id', '=', id)
+      .execute();
+  } catch (cause) {
+    throw violatedConstraint(cause) === undefined ? cause : taken(slug ?? '');
+  }
+  if (slug !== undefined) await assertNotReserved(tables, slug, id);
+  await recordChanges(tables, actor, {
+    organization: id,
+    action: 'update',
+    object: 'organization',
+    objectId: id,
+  });
+}
+
+/** Reserves the current slug of an organization, which is about to get another one. */
+async function freeSlug(
+  tables: Tables,
+  id: string,
+  slug: string,
+  configured: ConfiguredSlugs,
+): Promise<void> {
+  assertSlug(slug);
+  const current = await tables
+    .selectFrom('crm_organizations')
+    .select('slug')
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  if (current === undefined || current.slug === slug) return;
+  const setting = configured.get(current.slug);
+  if (setting !== undefined) {
+    throw new UserError(
+      `the slug "${current.slug}" cannot be changed: config.yaml names it in ${setting}. Change config.yaml first.`,
+    );
+  }
+  await tables
+    .insertInto('crm_former_slugs')
+    .values({ slug: current.slug, holder_id: id })
+    .onConflict((conflict) => conflict.column('slug').doNothing())
+    .execute();
+}
+
+/**
+ * Checks that a slug was not another organization's before. Called after the slug is written: whoever frees it concurrently
+ * has committed by then, so its reservation is visible.
+ */
+async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
+  const reserved = await tables
+    .selectFrom('crm_former_slugs')
+    .select('slug')
+    .where('slug', '=', slug)
+    .where('holder_id', '<>', id)
+    .executeTakeFirst();
+  if (reserved !== undefined) throw reservedSlug(slug);
+}
+
+/** For a slug that may not be taken. It does not say why: that would tell about other organizations. */
+export const reservedSlug = (slug: string) =>
+  new UserError(`the slug "${slug}" is reserved. Choose another one.`);
+
+const taken = (slug: string) => new UserError(`the organization "${slug}" exists already`);

@@ -1,0 +1,239 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import { errors, UserError } from '../../../engine/errors.ts';
+import { transaction } from '../../../engine/tables/index.ts';
+import { cookieName } from '../../access/identity/index.ts';
+import {
+  type AnyPage,
+  addDoneTexts,
+  adminOf,
+  type CurrentMember,
+  type Form,
+  field,
+  type Input,
+  isAdministrator,
+  listing,
+  membershipsOf,
+  personOf,
+  redirectDone,
+  show,
+  signedIn,
+} from '../../admin-ui/shell/index.ts';
+import { exportOrganization, recordExport } from './export.ts';
+import {
+  type ConfiguredSlugs,
+  createOrganizationOf,
+  type NewOrganizations,
+  renameOrganization,
+  reservedSlug,
+} from './organizations.ts';
+import { deleteOrganization } from './remove.ts';
+
+/** What the pages need of a running service. */
+export interface OrganizationServices {
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly newOrganizations: () => NewOrganizations;
+  readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
+}
+
+const list = '/setup/organizations';
+
+/** The organizations of a person, to search and to go to; its administrators rename, export and delete one. */
+export function organizationPages(
+  app: FastifyInstance,
+  { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
+): void {
+  addDoneTexts(app, {
+    'organization-made': '{} is made, and you administer it.',
+    'organization-renamed': '{} is changed.',
+    'organization-deleted': '{} is deleted with all that it had.',
+  });
+  const preHandler = signedIn(app);
+  const mayMake = (request: FastifyRequest) =>
+    newOrganizations() === 'administrators' && membershipsOf(personOf(request)).some(isAdministrator);
+  app.get('/organizations', { preHandler }, async (request, reply) =>
+    show(request, reply, {
+      kind: 'list',
+      title: 'Organizations',
+      ...(mayMake(request) && { primary: { label: 'New organization', href: `${list}/new` } }),
+      ...listing(request, membershipsOf(personOf(request)), {
+        searchLabel: 'Search organizations',
+        text: ({ name, slug }) => `${name} ${slug}`,
+        columns: [
+          {
+            title: 'Name',
+            cell: ({ name, slug }) => ({ text: name, href: `/setup/o/${slug}` }),
+            by: ({ name }) => name,
+          },
+          { title: 'Slug', cell: ({ slug }) => ({ code: slug }), by: ({ slug }) => slug },
+          { title: 'Your profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
+        ],
+        row: (membership) => ({
+          id: membership.organization,
+          links: isAdministrator(membership)
+            ? ['Rename', 'Export', 'Delete'].map((label) => ({
+                label,
+                name: `${label} ${membership.name}`,
+                href: `${list}/${membership.slug}/${label.toLowerCase()}`,
+              }))
+            : [],
+        }),
+        empty: { text: 'You belong to no organization at the moment.' },
+      }),
+    }),
+  );
+
+  const maker = (request: FastifyRequest) => {
+    if (!mayMake(request)) throw errors.forbidden('organizations', 'create');
+    return personOf(request).session.user;
+  };
+  form(app, 'new', maker, newPage, async (request, reply, user, sent) => {
+    const given = { slug: field(sent, 'slug').trim(), name: field(sent, 'name') };
+    if ((await configuredSlugs()).has(given.slug)) throw reservedSlug(given.slug);
+    await transaction(database, (tables) =>
+      createOrganizationOf(tables, app.actor(request, user), user.email, given),
+    );
+    forget(request);
+    return redirectDone(request, reply, list, 'organization-made', { name: given.name.trim() });
+  });
+
+  app.get('/organizations/:org/export', { preHandler }, async (request, reply) => {
+    const { membership, actor } = adminOf(app, request);
+    await recordExport(database, actor, membership.organization);
+    reply.header('content-type', 'application/x-ndjson; charset=utf-8');
+    reply.header('content-disposition', `attachment; filename="${membership.slug}.ndjson"`);
+    return reply.send(exportOrganization({ database, resources }, membership.organization));
+  });
+
+  const admin = (request: FastifyRequest) => adminOf(app, request);
+  form(app, ':org/rename', admin, renamePage, async (request, reply, { membership, actor }, sent) => {
+    const [name, slug] = [field(sent, 'name'), field(sent, 'slug').trim()];
+    const configured = await configuredSlugs();
+    if (slug !== membership.slug && configured.has(slug)) throw reservedSlug(slug);
+    await transaction(database, (tables) =>
+      renameOrganization(tables, actor, membership.organization, { name, slug, configured }),
+    );
+    forget(request);
+    return redirectDone(request, reply, list, 'organization-renamed', {
+      name: name.trim(),
+      id: membership.organization,
+    });
+  });
+
+  form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, sent) => {
+    const { organization, slug, name } = membership;
+    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type ${slug} to delete it`);
+    await deleteOrganization(database, organization);
+    forget(request);
+    return redirectDone(request, reply, list, 'organization-deleted', { name });
+  });
+}
+
+/** The next page has what a session belongs to as it is now. */
+const forget = (request: FastifyRequest): void => {
+  const { server } = request;
+  server.forgetSession({
+    token: request.cookies[cookieName(server.site, request)],
+    jti: personOf(request).session.jti,
+  });
+};
+
+const above = { above: { label: 'Organizations', href: list } };
+
+type Shown = AnyPage & { title: string };
+
+/**
+ * A page with a form, and what that does.
+ * @param subjectOf what it is about @throws HttpError 403 for who may not come here
+ */
+function form<Subject>(
+  app: FastifyInstance,
+  name: string,
+  subjectOf: (request: FastifyRequest) => Subject,
+  pageFor: (subject: Subject, given: Form) => Shown,
+  act: (request: FastifyRequest, reply: FastifyReply, subject: Subject, sent: Form) => Promise<FastifyReply>,
+): void {
+  const path = `/organizations/${name}`;
+  app.get(path, { preHandler: signedIn(app) }, async (request, reply) =>
+    show(request, reply, pageFor(subjectOf(request), {}), above),
+  );
+  app.post(path, { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
+    const subject = subjectOf(request);
+    const sent = (request.body ?? {}) as Form;
+    try {
+      return await act(request, reply, subject, sent);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show(request, reply, pageFor(subject, sent), { ...above, problem: error.message });
+    }
+  });
+}
+
+/** The inputs for a name and a slug, with what was sent, else what is there. */
+const nameInputs = (
+  given: Form,
+  { name, slug }: { readonly name: string; readonly slug: string },
+  help: string,
+): readonly Input[] => [
+  {
+    kind: 'line',
+    name: 'name',
+    label: 'Name',
+    value: given.name === undefined ? name : field(given, 'name'),
+    required: true,
+    maxLength: 200,
+    focus: true,
+  },
+  {
+    kind: 'line',
+    name: 'slug',
+    label: 'Slug',
+    value: given.slug === undefined ? slug : field(given, 'slug'),
+    required: true,
+    maxLength: 63,
+    help,
+  },
+];
+
+const newPage = (_maker: unknown, given: Form): Shown => ({
+  kind: 'form',
+  title: 'New organization',
+  intro: 'It begins empty, with you as its administrator.',
+  action: `${list}/new`,
+  inputs: nameInputs(given, { name: '', slug: '' }, 'In addresses: lower-case letters, digits and "-".'),
+  submit: 'Make organization',
+  cancel: list,
+});
+
+const renamePage = ({ membership }: CurrentMember, given: Form): Shown => ({
+  kind: 'form',
+  title: `Rename ${membership.name}`,
+  action: `${list}/${membership.slug}/rename`,
+  inputs: nameInputs(
+    given,
+    membership,
+    'In URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
+  ),
+  submit: 'Save',
+  cancel: list,
+  danger: { label: 'Delete organization', href: `${list}/${membership.slug}/delete` },
+});
+
+const deletePage = ({ membership: { name, slug } }: CurrentMember): Shown => ({
+  kind: 'confirm',
+  title: `Delete ${name}?`,
+  intro:
+    'Export it first if anybody may want to see it again: the list of organizations has a link for that.',
+  consequence:
+    'Records, members, keys, integrations and history are deleted for good. Keys stop working at once. So are people who have not verified their address.',
+  action: `${list}/${slug}/delete`,
+  hidden: [],
+  inputs: [
+    { kind: 'line', name: 'slug', label: `Type “${slug}”`, required: true, autocomplete: 'off', focus: true },
+  ],
+  submit: 'Delete for good',
+  cancel: list,
+});

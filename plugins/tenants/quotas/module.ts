@@ -1,0 +1,35 @@
+import type { Module } from '../../../engine/modules/index.ts';
+import { addHomeCheck } from '../../admin-ui/shell/index.ts';
+import { bytesPerMb, limitsRecords, quotaLine, quotaOf } from './quota.ts';
+import { type QuotaServices, type RecordQuotas, recordQuotas } from './record-quotas.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    recordQuotas: RecordQuotas;
+  }
+}
+
+/** How many records organizations may have, and how much they may take; how much of it is used stands on the home page. */
+export const quotasModule: Module<QuotaServices> = {
+  name: 'quotas',
+  register: (app, services) => {
+    const quotas = recordQuotas(services, (cause) =>
+      app.log.warn({ code: (cause as { code?: string }).code }, 'records could not be counted for a quota'),
+    );
+    app.decorate('recordQuotas', quotas);
+    services.database.admitRecords = quotas.admit;
+  },
+  pages: (screens, { settings }) => {
+    addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }) => {
+      const all = settings.current.quotas;
+      const { records, storage_mb } = quotaOf(all, [slug, ...formerSlugs]);
+      if (!limitsRecords(all) || (records === 0 && storage_mb === 0)) return [];
+      const usage = await screens.recordQuotas.usage(organization);
+      if (usage === undefined) return [];
+      return [
+        ...quotaLine('Records', usage.records, records),
+        ...quotaLine('Storage in MB', Math.floor(usage.bytes / bytesPerMb), storage_mb),
+      ];
+    });
+  },
+};

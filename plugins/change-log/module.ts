@@ -25,7 +25,7 @@ export const changeLogModule: Module<
   unknown,
   Pick<ChangeLogServices, 'config' | 'database'>
 > = {
-  name: 'ledger',
+  name: 'change-log',
   openApi: feedFragment,
   metrics: ({ database }) => [feedMetrics(database)],
   register: (app, { config, database, resources, secrets, settings }) => {

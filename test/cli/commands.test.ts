@@ -123,7 +123,7 @@ describe('what commands there are', async () => {
   const program = await buildProgram();
   const all = new Map(whole(program));
 
-  test('app/commands/cli-reference.json is up to date: npm run outline', () => {
+  test('app/commands/cli-reference.json is up to date: npm run cli-reference', () => {
     const stored = readFileSync(join(project, 'app/commands/cli-reference.json'), 'utf8');
     assert.ok(referenceText(program) === stored);
   });

@@ -1,7 +1,7 @@
 // The house as docs/architecture.md shows it: who may import whom.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { circles, type Imports, readImports } from '../support/imports.ts';
 
@@ -15,10 +15,11 @@ const rooms = [
   ),
 ].map(([, room = '']) => room);
 
-/** The room of a file: a folder, with a slash at its end, or a file that stands by itself. */
+/** The room of a file: the folder or file of the table that contains it, or the folder it is in if the table lacks it. */
 function roomOf(file: string): string {
-  const [floor = '', room = '', ...rest] = file.split('/');
-  return floor === 'app' ? 'app/' : rest.length === 0 ? file : `${floor}/${room}/`;
+  return (
+    rooms.find((room) => file === room || (room.endsWith('/') && file.startsWith(room))) ?? dirname(file)
+  );
 }
 
 /** What breaks the rules, in words. */

@@ -8,7 +8,7 @@ export const rateLimitingModule: Module<{
   readonly config: RateLimitingConfig;
   readonly database: Database;
 }> = {
-  name: 'throttling',
+  name: 'rate-limiting',
   tables: rateLimitingTables,
   variables: rateLimitingVariables,
   register: limitRequests,

@@ -9,7 +9,7 @@ import { usageRetention } from './usage.ts';
 
 /** Which API keys named which resources and fields: in memory at once, stored once a day for each. */
 export const usageModule: Module<{ readonly database: Database }> = {
-  name: 'name-uses',
+  name: 'usage',
   tables: usageTables,
   register: (app, { database }) => {
     const tables = tablesOf(database);

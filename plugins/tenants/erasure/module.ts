@@ -13,7 +13,7 @@ interface Instance {
 
 /** Erases a person from an organization. */
 export const erasureModule: Module<ForgettingServices, Instance> = {
-  name: 'forgetting',
+  name: 'erasure',
   tables: forgettingTables,
   pages: erasurePages,
   commands: async (line) => (await import('./commands.ts')).erasureCommands(line),

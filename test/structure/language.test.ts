@@ -1,0 +1,62 @@
+// Rejects words and constructions that docs/glossary.md replaces, in code, comments, messages and documentation.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+const root = join(import.meta.dirname, '../..');
+
+/** Patterns without a legitimate use, each with its replacement and a sentence it must find. */
+const rules: readonly (readonly [pattern: RegExp, replacement: string, example: string])[] = [
+  [
+    /\b(?:is|are|be|was|were) no (?!longer\b)/i,
+    '"is not a", "there is no" → a negated verb',
+    'rating is no filter',
+  ],
+  [/\bthere (?:is|are|was|were) none\b/i, '"does not exist", "is missing"', 'a default, where there is none'],
+  [/\bany more\b/i, '"no longer"', 'is not used any more'],
+  [/\bat once\b/i, '"immediately" or "at the same time"', 'is served at once'],
+  [/\b(?:whoever|nobody|anybody)\b/i, 'the role: caller, client, user, member, operator', 'nobody writes'],
+  [/\bmeanwhile\b/i, '"in the meantime", "concurrently", "during …"', 'what was written meanwhile'],
+  [/\b(?:goes on|go on)\b/i, '"continues"', 'the work goes on'],
+  [/\banew\b/i, '"again"', 'begins anew'],
+  [/\bis told\b/i, '"is notified", "receives"', 'the caller is told'],
+  [/\b(?:taken|takes?) away\b/i, '"removed", "dropped"', 'a column that is taken away'],
+  [/\bgiven out\b/i, '"assigned", "issued"', 'numbers are given out'],
+  [/\b(?:those|that) of the\b/i, 'the noun: "the records of the …"', 'as that of the other'],
+  [/\bof (?:those|them) that\b/i, 'the noun', 'one of those that'],
+  [/, else\b/i, '", otherwise"', 'the first, else the second'],
+  [/\bmend(?:s|ed|ing)?\b/i, '"fix"', 'how to mend it'],
+  [/\bstands? (?:there|elsewhere)\b/i, '"is"', 'what stands elsewhere'],
+  [
+    /\binsistently\b|\bGivenPlace\b|\b(?:Asked|Shown|Told|Wish)\b/,
+    'a noun of the glossary',
+    'interface Asked {',
+  ],
+];
+
+/** Files of the project, without generated ones and the two that quote the words. */
+const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
+  .split('\n')
+  .filter(
+    (file) =>
+      /\.(?:ts|js|md|hbs|ya?ml|css)$/.test(file) &&
+      !/^(?:docs\/glossary\.md|test\/structure\/language\.test\.ts)$/.test(file),
+  );
+
+describe('language', () => {
+  for (const [pattern, replacement, example] of rules) {
+    test(`${pattern.source} is replaced by ${replacement}`, () => {
+      assert.match(example, pattern);
+      const uses = files.flatMap((file) =>
+        readFileSync(join(root, file), 'utf8')
+          .split('\n')
+          .flatMap((line, index) =>
+            pattern.test(line) ? [`${file}:${index + 1}: ${line.trim().slice(0, 120)}`] : [],
+          ),
+      );
+      assert.deepEqual(uses, []);
+    });
+  }
+});

@@ -1,6 +1,6 @@
 // What every module promises, by the registry: a new one is covered unasked.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Command } from '@commander-js/extra-typings';
@@ -33,10 +33,8 @@ test('checks have names of their own, and name what they need once', () => {
 for (const { name, tables = [], variables: own = {}, openApi, commands } of modules) {
   describe(`the module ${name}`, () => {
     test('has the name of its folder', () => {
-      const places = ['plugins', 'webhooks'].filter((floor) =>
-        existsSync(join(project, floor, name, 'index.ts')),
-      );
-      assert.equal(places.length, 1, name);
+      const folders = globSync(`{plugins,webhooks}/{,*/}${name}/index.ts`, { cwd: project });
+      assert.equal(folders.length, 1, name);
     });
 
     test('has tables that begin with crm_ and are nobody else’s', () => {

@@ -4,7 +4,7 @@ import { adminUiTables } from './tables.ts';
 
 /** The shell of the setup screens: modules add their pages. */
 export const adminUiModule: Module<ScreenServices> = {
-  name: 'admin-ui',
+  name: 'shell',
   tables: adminUiTables,
   register: adminUi,
 };

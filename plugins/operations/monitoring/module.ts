@@ -21,7 +21,7 @@ export interface OperationsServices {
 
 /** The operators' port, and what it says. */
 export const operationsModule: Module<OperationsServices> = {
-  name: 'operations',
+  name: 'monitoring',
   variables: operationsVariables,
   register: async (app, { config, database, metrics, versions }) => {
     if (config.adminPort === undefined) return;

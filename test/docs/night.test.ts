@@ -130,7 +130,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
       async () => /responded 500/.test(await screen('/setup/o/demo/event-deliveries')),
       'show the failure',
     );
-    await listen('A dead receiver', '/setup/o/demo/event-deliveries', ['GET /api/v1/leads?limit=1']);
+    await listen('A failing receiver', '/setup/o/demo/event-deliveries', ['GET /api/v1/leads?limit=1']);
     receiver?.behave('/events', 204);
   });
 
@@ -155,7 +155,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
   test('the database is gone', async () => {
     await server?.pause();
     await until(async () => /ECONNREFUSED/.test(await readyz()), 'notice it');
-    await listen('The database is gone', '/setup/o/demo', ['GET /api/v1/leads?limit=1']);
+    await listen('The database is down', '/setup/o/demo', ['GET /api/v1/leads?limit=1']);
     await server?.resume();
     await until(async () => (await readyz()).startsWith('200'), 'be ready again');
   });

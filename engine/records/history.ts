@@ -109,7 +109,7 @@ const changesOf = (resource: string, $: Placeholder<ById>): string =>
 const idOf = ({ id }: ById): string => id;
 
 /** Bytes of stored records that one page of excerpts reads; at least one change. */
-const pageBytes = 4 * 1024 * 1024;
+const pageBytes = 2 * 1024 * 1024;
 
 /** The first rows of a page of the ledger, up to {@link pageBytes}. The sizes of values are known without reading these. */
 const upToBytes = (page: string): string => {

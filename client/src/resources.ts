@@ -717,6 +717,7 @@ export type ErrorCode =
   | 'invalid_header'
   | 'missing_reference'
   | 'duplicate'
+  | 'rejected_by_database'
   | 'items_refused'
   | 'organization_required'
   | 'unauthenticated'

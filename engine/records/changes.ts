@@ -34,11 +34,22 @@ export const selectChangedNames = (rows: string, fields: string, columns: string
  * @param fields SQL of the array of the fields that are shown of a row `l`
  * @param order of the rows, called `l`
  * @param further columns, each beginning with a comma
+ * @param excerpt characters of each text to select; undefined: all
  */
-export const selectChanges = (rows: string, fields: string, order: string, further = ''): string => {
+export const selectChanges = (
+  rows: string,
+  fields: string,
+  order: string,
+  further = '',
+  excerpt?: number,
+): string => {
   // As text: what is stored comes back byte by byte, exact numbers included.
+  const value =
+    excerpt === undefined
+      ? '_f.value::text'
+      : `case when json_typeof(_f.value) = 'string' and length(_f.value::text) > ${excerpt} then to_json(left(_f.value #>> '{}', ${excerpt}))::text else _f.value::text end`;
   const shown = (json: string) =>
-    `(select '{' || string_agg(to_json(_f.key)::text || ':' || _f.value::text, ',') || '}' from json_each(${json}) _f where _f.key = any(_s."fields"))::json`;
+    `(select '{' || string_agg(to_json(_f.key)::text || ':' || ${value}, ',') || '}' from json_each(${json}) _f where _f.key = any(_s."fields"))::json`;
   const values = {
     position: `l."transaction"::text || '-' || l."id"::text`,
     at: `replace((l."at" at time zone 'UTC')::text, ' ', 'T') || 'Z'`,

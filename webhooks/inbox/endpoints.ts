@@ -53,6 +53,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
         : undefined;
       if (found?.provider !== provider) throw errors.notFound();
       request.integration = found;
+      request.owner = found.organization;
     };
 
     app.get(path, { onRequest }, async (request, reply) => {

@@ -84,6 +84,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const paid = readPayment(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
+      request.owner = organization;
       await database.admitRecords?.(organization, 1);
       const partner = { organization, requestId: request.id, name: `${customer}-payment` };
       return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));

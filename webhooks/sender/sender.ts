@@ -1,5 +1,5 @@
 import { HttpError } from '../../engine/errors.ts';
-import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
 import { log } from './log.ts';
@@ -23,21 +23,23 @@ export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> 
 
 /**
  * Sends a message through the organization's sender and stores it, also if sending failed.
+ * @param organization its ID
  * @returns the provider's id
  * @throws HttpError 400 for an unknown template, 502 if it was not sent
  */
 export async function send(
   { settings, database, log: logger }: Webhooks,
-  organization: { readonly id: string; readonly slug: string },
+  organization: string,
   message: Message,
 ): Promise<string> {
   const { messaging, graph } = settings.current;
-  const chosen = ownProperty(messaging, organization.slug);
+  const slugs = await slugsOf(tablesOf(database), organization);
+  const chosen = slugs.map((slug) => ownProperty(messaging, slug)).find((sender) => sender !== undefined);
   const outgoing = prepare(message, chosen);
   try {
     if (chosen === undefined) throw new SendError('the organization has no sender');
     const id = await senders[chosen.sender](outgoing, chosen, graph, logger);
-    await keep(tablesOf(database), organization.id, message, {
+    await keep(tablesOf(database), organization, message, {
       status: 'sent',
       provider_id: id,
       error: null,
@@ -46,7 +48,7 @@ export async function send(
   } catch (cause) {
     if (!(cause instanceof SendError)) throw cause;
     const failed = { status: 'failed', provider_id: null, error: cause.message };
-    await keep(tablesOf(database), organization.id, message, failed);
+    await keep(tablesOf(database), organization, message, failed);
     throw new HttpError(502, 'send_failed', 'the message was not sent', {}, { cause });
   }
 }

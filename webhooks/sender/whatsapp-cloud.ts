@@ -4,10 +4,15 @@ import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 /** WhatsApp's limit for a text. */
 const maxText = 4096;
 
+/** An international telephone number, with the usual punctuation. */
+const telephoneNumber = /^\+?[\d ().-]{5,30}$/;
+
 /** WhatsApp Cloud API: POST <graph>/<version>/<phone number id>/messages. */
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
+  // Stripped of everything but digits, any other text would become the number of a stranger.
+  if (!telephoneNumber.test(message.to)) throw new SendError('the recipient is not a telephone number');
   const { phone_number_id = '', access_token = '' } = settings;
   if (access_token.trim() === '') throw new SendError('the access token is not set');
   const path = `/${graph.version}/${encodeURIComponent(phone_number_id)}/messages`;

@@ -73,6 +73,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   checkPayments(given, problems);
   checkSecrets(given, environment, problems);
   checkSenders(given, problems);
+  checkResolved(given, environment, problems);
   if (!shaped || problems.length > 0) throw new YamlError(sortIssues(problems));
   const raw = given.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
@@ -161,6 +162,34 @@ function checkReferences(
       const step = Array.isArray(value) ? Number(key) : key;
       checkReferences(parsed, each, problems, [...path, step]);
     }
+  }
+}
+
+const { public_url, mail, graph } = schema.properties;
+
+/** Values that may come from the environment, where the schema sees only the reference. */
+const patterned = [
+  { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
+  { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },
+  { path: ['mail', 'url'], fallback: defaults.mail.url, rule: mail.properties.url },
+  { path: ['graph', 'base_url'], fallback: defaults.graph.base_url, rule: graph.properties.base_url },
+] as const;
+
+/** Checks values with references to the environment as they are once these are resolved. Blank ones count as absent. */
+function checkResolved(parsed: Parsed, environment: Environment, problems: YamlIssue[]): void {
+  for (const { path, fallback, rule } of patterned) {
+    const [first, ...rest] = path;
+    const given = rest.reduce<unknown>((value, key) => part(value)[key], part(parsed.data)[first]);
+    const written = given === undefined ? fallback : given;
+    if (typeof written !== 'string' || !isNotBlank(written, environment)) continue;
+    const value = String(resolved(written, environment)).trim();
+    const isUrl = rule !== mail.properties.from;
+    if (new RegExp(rule.pattern, 'u').test(value) && (!isUrl || URL.canParse(value))) continue;
+    const names = variableReferences(written);
+    // A literal that breaks the pattern is reported by the schema.
+    if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(written)) continue;
+    const what = names.length === 0 ? path.join('.') : names.join(' and ');
+    problems.push(parsed.problem({ path: [...path] }, `${what} must be ${rule['x-expected']}`));
   }
 }
 

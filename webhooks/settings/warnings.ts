@@ -2,7 +2,7 @@ import type { Environment } from '../../engine/config/index.ts';
 import { suggestionOrList, type YamlIssue } from '../../engine/yaml/index.ts';
 import { leaves } from './leaves.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
-import { defaults } from './settings.ts';
+import { defaults, type Settings } from './settings.ts';
 
 /** An endpoint that is off. */
 export interface EndpointOff extends YamlIssue {
@@ -56,34 +56,46 @@ export function unsetVariables({ parsed }: SettingsFile, environment: Environmen
   });
 }
 
-/** Organizations that a file names, and there are not. */
-export function unknownOrganizations(
-  { written, parsed }: SettingsFile,
-  known: readonly string[],
-): YamlIssue[] {
-  const { booking_forms_whatsapp: form, payments = {} } = written.partners;
-  const named = [
+/** The slugs that settings name, each with its location. */
+function namedSlugs({ partners, login, messaging, quotas }: Settings) {
+  const { booking_forms_whatsapp: form, payments } = partners;
+  return [
     { slug: form.organization, path: ['partners', 'booking_forms_whatsapp', 'organization'] },
     ...Object.entries(payments).map(([customer, { organization }]) => ({
       slug: organization,
       path: ['partners', 'payments', customer, 'organization'],
     })),
-    ...Object.entries(written.login.providers).flatMap(([name, { new_users }]) =>
+    ...Object.entries(login.providers).flatMap(([name, { new_users }]) =>
       Object.entries(new_users?.domains ?? {}).map(([domain, { organization }]) => ({
         slug: organization,
         path: ['login', 'providers', name, 'new_users', 'domains', domain, 'organization'],
       })),
     ),
-    ...Object.keys(written.messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
-    ...Object.keys(written.quotas.organizations).map((slug) => ({
+    ...Object.keys(messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
+    ...Object.keys(quotas.organizations).map((slug) => ({
       slug,
       path: ['quotas', 'organizations', slug],
       key: true,
     })),
   ];
-  // Nobody has written the defaults, and an instance without the demo may leave them.
+}
+
+/** The slugs that settings name, each with the path of the first setting that names it. */
+export const configuredSlugs = (settings: Settings): ReadonlyMap<string, string> =>
+  new Map(
+    namedSlugs(settings)
+      .reverse()
+      .map(({ slug, path }) => [slug, path.join('.')]),
+  );
+
+/** Organizations that a file names and that do not exist. @param known all slugs, current and former */
+export function unknownOrganizations(
+  { settings, parsed }: SettingsFile,
+  known: readonly string[],
+): YamlIssue[] {
+  // The defaults do not count: an instance without the demo organization may keep them.
   const { organization } = defaults.partners.booking_forms_whatsapp;
-  return named
+  return namedSlugs(settings)
     .filter(({ slug }) => slug !== organization && !known.includes(slug))
     .map(({ slug, ...target }) =>
       parsed.problem(target, `there is no organization "${slug}"${suggestionOrList(slug, known)}`),

@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { UserError } from '../../engine/errors.ts';
 import type { Settings } from '../settings/index.ts';
+import { isMetadata } from './metadata.ts';
 
 /** Where events may be sent, as config.yaml says. */
 export type AddressPolicy = Settings['events'];
@@ -10,7 +11,7 @@ export type AddressPolicy = Settings['events'];
 /** The only addresses of IPv6 that are routed to other networks; ranges in it that are not are known to the library. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Whether an IP address is on the public Internet. Addresses that stand for one of IPv4 are that one. */
+/** Whether an IP address is on the public Internet. IPv4-mapped addresses count as IPv4. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
@@ -36,11 +37,23 @@ export function receiverUrl(text: string, allowed: AddressPolicy): URL {
     throw new UserError(`url must have one of the ports ${allowed.ports.join(', ')}`);
   }
   const host = hostOf(url);
-  if (isIP(host) !== 0 && !allowed.allow_private_addresses && !isPublic(host)) throw notPublic();
+  if (isIP(host) !== 0) assertAllowed([host], allowed);
   return url;
 }
 
-const notPublic = () => new UserError('url must not lead to a private address');
+/**
+ * Rejects addresses inside the operator's network. Metadata services are rejected whatever the settings allow, because
+ * they hand out the machine's credentials.
+ * @throws UserError if any of the IP addresses is rejected
+ */
+function assertAllowed(addresses: readonly string[], { allow_private_addresses }: AddressPolicy): void {
+  if (!allow_private_addresses && !addresses.every(isPublic)) {
+    throw new UserError('url must not lead to a private address');
+  }
+  if (addresses.some(isMetadata)) {
+    throw new UserError('url must not lead to the metadata service of a cloud provider');
+  }
+}
 
 /** The host of a URL, an IPv6 address without its brackets. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
@@ -56,7 +69,7 @@ const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
  */
 export async function pinnedAddress(
   url: URL,
-  { allow_private_addresses: isAnyAllowed }: AddressPolicy,
+  allowed: AddressPolicy,
   resolve: Resolve = resolveByDns,
 ): Promise<LookupAddress> {
   const host = hostOf(url);
@@ -67,7 +80,10 @@ export async function pinnedAddress(
           throw new UserError('the name has no address');
         })
       : [{ address: host, family }];
-  if (!isAnyAllowed && found.some(({ address }) => !isPublic(address))) throw notPublic();
+  assertAllowed(
+    found.map(({ address }) => address),
+    allowed,
+  );
   const [first] = found;
   if (first === undefined) throw new UserError('the name has no address');
   return first;

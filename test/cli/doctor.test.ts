@@ -143,7 +143,7 @@ const faultyServer = [
 
 /** Planted faults, and what is said of each in a line: place, problem and advice. */
 const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgresql'])[] = [
-  ['a misspelt variable', /^DATABSE_URL: means nothing here\. Did you mean DATABASE_URL\?/],
+  ['a misspelt variable', /^DATABSE_URL: is not a known variable\. Did you mean DATABASE_URL\?/],
   [
     'a variable of config.yaml that is not set',
     /^config\.yaml:6:41: payments of acme is off \(501\): ACME_KEY is not set\. Set the variable/,

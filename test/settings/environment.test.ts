@@ -53,7 +53,7 @@ describe('near misses of variables', () => {
     test(`${name} is an error`, () =>
       assert.rejects(refused({ [name]: 'x' }), {
         name: 'UserError',
-        message: `${name} means nothing here. Did you mean ${meant}? Correct or unset it.`,
+        message: `${name} is not a known variable. Did you mean ${meant}? Correct or unset it.`,
       }));
   }
 
@@ -77,7 +77,7 @@ describe('near misses of variables', () => {
     test(`crm ${command} refuses them`, async () =>
       assertRefused(
         await crm([command], { DATABSE_URL: 'postgres://crm@db/crm' }),
-        /^crm: DATABSE_URL means nothing here\. /,
+        /^crm: DATABSE_URL is not a known variable\. /,
       ));
 });
 

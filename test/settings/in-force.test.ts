@@ -89,9 +89,9 @@ describe('crm config --show', () => {
       note.replace(/^\S*config/, 'config'),
     );
     assert.deepEqual(notes, [
-      'DATABSE_URL means nothing here. Did you mean DATABASE_URL?',
-      'INBOUND_SECERT means nothing here. Did you mean INBOUND_SECRET?',
-      'ACME_KYE means nothing here. Did you mean ACME_KEY?',
+      'DATABSE_URL is not a known variable. Did you mean DATABASE_URL?',
+      'INBOUND_SECERT is not a known variable. Did you mean INBOUND_SECRET?',
+      'ACME_KYE is not a known variable. Did you mean ACME_KEY?',
       'config.yaml:2:27  booking_forms_whatsapp is off (501): BOOKING_FORMS_WHATSAPP_TOKEN is not set',
       'config.yaml:6:41  payments of acme is off (501): ACME_KEY and ACME_OLD are not set',
     ]);
@@ -125,7 +125,7 @@ describe('what is not there, or is something else, is told in one line with its 
     ['check', 'MIGRATIONS_DIR', 'file', 'cannot read the folder …: it is a file, not a folder'],
     ['serve', 'DATA_DIR', 'file', 'the data folder … cannot be used: it is not a folder'],
     ['client --output', '', 'file', '… cannot be read: it is a file, not a folder'],
-    ['export leads --org demo', '', 'file', '… is there already; --force replaces it'],
+    ['export leads --org demo', '', 'file', '… already exists. Pass --force to replace it.'],
   ];
   crmTable(
     cases.map((each) => [`${each[0]} ${each[1]} ${each[2]}`, each] as const),

@@ -102,8 +102,8 @@ describe('crm config --show', () => {
     assert.deepEqual(
       lines.map((line) => lineOf(line).replace(/^\S*config/, 'config')),
       [
-        'config.yaml:2:43  there is no organization "clinc". Did you mean "clinic"?',
-        'config.yaml:10:3  there is no organization "shop": there are clinic, demo',
+        'config.yaml:2:43  organization "clinc" does not exist. Did you mean "clinic"?',
+        'config.yaml:10:3  organization "shop" does not exist: there are clinic, demo',
       ],
     );
   });

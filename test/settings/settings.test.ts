@@ -118,7 +118,7 @@ describe('every mistake with its place', () => {
   const marks = new Validator({ strict: false, validateFormats: false }).compile(settingsEditorSchema);
   /** What only a calculation can find. */
   const beyondSchemas =
-    /names no environment variable|2:30 {2}"\$\{" is not closed|"\{\{" is not closed|closes nothing|path: write one/;
+    /not a valid reference|2:30 {2}"\$\{" has no closing|"\{\{" has no closing|has no opening|Use a path/;
   test('editors mark what is refused, wherever a schema can, and nothing of the shipped file', () => {
     for (const [text, ...lines] of wrongSettings) {
       const parsed = parseYaml({ file: '', text }, []);
@@ -214,9 +214,9 @@ describe('a running service follows its file', () => {
       change(withSecret('one-partner-secret'));
       await becomes('zero-partner-secret', 401);
 
-      const refused = times('refused a change');
+      const refused = times('rejected a change');
       change('partners:\n  inbound_leads: { secret: [broken-partner-secret] }');
-      await until(() => times('refused a change') > refused, 'refuse the broken file');
+      await until(() => times('rejected a change') > refused, 'refuse the broken file');
       assert.match(
         service.stderr(),
         /config\.yaml:2:20 {2}unknown key \\"secret\\"\. Did you mean \\"secrets\\"\?/,
@@ -238,9 +238,9 @@ describe('a running service follows its file', () => {
   });
 
   test('removed: what was in force stays, and a new file is taken', async () => {
-    const refused = times('refused a change');
+    const refused = times('rejected a change');
     renameSync(file.path, `${file.path}.old`);
-    await until(() => times('refused a change') > refused, 'log that it is gone');
+    await until(() => times('rejected a change') > refused, 'log that it is gone');
     assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));

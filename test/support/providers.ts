@@ -14,7 +14,7 @@ export type Behaviour =
   | 'other json';
 
 /** A request as the provider got it. */
-export interface Asked {
+export interface ProviderRequest {
   readonly method: string;
   /** Path without the query. */
   readonly path: string;
@@ -29,7 +29,7 @@ export interface Provider {
   /** Origin, without a slash at the end. */
   readonly url: string;
   /** Everything that it was asked, oldest first. */
-  readonly asked: Asked[];
+  readonly requests: ProviderRequest[];
   /** How it answers from now on. What it holds back while it is slow, it answers when it becomes anything else. */
   readonly behave: (behaviour: Behaviour) => void;
   /** What it says of a lead, a value or JSON text, by its leadgen id; one that it does not know is a 400, as Meta does it. */
@@ -46,7 +46,7 @@ export interface Provider {
 
 /** Starts a provider. */
 export async function startProvider(): Promise<Provider> {
-  const asked: Asked[] = [];
+  const requests: ProviderRequest[] = [];
   const leads = new Map<string, object | string>();
   const strayed: string[] = [];
   let behaviour: Behaviour = 'fine';
@@ -60,7 +60,7 @@ export async function startProvider(): Promise<Provider> {
   });
   const elsewhereUrl = await listen(elsewhere, 0);
 
-  const fine = ({ method, path }: Asked, response: ServerResponse) => {
+  const fine = ({ method, path }: ProviderRequest, response: ServerResponse) => {
     if (method === 'POST' && /^\/v\d+\.\d+\/[^/]+\/messages$/.test(path)) {
       return answer(response, 200, { messages: [{ id: `wamid.${++messages}` }] });
     }
@@ -70,10 +70,12 @@ export async function startProvider(): Promise<Provider> {
       ? answer(response, 400, { error: { message: 'Unsupported get request', code: 100 } })
       : answer(response, 200, lead);
   };
-  const behaviours: Readonly<Record<Behaviour, (asked: Asked, response: ServerResponse) => void>> = {
+  const behaviours: Readonly<
+    Record<Behaviour, (requests: ProviderRequest, response: ServerResponse) => void>
+  > = {
     fine,
     failing: (_, response) => answer(response, 500, { error: { message: 'token SECRET is bad' } }),
-    slow: (asked, response) => held.push(() => fine(asked, response)),
+    slow: (requests, response) => held.push(() => fine(requests, response)),
     huge: (_, response) => answer(response, 200, { messages: [{ id: 'x'.repeat(3 * 1024 * 1024) }] }),
     endless: (_, response) => pour(response),
     redirect: ({ path }, response) =>
@@ -85,14 +87,14 @@ export async function startProvider(): Promise<Provider> {
   const server = createServer(async (request, response) => {
     const bytes = Buffer.concat(await request.toArray());
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://provider');
-    const one: Asked = {
+    const one: ProviderRequest = {
       method: request.method ?? '',
       path: pathname,
       query: searchParams,
       headers: request.headers,
       body: bytes.length === 0 ? undefined : JSON.parse(bytes.toString('utf8')),
     };
-    asked.push(one);
+    requests.push(one);
     behaviours[behaviour](one, response);
   });
   const url = await listen(server, 0);
@@ -106,7 +108,7 @@ export async function startProvider(): Promise<Provider> {
   };
   return {
     url,
-    asked,
+    requests: requests,
     leads,
     everyLead: (lead) => {
       other = lead;

@@ -60,7 +60,7 @@ onBothDrivers(
     });
     beforeEach(() => {
       provider.behave('fine');
-      provider.asked.length = 0;
+      provider.requests.length = 0;
     });
     after(async () => {
       provider.behave('fine');
@@ -86,11 +86,11 @@ onBothDrivers(
 
     test('the right token sends it once, and it is kept', async () => {
       for (const key of [token, older]) {
-        provider.asked.length = 0;
+        provider.requests.length = 0;
         const answer = await post(good, key);
         assert.equal(answer.status, 200, answer.text);
         assert.deepEqual(Object.keys(answer.json), ['ok', 'message_id']);
-        const [asked, ...more] = provider.asked;
+        const [asked, ...more] = provider.requests;
         assert.deepEqual(more, []);
         assert.equal(asked?.path, '/v23.0/1055501/messages');
         assert.equal(asked?.headers.authorization, `Bearer ${accessToken}`);
@@ -125,7 +125,7 @@ onBothDrivers(
           assert.equal(answer.status, 401);
           assertErrorShape(answer);
         }
-        assert.deepEqual(provider.asked, []);
+        assert.deepEqual(provider.requests, []);
       });
     }
 
@@ -165,7 +165,7 @@ onBothDrivers(
           wrong?.map(({ field }) => field),
           fields,
         );
-        assert.deepEqual(provider.asked, []);
+        assert.deepEqual(provider.requests, []);
         assert.equal((await messages()).length, before);
       });
     }
@@ -174,7 +174,7 @@ onBothDrivers(
       const lost = await node(partner({ organization: 'nobody' }));
       assert.equal((await post({}, token, lost)).status, 400);
       assert.equal((await post(good, token, lost)).status, 404);
-      assert.deepEqual(provider.asked, []);
+      assert.deepEqual(provider.requests, []);
     });
 
     const sent: readonly [string, Record<string, string>, object][] = [
@@ -225,20 +225,20 @@ onBothDrivers(
       test(`sent: ${name}`, async () => {
         const answer = await post({ ...good, ...body });
         assert.equal(answer.status, 200, answer.text);
-        const got = provider.asked[0]?.body as Record<string, unknown>;
+        const got = provider.requests[0]?.body as Record<string, unknown>;
         for (const [key, value] of Object.entries(expected)) assert.deepEqual(got[key], value);
         assert.equal((await messages())[0]?.body, body.message, 'kept as it was given');
       });
     }
 
     const failures: readonly [Behaviour, RegExp][] = [
-      ['failing', /^WhatsApp answered 500$/],
-      ['slow', /^no answer in time$/],
-      ['huge', /^the answer is too large$/],
-      ['endless', /^the answer is too large$/],
-      ['redirect', /^WhatsApp answered 307$/],
-      ['no json', /^WhatsApp answered 200$/],
-      ['other json', /^WhatsApp answered 200$/],
+      ['failing', /^WhatsApp responded with 500$/],
+      ['slow', /^no response in time$/],
+      ['huge', /^the response is too large$/],
+      ['endless', /^the response is too large$/],
+      ['redirect', /^WhatsApp responded with 307$/],
+      ['no json', /^WhatsApp responded with 200$/],
+      ['other json', /^WhatsApp responded with 200$/],
     ];
     describe('a sender that does not take it → 502, asked once, kept with its reason', () => {
       for (const [behaviour, reason] of failures) {
@@ -250,7 +250,7 @@ onBothDrivers(
           assert.ok(performance.now() - start < timeoutMs + 4000, 'bounded wait');
           assertErrorShape(answer);
           assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
-          assert.equal(provider.asked.length, 1, 'never twice');
+          assert.equal(provider.requests.length, 1, 'never twice');
           const [kept] = await messages();
           assert.deepEqual(
             [kept?.body, kept?.status, kept?.provider_id],
@@ -266,7 +266,10 @@ onBothDrivers(
           const answer = await post({ ...good, message: 'to nobody' });
           assert.equal(answer.status, 502, answer.text);
           const [kept] = await messages();
-          assert.deepEqual([kept?.body, kept?.status, kept?.error], ['to nobody', 'failed', 'no connection']);
+          assert.deepEqual(
+            [kept?.body, kept?.status, kept?.error],
+            ['to nobody', 'failed', 'connection failed'],
+          );
         } finally {
           await provider.open();
         }
@@ -274,14 +277,14 @@ onBothDrivers(
       });
 
       const unsent: readonly [string, () => Promise<Node>, Record<string, string>, RegExp][] = [
-        ['no sender', () => node({ messaging: {} }), {}, /no sender/],
+        ['no sender', () => node({ messaging: {} }), {}, /no sender is configured/],
         ['no access token', () => node({}, { ACCESS: '' }), {}, /access token is not set/],
         ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
       ];
       for (const [name, made, body, reason] of unsent) {
         test(`${name}: not even asked`, async () => {
           assert.equal((await post({ ...good, ...body }, token, await made())).status, 502);
-          assert.deepEqual(provider.asked, []);
+          assert.deepEqual(provider.requests, []);
           assert.match((await messages())[0]?.error ?? '', reason);
         });
       }
@@ -294,7 +297,7 @@ onBothDrivers(
       const answer = await post(good, token, logging);
       assert.equal(answer.status, 200, answer.text);
       assert.match(String(answer.json.message_id), /^log\./);
-      assert.deepEqual(provider.asked, []);
+      assert.deepEqual(provider.requests, []);
       assert.equal((await messages())[0]?.provider_id, answer.json.message_id);
     });
 

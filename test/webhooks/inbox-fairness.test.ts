@@ -169,10 +169,10 @@ onBothDrivers(
     test('slow items of one organization leave slots for another', async () => {
       const page = await integrate(instance(), acme, 'meta-lead-ads');
       graph.behave('slow');
-      const before = graph.asked.length;
+      const before = graph.requests.length;
       const ids = Array.from({ length: 60 }, (_, n) => String(700_000_000_000 + n));
       await deliver(instance(), page, leadgenBody(...ids.map((id) => ({ leadgen: `"${id}"` }))));
-      await until(() => graph.asked.length - before >= 6, 'hold slots');
+      await until(() => graph.requests.length - before >= 6, 'hold slots');
       const id = fresh('quick');
       await deliver(instance(), quiet, message(id));
       await becomes(quiet, id, 'done');
@@ -341,7 +341,7 @@ onBothDrivers(
 
     test('secrets that were changed are used at once; one that cannot be opened is the reason', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
-      const token = () => graph.asked.at(-1)?.headers.authorization;
+      const token = () => graph.requests.at(-1)?.headers.authorization;
       const lead = async (id: string) => {
         graph.leads.set(id, { id, field_data: [] });
         await deliver(instance(), page, leadgenBody({ leadgen: `"${id}"` }));

@@ -55,7 +55,7 @@ onBothDrivers(
     });
     beforeEach(() => {
       graph.behave('fine');
-      graph.asked.length = 0;
+      graph.requests.length = 0;
     });
     const tables = () => tablesOf(instance().database);
     const itemOf = async (id: string, of = page) =>
@@ -75,7 +75,7 @@ onBothDrivers(
     };
     const again = async (id: string) =>
       replayItem(tables(), inboxQueue, command(instance()), acme.id, String((await itemOf(id)).id));
-    const asked = (id: string) => graph.asked.filter(({ path }) => path.endsWith(`/${id}`)).length;
+    const asked = (id: string) => graph.requests.filter(({ path }) => path.endsWith(`/${id}`)).length;
 
     test('failures: tried again later and later, given up after the configured number, replayed by hand', async () => {
       const id = freshId();
@@ -93,13 +93,13 @@ onBothDrivers(
         );
         assert.ok((await next()) - begun >= longest / 2, `attempt ${attempt} is followed by a pause`);
         const { status, error } = await itemOf(id);
-        assert.deepEqual([status, error], ['waiting', 'the Graph API answered 500']);
+        assert.deepEqual([status, error], ['waiting', 'the Graph API responded with 500']);
         begun = await databaseTime();
         await hurry(id);
       }
       await becomes(id, 'dead');
       const dead = await itemOf(id);
-      assert.deepEqual([dead.attempts, dead.error], [attempts, 'the Graph API answered 500']);
+      assert.deepEqual([dead.attempts, dead.error], [attempts, 'the Graph API responded with 500']);
       assert.notEqual(dead.done_at, null);
       graph.behave('fine');
       await hurry(id);
@@ -138,7 +138,7 @@ onBothDrivers(
       ] as const) {
         await assert.rejects(
           replayItem(tables(), inboxQueue, command(instance()), organization, id),
-          /there is no inbox item/,
+          /inbox item .* does not exist/,
         );
       }
     });
@@ -357,12 +357,12 @@ for (const driver of drivers) {
       const many = Array.from({ length: 30 }, freshId);
       for (const id of many) graph.leads.set(id, lead(id));
       graph.behave('slow');
-      graph.asked.length = 0;
+      graph.requests.length = 0;
       const first = await serve(environment);
       for (const id of many) {
         assert.equal((await deliver(first, { path, secret }, leadgenBody({ leadgen: id }))).status, 200);
       }
-      await until(() => graph.asked.length > 0, 'begin to process');
+      await until(() => graph.requests.length > 0, 'begin to process');
       await first.kill();
       const states = await rowsApart(environment, 'select status, count(*)::text from crm_inbox group by 1');
       assert.deepEqual(states, [['waiting', '30']]);
@@ -372,7 +372,7 @@ for (const driver of drivers) {
       await rowsApart(environment, 'update crm_inbox set next_at = now()');
       const second = await serve(environment);
       await until(
-        () => many.every((id) => graph.asked.filter((each) => each.path.endsWith(id)).length > 0),
+        () => many.every((id) => graph.requests.filter((each) => each.path.endsWith(id)).length > 0),
         'ask for all',
         20_000,
       );

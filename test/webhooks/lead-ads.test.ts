@@ -49,7 +49,7 @@ onBothDrivers(
     });
     beforeEach(() => {
       graph.behave('fine');
-      graph.asked.length = 0;
+      graph.requests.length = 0;
     });
     const itemOf = async (leadgen: string, of = page) =>
       (await inboxOf(instance(), of)).find(({ event_id }) => event_id === leadgen);
@@ -60,7 +60,7 @@ onBothDrivers(
     /** Lets what waits for another attempt be due now. */
     const hurry = () =>
       sql`update crm_inbox set next_at = now() where error <> ''`.execute(tablesOf(instance().database));
-    const asked = (leadgen: string) => graph.asked.filter(({ path }) => path === `/v23.0/${leadgen}`);
+    const asked = (leadgen: string) => graph.requests.filter(({ path }) => path === `/v23.0/${leadgen}`);
     /** The only lead of a leadgen id. */
     const leadOf = async (leadgen: string, of = acme): Promise<Record<string, unknown>> => {
       const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(instance(), of, leadgen);
@@ -199,12 +199,12 @@ onBothDrivers(
     });
 
     const failures: readonly [Behaviour, RegExp][] = [
-      ['failing', /^the Graph API answered 500$/],
-      ['redirect', /^the Graph API answered 307$/],
-      ['slow', /^the Graph API: no answer in time$/],
-      ['endless', /^the Graph API: the answer is too large$/],
-      ['no json', /^the Graph API gave no lead$/],
-      ['other json', /^the Graph API gave no lead$/],
+      ['failing', /^the Graph API responded with 500$/],
+      ['redirect', /^the Graph API responded with 307$/],
+      ['slow', /^the Graph API is unavailable: no response in time$/],
+      ['endless', /^the Graph API is unavailable: the response is too large$/],
+      ['no json', /^the Graph API did not return a lead$/],
+      ['other json', /^the Graph API did not return a lead$/],
     ];
     describe('a fetch that fails leaves the lead as a stub, and a later one completes it', () => {
       for (const [behaviour, reason] of failures) {

@@ -154,13 +154,13 @@ for (const driver of drivers) {
 
     const steps = 'good, duplicate, out-of-order, large, bad-signature, burst';
     const isNone = (provider: string, org: string) =>
-      `"${org}" has no ${provider} integration that is on; add one under Setup, Integrations`;
+      `"${org}" has no enabled ${provider} integration. Add one under Setup, Integrations.`;
     const mistakes: Readonly<Record<string, [args: string[], message: string | RegExp]>> = {
       'an unknown provider': [
         ['carrier', '--org', 'shop'],
-        /there is no provider "carrier"; there are whatsapp, .*inbound-leads, .*acme-payment/,
+        /Unknown provider "carrier"\. Available: whatsapp, .*inbound-leads, .*acme-payment/,
       ],
-      'a provider that objects have': [['toString', '--org', 'shop'], /there is no provider "toString"/],
+      'a provider that objects have': [['toString', '--org', 'shop'], /Unknown provider "toString"/],
       'a customer that objects have': [
         ['constructor-payment', '--org', 'shop'],
         /no provider "constructor-payment"/,
@@ -179,7 +179,7 @@ for (const driver of drivers) {
       ],
       'an organization that the payments are not for': [
         ['acme-payment', '--org', 'empty'],
-        'acme-payment is configured for "shop", not "empty"',
+        'acme-payment is configured for organization "shop", not "empty"',
       ],
       'an organization that no messages are sent for': [
         ['booking-forms-whatsapp', '--org', 'empty'],
@@ -193,23 +193,26 @@ for (const driver of drivers) {
       ],
       'a customer that is off': [
         ['off-payment', '--org', 'shop'],
-        'off-payment is off: it has no secret in config.yaml',
+        'off-payment is off because it has no secret in config.yaml',
       ],
       'an unknown step': [
         ['telegram', '--org', 'shop', '--steps', 'good,fly'],
-        `"fly" is no step; there are ${steps}`,
+        `Unknown step "fly". Available: ${steps}.`,
       ],
-      'no step': [['telegram', '--org', 'shop', '--steps', ''], `"" is no step; there are ${steps}`],
+      'no step': [['telegram', '--org', 'shop', '--steps', ''], `Unknown step "". Available: ${steps}.`],
       ...Object.fromEntries(
         ['crm.example', 'ftp://crm.example', 'javascript:alert(1)', 'https://', ''].map((url) => [
           `--url "${url}"`,
-          [['telegram', '--org', 'shop', '--url', url], `"${url}" is no address such as https://crm.example`],
+          [
+            ['telegram', '--org', 'shop', '--url', url],
+            `"${url}" is not a valid URL. Example: https://crm.example`,
+          ],
         ]),
       ),
       ...Object.fromEntries(
         ['0', '10001', '-5', '1e3', '1.5', '', '१'].map((given) => [
           `--burst "${given}"`,
-          [['telegram', '--org', 'shop', '--burst', given], '--burst must be from 1 to 10000'],
+          [['telegram', '--org', 'shop', '--burst', given], '--burst must be between 1 and 10000'],
         ]),
       ),
     };
@@ -265,7 +268,7 @@ for (const driver of drivers) {
       assert.match(titles ?? '', /^step +sent +answers +p50 ms +p99 ms$/);
       assert.match(lines[0] ?? '', /^duplicate +2 +2 × 200 +[\d.]+ +[\d.]+$/);
       assert.match(lines[1] ?? '', /^bad-signature +1 +1 × 401 +[\d.]+ +[\d.]+$/);
-      assert.deepEqual(lines.slice(2), ['Of 1 different events arrived: 1 × done.']);
+      assert.deepEqual(lines.slice(2), ['Sent 1 unique events. Stored: 1 × done.']);
     });
 
     // The embedded database does the work of both sides on one thread.
@@ -283,7 +286,7 @@ for (const driver of drivers) {
 
     test('an empty secret on standard input', async () => {
       const args = ['simulate', 'inbound-leads', '--org', organization, '--secret-stdin'];
-      assertRefused(await crm(args, environment), 'standard input holds no secret');
+      assertRefused(await crm(args, environment), 'standard input does not contain a secret');
     });
 
     test('--url: a service that runs', async () => {
@@ -309,13 +312,13 @@ for (const driver of drivers) {
       );
       assert.deepEqual(given.answers, partner);
       if (driver === 'embedded') {
-        const needs = 'a server has the embedded database: give its address (--url)';
+        const needs = 'A server is using the embedded database. Pass its URL with --url.';
         assertRefused(await simulate('telegram', environment), needs);
         // A server whose database is on another machine.
         const elsewhere = { ...environment, DATA_DIR: join(storage.folder, '..', 'none') };
         const { path = '', secret = '' } = added.get('telegram') ?? {};
         const endpoint = ['--endpoint', path.split('/').at(-1) ?? ''];
-        const unknown = 'the database of that server is not here: give --endpoint and --secret-stdin';
+        const unknown = "That server's database is not available here. Pass --endpoint and --secret-stdin.";
         assertRefused(await simulate('telegram', elsewhere, ...url, ...endpoint), unknown);
         const whole = [...url, ...endpoint, '--secret-stdin'];
         const far = await simulated('telegram', elsewhere, whole, `${secret}\n`);
@@ -326,7 +329,10 @@ for (const driver of drivers) {
       service.signal('SIGTERM');
       assert.equal((await service.ended).code, 0);
       const { answers: none } = await simulated('inbound-leads', environment, url);
-      assert.deepEqual(none, { good: { 'no connection': 1 }, 'bad-signature': { 'no connection': 1 } });
+      assert.deepEqual(none, {
+        good: { 'connection failed': 1 },
+        'bad-signature': { 'connection failed': 1 },
+      });
     });
   });
 }

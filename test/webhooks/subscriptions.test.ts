@@ -244,7 +244,7 @@ onBothDrivers(
       );
       await write('POST /api/v1/leads', { rating: 'Cold' });
       await until(async () => (await deliveries(url))[0]?.status === 'dead', 'be withheld');
-      assert.match(String((await deliveries(url))[0]?.error), /^filter: colour is no filter of leads/);
+      assert.match(String((await deliveries(url))[0]?.error), /^filter: cannot filter leads by colour/);
       assert.deepEqual(came(), []);
     });
 
@@ -352,10 +352,7 @@ onBothDrivers(
       await until(async () => (await call(`GET ${url}`)).json.state === 'failed', 'be switched off');
       const toldTo = (email: string) => mail.arrived.filter(({ to }) => to === email);
       await until(async () => toldTo(administrator.email).length === 1, 'tell administrators');
-      assert.match(
-        toldTo(administrator.email)[0]?.text ?? '',
-        new RegExp(`subscription ${id} .*switched off`),
-      );
+      assert.match(toldTo(administrator.email)[0]?.text ?? '', new RegExp(`subscription ${id} was disabled`));
       assert.deepEqual(toldTo(member.email), []);
       await write(`PATCH /api/v1/leads/${lead}`, { last_name: 'meanwhile' });
       receiver.behave(at, 204);
@@ -510,13 +507,13 @@ onBothDrivers(
         [{}, /url is required; resources is required/],
         [{ url: 7, resources: ['leads'] }, /url must be a string/],
         [{ url: 'nowhere', resources: ['leads'] }, /url must be an absolute URL/],
-        [{ url, resources: [] }, /resources must be a list of accounts/],
-        [{ url, resources: ['leeds'] }, /resources must be a list of accounts/],
+        [{ url, resources: [] }, /resources must be an array of: accounts/],
+        [{ url, resources: ['leeds'] }, /resources must be an array of: accounts/],
         [
           { url, resources: ['leads'], actions: ['read'] },
-          /actions must be a list of create, update, delete/,
+          /actions must be an array of: create, update, delete/,
         ],
-        [{ url, resources: ['leads'], filter: 'colour=red' }, /colour is no filter of leads: there are/],
+        [{ url, resources: ['leads'], filter: 'colour=red' }, /cannot filter leads by colour\. Available: /],
         [{ url, resources: ['leads'], filter: 'created_at[gte]=x' }, /filter: created_at\[gte\] must be/],
       ];
       for (const [body, message] of wrong) {

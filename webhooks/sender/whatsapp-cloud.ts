@@ -1,10 +1,10 @@
 import { fetchJson, UnreachableError } from '../endpoint/index.ts';
 import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 
-/** WhatsApp's limit for a text. */
+/** Maximum length of a text message on WhatsApp, in characters. */
 const maxText = 4096;
 
-/** WhatsApp Cloud API: POST <graph>/<version>/<phone number id>/messages. */
+/** Sends through the WhatsApp Cloud API: POST <graph>/<version>/<phone number ID>/messages. */
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
@@ -20,7 +20,7 @@ export const whatsappCloud: MessageSender = async (message, settings, graph) => 
     });
     const id = (body as { messages?: { id?: unknown }[] } | undefined)?.messages?.[0]?.id;
     if (status >= 200 && status < 300 && typeof id === 'string') return id;
-    throw new SendError(`WhatsApp answered ${status}`);
+    throw new SendError(`WhatsApp responded with ${status}`);
   } catch (cause) {
     if (cause instanceof UnreachableError) throw new SendError(cause.message, { cause });
     throw cause;

@@ -4,13 +4,13 @@ import { leaves } from './leaves.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults } from './settings.ts';
 
-/** An endpoint that is off. */
+/** A warning about an endpoint without a secret. */
 export interface EndpointOff extends YamlIssue {
-  /** Whether it is one of those that every instance has. */
+  /** Whether the endpoint exists in every instance. */
   readonly isShipped: boolean;
 }
 
-/** What is right in a file, but perhaps not meant: endpoints that are off because their variables are not set. */
+/** Returns warnings about endpoints that are off because they have no secret or its variable is not set. */
 export function disabledEndpoints(
   { written, parsed }: SettingsFile,
   environment: Environment,
@@ -42,8 +42,8 @@ export function disabledEndpoints(
 }
 
 /**
- * Values of a file that are blank because a variable is not set. Secrets of endpoints are told of by {@link disabledEndpoints}: a
- * list may name one that is not in use any more.
+ * Returns warnings about values that refer to unset variables. Endpoint secrets are excluded, because a list can refer to
+ * a variable that is no longer used; see {@link disabledEndpoints}.
  */
 export function unsetVariables({ parsed }: SettingsFile, environment: Environment): YamlIssue[] {
   const shipped = new Set(leaves(defaults).map(({ value }) => value));
@@ -56,10 +56,10 @@ export function unsetVariables({ parsed }: SettingsFile, environment: Environmen
   });
 }
 
-/** Organizations that a file names, and there are not. */
+/** Returns issues for references to organizations that do not exist. */
 export function unknownOrganizations(
   { written, parsed }: SettingsFile,
-  known: readonly string[],
+  slugs: readonly string[],
 ): YamlIssue[] {
   const { booking_forms_whatsapp: form, payments = {} } = written.partners;
   const named = [
@@ -81,11 +81,11 @@ export function unknownOrganizations(
       key: true,
     })),
   ];
-  // Nobody has written the defaults, and an instance without the demo may leave them.
+  // Ignore the default organization: instances without demo data can keep the defaults.
   const { organization } = defaults.partners.booking_forms_whatsapp;
   return named
-    .filter(({ slug }) => slug !== organization && !known.includes(slug))
+    .filter(({ slug }) => slug !== organization && !slugs.includes(slug))
     .map(({ slug, ...target }) =>
-      parsed.problem(target, `there is no organization "${slug}"${suggestionOrList(slug, known)}`),
+      parsed.problem(target, `organization "${slug}" does not exist${suggestionOrList(slug, slugs)}`),
     );
 }

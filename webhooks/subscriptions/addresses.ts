@@ -4,13 +4,13 @@ import ipaddr from 'ipaddr.js';
 import { UserError } from '../../engine/errors.ts';
 import type { Settings } from '../settings/index.ts';
 
-/** Where events may be sent, as config.yaml says. */
+/** Settings that restrict receiver URLs. */
 export type AddressPolicy = Settings['events'];
 
-/** The only addresses of IPv6 that are routed to other networks; ranges in it that are not are known to the library. */
+/** The only globally routed range of IPv6. The library knows which ranges inside it are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Whether an IP address is on the public Internet. Addresses that stand for one of IPv4 are that one. */
+/** Returns whether an IP address is public. IPv6 addresses that embed an IPv4 address are treated as the latter. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
@@ -19,8 +19,8 @@ export function isPublic(address: string): boolean {
 }
 
 /**
- * Reads an address that events are to be sent to.
- * @throws UserError if it is none, or not allowed
+ * Parses a receiver URL.
+ * @throws UserError if it is invalid or not allowed
  */
 export function receiverUrl(text: string, allowed: AddressPolicy): URL {
   if (!URL.canParse(text) || text.length > 2000) throw new UserError('url must be an absolute URL');
@@ -42,17 +42,18 @@ export function receiverUrl(text: string, allowed: AddressPolicy): URL {
 
 const notPublic = () => new UserError('url must not lead to a private address');
 
-/** The host of a URL, an IPv6 address without its brackets. */
+/** Returns a URL's host, without the brackets of an IPv6 address. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
 
-/** Finds the addresses of a name. */
+/** Resolves a host name to IP addresses. */
 export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 
 const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
 
 /**
- * The one address to connect to. It is looked up once and used as it is, so that no second answer leads elsewhere.
- * @throws UserError if the name has none, or any of its addresses is not allowed
+ * Resolves a URL's host to the IP address to connect to. It must be used for the connection, because a second lookup
+ * could return another address.
+ * @throws UserError if the host name cannot be resolved, or any of its addresses is not allowed
  */
 export async function pinnedAddress(
   url: URL,

@@ -1,6 +1,6 @@
-// Wrong files of configuration, each with the lines told of it: for what checks them and for the schema of editors.
+// Invalid settings files with the expected error messages, for the parser and for the editor schema.
 
-/** A file with one payment hook, and further lines of it from line 6 on. */
+/** Returns a file with one payment hook. Additional lines of the hook start at line 6. */
 export const customer = (...lines: string[]): string =>
   [
     'partners:',
@@ -12,7 +12,7 @@ export const customer = (...lines: string[]): string =>
   ].join('\n');
 export const lead = 'lead: { email: "{{email}}" }';
 
-/** Wrong texts, and the lines told for them. */
+/** Invalid files and their error messages. */
 export const wrongSettings: readonly (readonly [text: string, ...lines: string[]])[] = [
   ['partner: {}', '1:1  unknown key "partner". Did you mean "partners"?'],
   ['colour: red', '1:1  unknown key "colour"'],
@@ -90,7 +90,7 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
     customer(lead, 'when: { "{{#each a}}{{/if}}": [a] }'),
     '7:37  "{{#…}}" is not supported. Use a path, for example {{a.b}}.',
   ],
-  // Expressions, by what people get wrong, never by what a parser expects.
+  // Expressions. Messages describe the user's error, not the parser's expectation.
   ...(
     [
       ['{{a', '"{{" has no closing "}}"'],

@@ -1,4 +1,4 @@
-// No door inwards: where events are sent, whatever the address, its name and its responses say.
+// Allowed receiver URLs: protection against server-side request forgery.
 import assert from 'node:assert/strict';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +9,7 @@ import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
 
 const allowed: AddressPolicy = { ...defaults.events, allow_http: true };
 
-/** What people write, and why it is refused; with http allowed, so that the address is what counts. */
+/** Rejected URLs and the reason. HTTP is allowed, so that only the address matters. */
 const refused: readonly (readonly [url: string, reason: RegExp])[] = [
   ...[
     '127.0.0.1',
@@ -65,14 +65,14 @@ const refused: readonly (readonly [url: string, reason: RegExp])[] = [
   ['https://example.com/#x', /no fragment/],
 ];
 
-describe('addresses that are refused as they are written', () => {
+describe('URLs rejected before DNS resolution', () => {
   for (const [url, reason] of refused)
     test(url.slice(0, 60), () => assert.throws(() => receiverUrl(url, allowed), reason));
-  test('http, unless configured', () => {
+  test('http is rejected unless configured', () => {
     assert.throws(() => receiverUrl('http://example.com/', defaults.events), /https:/);
     assert.equal(receiverUrl('http://example.com/', allowed).href, 'http://example.com/');
   });
-  test('what is public is accepted', () => {
+  test('public URLs are accepted', () => {
     for (const url of [
       'https://example.com/hook?a=1',
       'https://93.184.216.34/',
@@ -84,7 +84,7 @@ describe('addresses that are refused as they are written', () => {
   });
 });
 
-describe('where names lead to', () => {
+describe('host names', () => {
   let server: Server;
   let port: number;
   let requests: (string | undefined)[] = [];
@@ -101,7 +101,7 @@ describe('where names lead to', () => {
     server.closeAllConnections();
     server.close();
   });
-  /** Posts to a name that has these addresses, one list for each time that it is looked up. */
+  /** Posts to a host name. Each lookup returns the next list of IP addresses. */
   const post = async (
     answers: readonly (readonly string[])[],
     { allow_private_addresses = false, path = '/', longestMs = 1000 } = {},
@@ -124,7 +124,7 @@ describe('where names lead to', () => {
     ['::1'],
     ['169.254.169.254'],
   ]) {
-    test(`a name with ${addresses} gets no connection`, async () => {
+    test(`no connection to a host name with ${addresses}`, async () => {
       const { status, problem, requests } = await post([addresses]);
       assert.deepEqual(
         [status, problem, requests],
@@ -133,15 +133,15 @@ describe('where names lead to', () => {
     });
   }
 
-  test('a name is looked up once, and another answer later leads nowhere', async () => {
-    // Were it looked up again for the connection, it would be the loopback one.
+  test('a host name is resolved only once, so a later DNS response has no effect', async () => {
+    // A second lookup for the connection would return the loopback address.
     const rebound = await post([['192.0.2.1'], ['127.0.0.1']], { longestMs: 200 });
     assert.deepEqual([rebound.asked, rebound.requests], [1, []]);
     const there = await post([['127.0.0.1'], ['192.0.2.1']], { allow_private_addresses: true });
     assert.deepEqual([there.status, there.asked, there.requests], [200, 1, [`hook.example:${port}`]]);
   });
 
-  test('a name without an address, and one that is not answered', async () => {
+  test('host names without an IP address, and failed lookups', async () => {
     assert.equal((await post([[]])).problem, 'the name has no address');
     const posting = poster(
       () => ({ ...allowed, ports: [port] }),
@@ -155,7 +155,7 @@ describe('where names lead to', () => {
     posting.close();
   });
 
-  test('redirects are responses like any other', async () => {
+  test('redirects are not followed', async () => {
     for (const location of ['http://169.254.169.254/', `http://127.0.0.1:${port}/again`, '/again']) {
       respond = (response) => response.writeHead(307, { location }).end();
       const { status, requests } = await post([['127.0.0.1']], { allow_private_addresses: true });
@@ -163,7 +163,7 @@ describe('where names lead to', () => {
     }
   });
 
-  test('a body without end is cut, a slow one is left, and one that never begins is late', async () => {
+  test('an endless body is cut off, and a slow or missing body times out', async () => {
     let sent = 0;
     respond = (response) => {
       const more = () => {
@@ -187,7 +187,7 @@ describe('where names lead to', () => {
     assert.ok(performance.now() - start < 2000);
   });
 
-  test('what is no HTTP, or too much of it', async () => {
+  test('responses that are not HTTP, and oversized headers', async () => {
     respond = (response) => response.socket?.end('SSH-2.0-OpenSSH_9\r\n');
     assert.match(
       (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
@@ -206,6 +206,6 @@ describe('where names lead to', () => {
     );
     respond = (response) => response.writeHead(200, { 'x-long': `${'x'.repeat(8000)}` }).end();
     const { response } = await post([['127.0.0.1']], { allow_private_addresses: true });
-    assert.equal(response.length, 4000, 'what is kept is bounded');
+    assert.equal(response.length, 4000, 'the stored headers are limited');
   });
 });

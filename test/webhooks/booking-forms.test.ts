@@ -1,4 +1,4 @@
-// Messaging send: who may, what a message needs, what the sender gets, and its failures.
+// Messages for booking forms: authentication, validation, requests to the sender, and failures.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -38,14 +38,14 @@ onBothDrivers(
   (instance) => {
     let clinic: Organization;
     const nodes: Node[] = [];
-    /** A node with other settings. */
+    /** Starts a node with other settings. */
     const node = async (changed: object, change: Record<string, string> = {}, logLevel = 'fatal') => {
       const file = settingsFile({ ...settings, ...changed });
       const made = await secondNode(instance(), {
         settingsFile: file.path,
         environment: { ...variables, ...change },
         logLevel,
-        // A busy machine is no part of what is logged.
+        // Ignore warnings about a busy machine.
         logSlowMs: 0,
       });
       nodes.push(made);
@@ -76,7 +76,7 @@ onBothDrivers(
         .orderBy('id', 'desc')
         .execute();
 
-    test('not configured: 501, whatever is sent', async () => {
+    test('not configured: 501 for every request', async () => {
       const off = [await node(partner({ secrets: [] })), await node({}, { TOKEN: ' ', OLDER: '' })];
       for (const each of off) {
         for (const body of [good, '{', {}]) assert.equal((await post(body, token, each)).status, 501);
@@ -84,7 +84,7 @@ onBothDrivers(
       }
     });
 
-    test('the right token sends it once, and it is kept', async () => {
+    test('with a valid token, the message is sent once and stored', async () => {
       for (const key of [token, older]) {
         provider.requests.length = 0;
         const answer = await post(good, key);
@@ -119,7 +119,7 @@ onBothDrivers(
       ['the access token of the sender', () => ({ authorization: `Bearer ${accessToken}` })],
     ];
     for (const [name, headers] of bad) {
-      test(`token: ${name} → 401 before the body is looked at`, async () => {
+      test(`token: ${name} → 401 before the body is read`, async () => {
         for (const body of [good, '{', {}]) {
           const answer = await instance().call(request, { body, headers: headers() });
           assert.equal(answer.status, 401);
@@ -129,7 +129,7 @@ onBothDrivers(
       });
     }
 
-    test('the token does not open the API', async () => {
+    test('the token is not accepted by the API', async () => {
       assert.equal((await instance().call('GET /api/v1/leads', { key: token })).status, 401);
     });
 
@@ -155,7 +155,7 @@ onBothDrivers(
       ['an array', [good]],
     ];
     for (const [name, body, fields] of refused) {
-      test(`body: ${name} → 400, nothing is sent or kept`, async () => {
+      test(`body: ${name} → 400, nothing is sent or stored`, async () => {
         const before = (await messages()).length;
         const answer = await post(body);
         assert.equal(answer.status, 400, answer.text);
@@ -170,7 +170,7 @@ onBothDrivers(
       });
     }
 
-    test('an organization that there is not → 404, after the body is validated', async () => {
+    test('an unknown organization → 404, after the body is validated', async () => {
       const lost = await node(partner({ organization: 'nobody' }));
       assert.equal((await post({}, token, lost)).status, 400);
       assert.equal((await post(good, token, lost)).status, 404);
@@ -227,7 +227,7 @@ onBothDrivers(
         assert.equal(answer.status, 200, answer.text);
         const got = provider.requests[0]?.body as Record<string, unknown>;
         for (const [key, value] of Object.entries(expected)) assert.deepEqual(got[key], value);
-        assert.equal((await messages())[0]?.body, body.message, 'kept as it was given');
+        assert.equal((await messages())[0]?.body, body.message, 'stored unchanged');
       });
     }
 
@@ -240,17 +240,17 @@ onBothDrivers(
       ['no json', /^WhatsApp responded with 200$/],
       ['other json', /^WhatsApp responded with 200$/],
     ];
-    describe('a sender that does not take it → 502, asked once, kept with its reason', () => {
+    describe('a failing provider → 502, called once, the reason is stored', () => {
       for (const [behaviour, reason] of failures) {
         test(behaviour, async () => {
           provider.behave(behaviour);
           const start = performance.now();
           const answer = await post({ ...good, message: `to one that is ${behaviour}` });
           assert.equal(answer.status, 502, answer.text);
-          assert.ok(performance.now() - start < timeoutMs + 4000, 'bounded wait');
+          assert.ok(performance.now() - start < timeoutMs + 4000, 'the wait is limited');
           assertErrorShape(answer);
           assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
-          assert.equal(provider.requests.length, 1, 'never twice');
+          assert.equal(provider.requests.length, 1, 'called once');
           const [kept] = await messages();
           assert.deepEqual(
             [kept?.body, kept?.status, kept?.provider_id],
@@ -260,7 +260,7 @@ onBothDrivers(
         });
       }
 
-      test('refused connections, and back again', async () => {
+      test('refused connections, then available again', async () => {
         await provider.shut();
         try {
           const answer = await post({ ...good, message: 'to nobody' });
@@ -282,7 +282,7 @@ onBothDrivers(
         ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
       ];
       for (const [name, made, body, reason] of unsent) {
-        test(`${name}: not even asked`, async () => {
+        test(`${name}: the provider is not called`, async () => {
           assert.equal((await post({ ...good, ...body }, token, await made())).status, 502);
           assert.deepEqual(provider.requests, []);
           assert.match((await messages())[0]?.error ?? '', reason);
@@ -290,9 +290,9 @@ onBothDrivers(
       }
     });
 
-    test('a redirect is never followed', () => assert.deepEqual(provider.strayed, []));
+    test('redirects are never followed', () => assert.deepEqual(provider.strayed, []));
 
-    test('the log sender sends nothing and answers', async () => {
+    test('the log sender responds without sending', async () => {
       const logging = await node({ messaging: { clinic: { sender: 'log' } } });
       const answer = await post(good, token, logging);
       assert.equal(answer.status, 200, answer.text);
@@ -305,12 +305,12 @@ onBothDrivers(
       Record<string, [sender: object, behaviour: Behaviour, status: number, lines: number]>
     > = {
       'the log sender': [{ sender: 'log' }, 'fine', 200, 2],
-      'a sender that sends': [settings.messaging.clinic, 'fine', 200, 0],
-      'a sender that is refused': [settings.messaging.clinic, 'failing', 502, 2],
-      'a sender that nobody answers': [settings.messaging.clinic, 'slow', 502, 2],
+      'a working sender': [settings.messaging.clinic, 'fine', 200, 0],
+      'a rejected request': [settings.messaging.clinic, 'failing', 502, 2],
+      'a provider that does not respond': [settings.messaging.clinic, 'slow', 502, 2],
     };
     for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(ways)) {
-      test(`${name}: the log tells neither to whom, nor what, nor with which secret`, async () => {
+      test(`${name}: recipient, text and secrets are not logged`, async () => {
         const logging = await node({ messaging: { clinic: clinicSender } }, {}, 'trace');
         provider.behave(behaviour);
         const body = { to: '+4915550100777', message: 'a private text', name: 'Ann Private' };

@@ -1,4 +1,4 @@
-// Channel webhooks: proved on the raw bytes, stored once per event, answered, processed after.
+// Channel webhooks: verified against the raw body, stored once per event, answered, then processed.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -37,7 +37,7 @@ const { environment } = settingsFile({
   graph: { base_url: graph.url, timeout_ms: 1000 },
 });
 let ids = 1_000_000;
-/** Digits, so that every provider can have it as an id. */
+/** Digits, so that every provider accepts it as an ID. */
 const freshId = () => String(++ids);
 
 onBothDrivers(
@@ -76,7 +76,7 @@ onBothDrivers(
           instance().call(`GET ${of(provider).path}?${new URLSearchParams(query)}`);
         const mode = { 'hub.mode': 'subscribe' };
         if (handshake) {
-          test('handshake: the right token gets its challenge back, as plain text', async () => {
+          test('handshake: the correct token gets the challenge as plain text', async () => {
             for (const challenge of ['1158201444', '<script>alert(1)</script>', '']) {
               const answer = await ask({
                 ...mode,
@@ -109,7 +109,7 @@ onBothDrivers(
             ['nothing', () => ({})],
           ];
           for (const [name, query] of refused) {
-            test(`handshake: ${name} → 403, and nothing comes back`, async () => {
+            test(`handshake: ${name} → 403 without the challenge`, async () => {
               const answer = await ask(query());
               assert.equal(answer.status, 403);
               assertErrorShape(answer);
@@ -117,10 +117,10 @@ onBothDrivers(
             });
           }
         } else {
-          test('there is no handshake: GET → 405', async () => assert.equal((await ask(mode)).status, 405));
+          test('no handshake: GET → 405', async () => assert.equal((await ask(mode)).status, 405));
         }
 
-        test('a signed delivery is answered as the provider wants, stored once, and processed', async () => {
+        test('a signed delivery gets the expected response, is stored once and processed', async () => {
           const id = freshId();
           for (let times = 0; times < 3; times++) {
             const answer = await right(sends, body(id, 'Grüße & <b>{{x}}</b> 😀'));
@@ -137,14 +137,14 @@ onBothDrivers(
           );
         });
 
-        test('20 times at once: stored once', async () => {
+        test('20 concurrent deliveries: stored once', async () => {
           const id = freshId();
           const answers = await Promise.all(Array.from({ length: 20 }, () => right(sends, body(id))));
           assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
           assert.equal((await stored(sends, id)).length, 1);
         });
 
-        test('a wrong signature → 401 whatever the body, and nothing is stored', async () => {
+        test('a wrong signature → 401 for any body, and nothing is stored', async () => {
           const id = freshId();
           const raw = body(id);
           const good = headers(of(provider), raw);
@@ -165,7 +165,7 @@ onBothDrivers(
             [raw, { authorization: `Bearer ${organization.key}` }],
             [raw, { authorization: `Bearer ${of(provider).secret}` }],
             ['{', {}],
-            // Telegram sends its secret, the others sign the bytes.
+            // Telegram sends its secret; the other providers sign the body.
             ...(provider === 'telegram'
               ? []
               : ([
@@ -181,7 +181,7 @@ onBothDrivers(
           assert.deepEqual(await stored(sends, id), []);
         });
 
-        test(`${sizes[0]} bytes are taken, more than ${sizes[1]} are not`, async () => {
+        test(`${sizes[0]} bytes are accepted, more than ${sizes[1]} are rejected`, async () => {
           const id = freshId();
           assert.equal((await right(sends, body(id, 'x'.repeat(sizes[0])))).status, 200);
           assert.equal((await stored(sends, id)).length, 1);
@@ -190,7 +190,7 @@ onBothDrivers(
           assertErrorShape(large);
         });
 
-        test('a signed body of another type → 400', async () => {
+        test('a signed body with another Content-Type → 400', async () => {
           const raw = body(freshId());
           for (const other of [
             'text/plain',
@@ -203,7 +203,7 @@ onBothDrivers(
           }
         });
 
-        test('signed nonsense is refused or ignored, never a failure', async () => {
+        test('signed garbage is rejected or ignored, but never causes a failure', async () => {
           const bodies =
             type === 'application/json'
               ? [
@@ -227,7 +227,7 @@ onBothDrivers(
           }
         });
 
-        test('an address that is not its own → 404, before anything is proved', async () => {
+        test('an unknown URL → 404 before the signature is verified', async () => {
           const raw = body(freshId());
           const good = headers(of(provider), raw);
           const { path } = of(provider);
@@ -249,7 +249,7 @@ onBothDrivers(
           }
         });
 
-        test('switched off → 404, switched on again → 200', async () => {
+        test('disabled → 404, enabled again → 200', async () => {
           const one = await integrate(instance(), organization, provider);
           const raw = body(freshId());
           const status = async () => (await post(sends, raw, headers(one, raw), one.path)).status;
@@ -268,7 +268,7 @@ onBothDrivers(
           assert.equal(await status(), 200);
         });
 
-        test('the same event of another integration is another one', async () => {
+        test('the same event ID of another integration is a different event', async () => {
           const foreign = await integrate(instance(), other, provider);
           const raw = body(freshId());
           assert.equal((await post(sends, raw, headers(of(provider), raw), foreign.path)).status, 401);
@@ -279,7 +279,7 @@ onBothDrivers(
       });
     }
 
-    test('secrets are encrypted at rest, and open again', async () => {
+    test('secrets are encrypted at rest and can be decrypted', async () => {
       const text = await dump(instance());
       for (const { secret, token, verifyToken, id } of Object.values(added)) {
         for (const hidden of [secret, token, verifyToken]) assert.ok(!text.includes(hidden), hidden);
@@ -296,7 +296,7 @@ onBothDrivers(
       }
     });
 
-    test('the answer does not wait for processing', async () => {
+    test('the response does not wait for processing', async () => {
       graph.behave('slow');
       const [, leads = assert.fail()] = providers;
       const id = freshId();
@@ -352,7 +352,7 @@ onBothDrivers(
       }
     });
 
-    test('Messenger: echoes of our own messages, and deliveries of the other kind, are nothing', async () => {
+    test('Messenger: echoes of outgoing messages and Instagram deliveries are ignored', async () => {
       const before = (await inboxOf(instance(), of('messenger'))).length;
       const echo = {
         object: 'page',
@@ -364,7 +364,7 @@ onBothDrivers(
       assert.equal((await inboxOf(instance(), of('messenger'))).length, before);
     });
 
-    test('Telegram: updates without a message are done without one; ids beyond 2^53 stay exact', async () => {
+    test('Telegram: updates without a message are processed; IDs above 2^53 stay exact', async () => {
       const telegram = providers.find(({ provider }) => provider === 'telegram') ?? assert.fail();
       const messages = (await received('telegram')).length;
       const id = freshId();
@@ -377,7 +377,7 @@ onBothDrivers(
       assert.equal((await received('telegram')).length, messages + 2);
     });
 
-    test('Twilio: the public address counts, and the digest of a body that is no form', async () => {
+    test('Twilio: the public URL is signed, and the digest of a JSON body', async () => {
       const { path, secret } = of('twilio');
       const form = twilioForm(`SM${freshId()}`, '');
       const raw = new URLSearchParams(form).toString();
@@ -416,7 +416,7 @@ onBothDrivers(
       }
     });
 
-    describe('Twilio: a delivery needs all of its proofs', () => {
+    describe('Twilio: digest and signature must both be valid', () => {
       const json = '{"MessageSid":"SMjson"}';
       const raw = () => new URLSearchParams(twilioForm(`SM${freshId()}`, 'x')).toString();
       const bodies = {
@@ -461,7 +461,7 @@ onBothDrivers(
         }
       }
 
-      test('more parameters than Twilio sends are not even sorted', async () => {
+      test('too many parameters are rejected without sorting', async () => {
         const { path, secret } = of('twilio');
         for (const [count, status] of [
           [500, 200],
@@ -478,7 +478,7 @@ onBothDrivers(
       });
     });
 
-    test('more events than a provider sends at once → 400, and none is stored', async () => {
+    test('too many events → 400, and none is stored', async () => {
       const page = of('meta-lead-ads');
       const before = (await inboxOf(instance(), page)).length;
       const many = Array.from({ length: 2001 }, () => ({ leadgen: `"${freshId()}"` }));
@@ -486,7 +486,7 @@ onBothDrivers(
       assert.equal((await inboxOf(instance(), page)).length, before);
     });
 
-    test('a signature in capitals is the same; another algorithm is none', async () => {
+    test('signatures are case-insensitive; other algorithms are rejected', async () => {
       const [whatsapp = assert.fail()] = providers;
       const raw = whatsapp.body(freshId());
       const { secret } = of('whatsapp');

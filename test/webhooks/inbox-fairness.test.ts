@@ -1,4 +1,4 @@
-// The inbox shares: one organization's flood, slow provider or broken integration is nobody else's problem.
+// Fairness of the inbox: a flood, slow provider or broken integration of one organization does not delay the others.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -27,12 +27,12 @@ const file = settingsFile({
   graph: { base_url: graph.url, timeout_ms: 20_000 },
 });
 
-test('slots: whatever organizations, and owners within one, hold, another finds a free one', async () => {
+test('slots: other organizations and owners always find a free one', async () => {
   const shared = slots(20, 5);
   const ends: (() => void)[] = [];
   const hold = (organization: string, owner: string) =>
     shared.hold({ organization, owner }, new Promise<void>((resolve) => ends.push(resolve)), () => {});
-  /** Each as an organization and the owner of its items, such as "a1". */
+  /** Fills the slots and returns their count. Each name is an organization and an owner, for example "a1". */
   const fill = (...holders: string[]) => {
     for (let free = true; free; ) {
       const wanting = holders.filter(
@@ -43,9 +43,9 @@ test('slots: whatever organizations, and owners within one, hold, another finds 
     }
     return shared.free();
   };
-  assert.ok(fill('a1') >= 13, 'alone it gets about a third');
-  assert.ok(fill('a1', 'a2', 'a3') >= 9, 'its organization a half');
-  assert.ok(fill('a1', 'b1', 'b2') >= 3, 'two share');
+  assert.ok(fill('a1') >= 13, 'a single owner gets about a third');
+  assert.ok(fill('a1', 'a2', 'a3') >= 9, 'its organization gets half');
+  assert.ok(fill('a1', 'b1', 'b2') >= 3, 'two organizations share');
   assert.ok(fill('a1', 'b1', 'b2', 'c1', 'd1') >= 1);
   for (const end of ends) end();
   await shared.done();
@@ -53,7 +53,7 @@ test('slots: whatever organizations, and owners within one, hold, another finds 
 });
 
 describe('failures in the log', () => {
-  test('a repeated failure is one line at once and one a minute with its count', (context) => {
+  test('a repeated failure is logged immediately, then once a minute with its count', (context) => {
     context.mock.timers.enable({ apis: ['setInterval'] });
     const lines: unknown[] = [];
     const log = failureLog((details, text) => lines.push({ ...details, text }));
@@ -67,12 +67,16 @@ describe('failures in the log', () => {
     assert.deepEqual(lines.splice(0), [{ item: 20_000, count: 19_999, text: 'down' }]);
     log.report('a', { item: 7 }, 'down');
     log.report('b', { item: 8 }, 'other');
-    assert.deepEqual(lines.splice(0), [{ item: 8, count: 1, text: 'other' }], 'a quiet minute ends it');
+    assert.deepEqual(
+      lines.splice(0),
+      [{ item: 8, count: 1, text: 'other' }],
+      'a minute without failures resets the count',
+    );
     log.close();
     assert.deepEqual(lines, [{ item: 7, count: 1, text: 'down' }]);
   });
 
-  test('however many kinds of failure there are, the lines are bounded', () => {
+  test('the number of log lines is limited for any number of different failures', () => {
     let lines = 0;
     const log = failureLog(() => (lines += 1));
     for (let kind = 0; kind < 20_000; kind++) log.report(`kind ${kind}`, {}, 'down');
@@ -81,7 +85,7 @@ describe('failures in the log', () => {
   });
 });
 
-/** Puts so many events into an integration's inbox by one statement. */
+/** Inserts events into an integration's inbox with one statement. */
 const flood = (tables: Tables, { id, organization }: Added, count: number, status = 'waiting', hours = -1) =>
   sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, done_at, next_at)
       select ${organization.id}::bigint, ${id}::bigint, ${fresh('flood')} || '-' || n,
@@ -112,7 +116,7 @@ onBothDrivers(
         where integration_id = ${of.id}::bigint and status = 'waiting'`.execute(tables());
       return Number(rows[0]?.count);
     };
-    /** What is being recorded at the moment is left for the next time: waiting for it could be a deadlock. */
+    /** Skips rows that are locked at the moment, because waiting for them could cause a deadlock. */
     const empty = (of: Added) =>
       until(async () => {
         const own = sql`select id from crm_inbox where integration_id = ${of.id}::bigint`;
@@ -145,15 +149,15 @@ onBothDrivers(
       console.log(
         `another organization's event behind 20,000: after ${latencies} ms and ${overtaken} events of the flood`,
       );
-      // Events, not milliseconds: how fast the machine is has nothing to do with whose turn it is.
+      // Count events instead of milliseconds, because the order does not depend on the machine's speed.
       assert.ok(Math.min(...overtaken) < 200 && left > 10_000, `${overtaken} came first, ${left} are left`);
       await turn(busy, true);
-      await until(async () => (await waiting(busy)) < left, 'go on with the flood');
+      await until(async () => (await waiting(busy)) < left, 'continue with the flood');
       await turn(busy, false);
       await empty(busy);
     });
 
-    test('nor do they another integration of the same organization', async () => {
+    test('nor do they delay another integration of the same organization', async () => {
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, 2000);
       await turn(busy, true);
@@ -176,7 +180,7 @@ onBothDrivers(
       const id = fresh('quick');
       await deliver(instance(), quiet, message(id));
       await becomes(quiet, id, 'done');
-      assert.ok((await waiting(page)) === 60, 'none of the slow ones had ended');
+      assert.ok((await waiting(page)) === 60, 'none of the slow items has finished');
       await turn(page, false);
       graph.behave('fine');
       await until(
@@ -187,7 +191,7 @@ onBothDrivers(
       await empty(page);
     });
 
-    test('a claim reads as little with 30,000 items that it cannot take as with none', async () => {
+    test('30,000 items that cannot be claimed do not increase the cost of a claim', async () => {
       await turn(busy, false);
       await turn(quiet, false);
       const page = await integrate(instance(), beta, 'telegram');
@@ -223,14 +227,14 @@ onBothDrivers(
         await flood(tables(), page, 10_000, 'waiting', 1);
         await asMany('done and not due');
       };
-      // Statistics of a moment mislead the planner: first one organization had all there was, then none waited.
+      // Outdated statistics mislead the planner: first one organization has all items, then none are waiting.
       await flood(tables(), busy, 10_000);
       await analyze();
       await rows();
       await sql`delete from crm_inbox`.execute(tables());
       await analyze();
-      // Whoever reads first marks index entries of deleted rows, once no older transaction can see them (autovacuum's).
-      await until(async () => (await pages()) <= none + 60, 'deleted rows to be passed over');
+      // The first read marks index entries of deleted rows once no older transaction, such as autovacuum's, can see them.
+      await until(async () => (await pages()) <= none + 60, 'deleted rows to be skipped');
       await asMany('nothing waits');
       await rows();
       await analyze();
@@ -240,7 +244,7 @@ onBothDrivers(
       await turn(busy, true);
     });
 
-    test('organizations take turns, whoever waits longest', async () => {
+    test('organizations take turns, regardless of the age of their items', async () => {
       const others: Added[] = [];
       for (let n = 0; n < 8; n++) {
         const organization = await instance().organization(fresh('turn'));
@@ -249,7 +253,7 @@ onBothDrivers(
       const [{ organization } = assert.fail()] = others;
       const second = await integrate(instance(), organization, 'telegram');
       const nothing = new Error('nothing of this is kept');
-      // In one transaction, so that no worker sees them.
+      // In one transaction, so that workers cannot see them.
       const taken = transaction(instance().database, async (within) => {
         for (const each of others) await flood(within, each, 4);
         const organizations: string[] = [];
@@ -283,7 +287,7 @@ onBothDrivers(
       await assert.rejects(taken, nothing);
     });
 
-    test('so many waiting events of an organization, and the provider is told to come later', async () => {
+    test('above the limit of waiting events, the provider must retry later', async () => {
       await turn(busy, false);
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, maxWaiting);
@@ -294,7 +298,11 @@ onBothDrivers(
       assert.equal((await deliver(instance(), quiet, message(other))).status, 200, 'another organization');
       await becomes(quiet, other, 'done');
       const forged = { ...second, secret: 'wrong' };
-      assert.equal((await deliver(instance(), forged, message('x'))).status, 401, 'strangers learn nothing');
+      assert.equal(
+        (await deliver(instance(), forged, message('x'))).status,
+        401,
+        'unauthenticated callers get no information',
+      );
       await empty(busy);
       await until(
         async () => (await deliver(instance(), second, message(fresh('again')))).status === 200,
@@ -302,7 +310,7 @@ onBothDrivers(
       );
       await turn(busy, true);
     });
-    /** Deliveries until one is refused: what waits is counted at most once a moment. */
+    /** Sends deliveries until one is rejected, because the count is cached briefly. */
     const until503 = async (call: () => ReturnType<typeof deliver>) => {
       let answer = await call();
       await until(async () => {
@@ -312,7 +320,7 @@ onBothDrivers(
       return answer;
     };
 
-    test('a node whose clock is wrong waits as long as the others', async () => {
+    test('a wrong clock on a node does not change its backoff', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
       graph.behave('failing');
       const right = globalThis.Date;
@@ -339,7 +347,7 @@ onBothDrivers(
       await empty(page);
     });
 
-    test('secrets that were changed are used at once; one that cannot be opened is the reason', async () => {
+    test('changed secrets take effect immediately; one that cannot be decrypted is reported as the reason', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
       const token = () => graph.requests.at(-1)?.headers.authorization;
       const lead = async (id: string) => {
@@ -370,7 +378,7 @@ onBothDrivers(
       await empty(page);
     });
 
-    test('what is done and old is removed in steps; what waits, is new or was given up is kept', async () => {
+    test('old processed items are deleted in batches; waiting, new and dead items are kept', async () => {
       await turn(busy, false);
       await flood(tables(), busy, 1100, 'done');
       await flood(tables(), busy, 10, 'dead');
@@ -396,7 +404,7 @@ onBothDrivers(
   { environment: file.environment },
 );
 
-/** Date of a clock that is wrong by so many milliseconds. */
+/** A `Date` class whose clock is off by a number of milliseconds. */
 function skewed(right: DateConstructor, byMs: number): DateConstructor {
   return class extends right {
     constructor(...given: [] | [string | number | Date]) {

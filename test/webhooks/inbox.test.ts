@@ -1,4 +1,4 @@
-// The inbox: what was acknowledged is processed, whatever fails in between, by one node each time.
+// The inbox: acknowledged events are processed despite failures, by one node at a time.
 
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -28,7 +28,7 @@ let ids = 800_000_000_000_000;
 const freshId = () => String(++ids);
 const lead = (id: string) => ({ id, field_data: [{ name: 'email', values: [`${id}@example.com`] }] });
 
-test('backoff: doubles from two seconds to an hour, a half of it by chance', () => {
+test('backoff: doubles from two seconds up to an hour, half of it random', () => {
   for (let attempt = 1; attempt <= 100; attempt++) {
     const longest = Math.min(2000 * 2 ** (attempt - 1), 3_600_000);
     assert.equal(
@@ -77,14 +77,14 @@ onBothDrivers(
       replayItem(tables(), inboxQueue, command(instance()), acme.id, String((await itemOf(id)).id));
     const asked = (id: string) => graph.requests.filter(({ path }) => path.endsWith(`/${id}`)).length;
 
-    test('failures: tried again later and later, given up after the configured number, replayed by hand', async () => {
+    test('failures: retried with growing delays, dead after the configured attempts, then replayed manually', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       graph.behave('failing');
       let begun = await databaseTime();
       await send(id);
       for (let attempt = 1; attempt < attempts; attempt++) {
-        // While it is processed it is leased for a minute; after that it waits for as long as backoff says.
+        // The lease is a minute during processing. Then the item waits for the backoff.
         const longest = 2000 * 2 ** (attempt - 1);
         const next = async () => new Date((await itemOf(id)).next_at).getTime();
         await until(
@@ -107,7 +107,7 @@ onBothDrivers(
       graph.leads.set(other, lead(other));
       await send(other, id);
       await becomes(other, 'done');
-      assert.equal((await itemOf(id)).status, 'dead', 'nobody takes it up by itself');
+      assert.equal((await itemOf(id)).status, 'dead', 'it is not retried automatically');
 
       await again(id);
       await becomes(id, 'done');
@@ -117,7 +117,7 @@ onBothDrivers(
       assert.equal(last?.did, `replay inbox item ${replayed.id}`);
     });
 
-    test('what was done is done again when it is replayed, and comes to the same', async () => {
+    test('a replayed item is processed again with the same result', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       await send(id);
@@ -129,7 +129,7 @@ onBothDrivers(
       assert.equal(found.rows.length, 1);
     });
 
-    test("another organization's item, and one that there is not, cannot be replayed", async () => {
+    test("another organization's item and an unknown item cannot be replayed", async () => {
       const other = await instance().organization('other');
       const [item] = await inboxOf(instance(), page);
       for (const [organization, id] of [
@@ -143,7 +143,7 @@ onBothDrivers(
       }
     });
 
-    test('poison does not hold up the others, and is given up', async () => {
+    test('a poison item becomes dead without delaying the others', async () => {
       const row = { organization_id: acme.id, integration_id: page.id, done_at: null };
       const poison = Array.from({ length: 60 }, (_, index) => ({
         ...row,
@@ -184,7 +184,7 @@ onBothDrivers(
       'long texts': `{"message":{"id":"${'i'.repeat(100_000)}","from":"${'f'.repeat(100_000)}"},"From":"${'f'.repeat(100_000)}"}`,
       'names of prototypes': '{"__proto__":{"message":{}},"constructor":1,"message":{"__proto__":{"id":1}}}',
     };
-    test('hostile events that are stored are processed or given up, each at the first attempt', async () => {
+    test('hostile events are processed or become dead at the first attempt', async () => {
       const integrations = await Promise.all(
         Object.keys(channels).map((provider) => integrate(instance(), acme, provider)),
       );
@@ -209,7 +209,7 @@ onBothDrivers(
       }
     });
 
-    test('a slow item does not hold up the others', async () => {
+    test('a slow item does not delay the others', async () => {
       const [slow, quick] = [freshId(), freshId()];
       graph.leads.set(slow, lead(slow));
       graph.leads.set(quick, lead(quick));
@@ -224,7 +224,7 @@ onBothDrivers(
       await becomes(slow, 'done');
     });
 
-    test('an item that is being processed is not taken by anybody else', async () => {
+    test('an item in progress is not claimed by another node', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       graph.behave('slow');
@@ -264,7 +264,7 @@ onBothDrivers(
       assert.deepEqual(new Set(many.map(asked)), new Set([1]));
     });
 
-    test('switched off meanwhile: waits, and is processed when it is on again', async () => {
+    test('disabled in the meantime: the item waits and is processed once the integration is enabled again', async () => {
       const id = freshId();
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
       const turn = (on: boolean) =>
@@ -276,18 +276,18 @@ onBothDrivers(
         .insertInto('crm_inbox')
         .values({ ...row, event_id: id, payload })
         .execute();
-      // What comes after it is processed; by then it would have been, too.
+      // A later item has been processed, so this one would have been, too.
       const later = freshId();
       graph.leads.set(later, lead(later));
       await send(later);
       await becomes(later, 'done');
       const { status, attempts: tried } = await itemOf(id, whatsapp);
-      assert.deepEqual([status, Number(tried)], ['waiting', 0], 'no attempt is used up');
+      assert.deepEqual([status, Number(tried)], ['waiting', 0], 'no attempt is counted');
       await turn(true);
       await becomes(id, 'done', whatsapp);
     });
 
-    test('replayed while it is processed: it is processed again', async () => {
+    test('an item replayed during processing is processed again', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       graph.behave('slow');
@@ -299,7 +299,7 @@ onBothDrivers(
       await becomes(id, 'done');
     });
 
-    test('a message that is already kept is not kept twice when its item is replayed', async () => {
+    test('replaying an item does not store its message twice', async () => {
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
       const id = freshId();
       const body = whatsappBody({ messages: [{ id, from: '1', type: 'text', text: { body: 'Hello' } }] });
@@ -325,7 +325,7 @@ onBothDrivers(
 );
 
 for (const driver of drivers) {
-  describe(`killed between the answer and the processing (${driver})`, () => {
+  describe(`killed between response and processing (${driver})`, () => {
     let storage: Storage;
     let environment: Record<string, string>;
     const secret = 'the-app-secret';
@@ -353,7 +353,7 @@ for (const driver of drivers) {
     });
     after(() => storage.remove());
 
-    test('nothing is lost and nothing is there twice', async () => {
+    test('nothing is lost or duplicated', async () => {
       const many = Array.from({ length: 30 }, freshId);
       for (const id of many) graph.leads.set(id, lead(id));
       graph.behave('slow');
@@ -362,13 +362,13 @@ for (const driver of drivers) {
       for (const id of many) {
         assert.equal((await deliver(first, { path, secret }, leadgenBody({ leadgen: id }))).status, 200);
       }
-      await until(() => graph.requests.length > 0, 'begin to process');
+      await until(() => graph.requests.length > 0, 'start processing');
       await first.kill();
       const states = await rowsApart(environment, 'select status, count(*)::text from crm_inbox group by 1');
       assert.deepEqual(states, [['waiting', '30']]);
 
       graph.behave('fine');
-      // Their lease ends by itself after a minute; here it has ended.
+      // Leases expire after a minute. Expire them now.
       await rowsApart(environment, 'update crm_inbox set next_at = now()');
       const second = await serve(environment);
       await until(

@@ -1,4 +1,4 @@
-// The simulator as an administrator runs it: what each provider sends is answered and arrives as it should.
+// `crm simulate`: the deliveries of each provider get the expected responses and are stored.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -47,7 +47,7 @@ const file = settingsFile(
 const channels = ['whatsapp', 'meta-lead-ads', 'messenger', 'instagram', 'telegram', 'twilio'];
 const burst = 5;
 
-/** What a run printed. */
+/** JSON output of a run. */
 interface Printed {
   readonly answers: Readonly<Record<string, unknown>>;
   readonly sent: Readonly<Record<string, number>>;
@@ -75,7 +75,7 @@ const simulated = async (provider: string, environment: Environment, args: strin
     ),
   );
 
-/** How an endpoint answers every step. */
+/** Expected responses of an endpoint to each step. */
 const answersOf = (good: string, large = good) => ({
   good: { [good]: 1 },
   duplicate: { [good]: 2 },
@@ -87,7 +87,7 @@ const answersOf = (good: string, large = good) => ({
 const stepSizes = { good: 1, duplicate: 2, 'out-of-order': 2, large: 1, 'bad-signature': 1, burst };
 
 for (const driver of drivers) {
-  describe(`every provider, played (${driver})`, () => {
+  describe(`all providers (${driver})`, () => {
     let instance: Instance;
     const added = new Map<string, Added<{ id: string }>>();
     const tables = () => tablesOf(instance.database);
@@ -121,7 +121,7 @@ for (const driver of drivers) {
         assert.deepEqual(answers, answersOf('200'));
         assert.deepEqual(sent, stepSizes);
         assert.deepEqual(rest, { events, arrived: { done: events } });
-        assert.equal(await inboxCount(provider), events, 'and nothing more');
+        assert.equal(await inboxCount(provider), events, 'and no others');
         if (provider === 'meta-lead-ads') {
           const complete = `select count(*)::text from leads where email = meta_leadgen_id || '@example.com'`;
           assert.equal(await count(complete), events, 'completed by the Graph API');
@@ -131,7 +131,7 @@ for (const driver of drivers) {
 
     const partners: readonly [provider: string, good: string, arrived: object, kept: string, rows: number][] =
       [
-        // Neither endpoint has event ids: what is sent twice is done twice.
+        // These endpoints have no event IDs, so duplicates are processed twice.
         ['inbound-leads', '201', { leads: 8 }, 'leads where email like $simulated-%$', 10],
         ['booking-forms-whatsapp', '200', { sent: 8 }, 'crm_messages', 10],
         ...customers.map(({ name }): (typeof partners)[number] => [
@@ -160,8 +160,11 @@ for (const driver of drivers) {
         ['carrier', '--org', 'shop'],
         /Unknown provider "carrier"\. Available: whatsapp, .*inbound-leads, .*acme-payment/,
       ],
-      'a provider that objects have': [['toString', '--org', 'shop'], /Unknown provider "toString"/],
-      'a customer that objects have': [
+      'a provider named like an inherited property': [
+        ['toString', '--org', 'shop'],
+        /Unknown provider "toString"/,
+      ],
+      'a customer named like an inherited property': [
         ['constructor-payment', '--org', 'shop'],
         /no provider "constructor-payment"/,
       ],
@@ -177,21 +180,18 @@ for (const driver of drivers) {
         ['acme-payment', '--org', 'nobody'],
         /there is no organization "nobody"/,
       ],
-      'an organization that the payments are not for': [
+      'payments of another organization': [
         ['acme-payment', '--org', 'empty'],
         'acme-payment is configured for organization "shop", not "empty"',
       ],
-      'an organization that no messages are sent for': [
-        ['booking-forms-whatsapp', '--org', 'empty'],
-        /"shop"/,
-      ],
+      'messages of another organization': [['booking-forms-whatsapp', '--org', 'empty'], /"shop"/],
       'no integration': [['telegram', '--org', 'empty'], isNone('telegram', 'empty')],
-      'one that is off': [['twilio', '--org', 'empty'], isNone('twilio', 'empty')],
-      'another’s address': [
+      'a disabled integration': [['twilio', '--org', 'empty'], isNone('twilio', 'empty')],
+      "another organization's endpoint": [
         ['telegram', '--org', 'shop', '--endpoint', 'abcdefghijklmnop'],
         isNone('telegram', 'shop'),
       ],
-      'a customer that is off': [
+      'a customer without a secret': [
         ['off-payment', '--org', 'shop'],
         'off-payment is off because it has no secret in config.yaml',
       ],
@@ -217,7 +217,7 @@ for (const driver of drivers) {
       ),
     };
     if (driver === 'postgresql') {
-      describe('mistakes: one message, and nothing is sent', () => {
+      describe('errors: one message, and nothing is sent', () => {
         for (const [name, [args, message]] of Object.entries(mistakes)) {
           test(name, async () => {
             await assert.rejects(runCommand(instance, ['simulate', ...args]), (error: unknown) => {
@@ -254,14 +254,14 @@ for (const driver of drivers) {
     });
     after(() => storage.remove());
 
-    test('a payment whose lead is there is told apart', async () => {
+    test('payments with and without a lead are counted separately', async () => {
       const steps = ['--steps', 'good'];
       await simulated('inbound-leads', environment, steps);
       const { arrived } = await simulated('stripe-payment', environment, steps);
       assert.deepEqual(arrived, { matched: 1, unmatched: 0 });
     });
 
-    test('the steps that are named, in their own order, for people to read', async () => {
+    test('text output with selected steps, in the standard order', async () => {
       const run = await simulate('telegram', environment, '--steps', 'bad-signature,duplicate');
       assert.deepEqual([run.code, run.stderr], [0, '']);
       const [titles, ...lines] = run.stdout.trimEnd().split('\n');
@@ -271,9 +271,9 @@ for (const driver of drivers) {
       assert.deepEqual(lines.slice(2), ['Sent 1 unique events. Stored: 1 × done.']);
     });
 
-    // The embedded database does the work of both sides on one thread.
+    // With the embedded database, both sides share one thread.
     const size = driver === 'postgresql' ? 1000 : 200;
-    test(`a burst of ${size}: all arrive, none twice`, async () => {
+    test(`a burst of ${size}: all are stored, none twice`, async () => {
       const before = await inboxCount('whatsapp');
       const steps = ['--steps', 'burst', ...(size === 1000 ? [] : ['--burst', String(size)])];
       const command = ['simulate', 'whatsapp', '--org', organization, ...steps];
@@ -281,7 +281,7 @@ for (const driver of drivers) {
       assert.deepEqual([answers, events, arrived], [{ burst: { 200: size } }, size, { done: size }]);
       assert.equal(await inboxCount('whatsapp'), before + size);
       const messages = `select count(*)::text from crm_received_messages where integration_id = ${added.get('whatsapp')?.id}`;
-      assert.equal(await count(messages), before + size, 'each message is kept once');
+      assert.equal(await count(messages), before + size, 'each message is stored once');
     });
 
     test('an empty secret on standard input', async () => {
@@ -289,7 +289,7 @@ for (const driver of drivers) {
       assertRefused(await crm(args, environment), 'standard input does not contain a secret');
     });
 
-    test('--url: a service that runs', async () => {
+    test('--url: a running service', async () => {
       const service = await serve(environment);
       const url = ['--url', `${service.url}/setup?x=y`, '--steps', 'good,bad-signature'];
       const answers = { good: { 200: 1 }, 'bad-signature': { 401: 1 } };
@@ -302,7 +302,7 @@ for (const driver of drivers) {
       }
       const lead = await simulated('inbound-leads', environment, url);
       assert.deepEqual([lead.answers, lead.arrived], [partner, { leads: 1 }]);
-      // A secret that only the service has.
+      // A secret known only to the service.
       const { INBOUND_SECRET: _, ...without } = environment;
       const given = await simulated(
         'inbound-leads',
@@ -314,7 +314,7 @@ for (const driver of drivers) {
       if (driver === 'embedded') {
         const needs = 'A server is using the embedded database. Pass its URL with --url.';
         assertRefused(await simulate('telegram', environment), needs);
-        // A server whose database is on another machine.
+        // The server's database is on another machine.
         const elsewhere = { ...environment, DATA_DIR: join(storage.folder, '..', 'none') };
         const { path = '', secret = '' } = added.get('telegram') ?? {};
         const endpoint = ['--endpoint', path.split('/').at(-1) ?? ''];

@@ -1,4 +1,4 @@
-// Event subscriptions: every change to those who asked for it, signed, in order for each record, whatever the receiver does.
+// Event subscriptions: changes are delivered signed and in order for each record, despite failing receivers.
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, test } from 'node:test';
@@ -41,7 +41,7 @@ onBothDrivers(
       assert.ok(answer.status < 300, answer.text);
       return Number(answer.json.id);
     };
-    /** Subscribes a path of the receiver. */
+    /** Creates a subscription for a path of the receiver. */
     const subscribe = async (body: object = {}, as = key) => {
       const at = `/${fresh('hook')}`;
       const given = { url: receiver.url + at, resources: ['leads'], ...body };
@@ -56,14 +56,14 @@ onBothDrivers(
       came.map(({ event: { type, data } }) => `${type} ${data.id} v${data.version}`);
     const deliveries = async (url: string) =>
       (await call(`GET ${url}/deliveries`)).json.data as Readonly<Record<string, unknown>>[];
-    /** Has what waits for one of its first retries tried now; what is being sent is leased for 20 s. */
+    /** Makes early retries due now. Deliveries in progress are excluded, because they are leased for 20 s. */
     const hurry = (seconds = 9) =>
       sql`update crm_event_deliveries set next_at = now()
         where status = 'waiting' and next_at < now() + ${seconds}::int * interval '1 second'`.execute(
         tablesOf(instance().database),
       );
 
-    test('what each operation refuses', async () => {
+    test('grants required by each operation', async () => {
       const { url } = await subscribe();
       const nobody = await acme.keyWith([{ object: '*', actions: ['*'] }]);
       const { byToken } = await logIn(instance(), await makePerson(instance(), [{ organization: acme }]));
@@ -92,7 +92,7 @@ onBothDrivers(
       }
     });
 
-    test('create, update and delete, signed as Standard Webhooks has it', async () => {
+    test('create, update and delete, signed according to Standard Webhooks', async () => {
       const { came, secret } = await subscribe();
       const id = await write('POST /api/v1/leads', { last_name: 'Ames', lead_score: 7 });
       await write(`PATCH /api/v1/leads/${id}`, { last_name: 'Bond' });
@@ -108,7 +108,7 @@ onBothDrivers(
       const [created, updated, deleted] = came();
       assert.ok(created && updated && deleted);
       assert.deepEqual(updated.event.data.changed.toSorted(), ['last_name', 'updated_at']);
-      assert.ok(updated.text.endsWith(`"record":${text}}}`), 'byte by byte what GET responds');
+      assert.ok(updated.text.endsWith(`"record":${text}}}`), 'identical to the GET response');
       assert.deepEqual([deleted.event.data.action, deleted.event.data.record], ['delete', null]);
       assert.ok(created.event.data.changed.includes('lead_score'));
       for (const { text, headers } of came()) {
@@ -128,7 +128,7 @@ onBothDrivers(
       assert.match(String(created.headers['content-type']), /^application\/json/);
     });
 
-    test('both secrets sign while one takes over; the new one alone afterwards', async () => {
+    test('events are signed with both secrets during rotation, then only with the new one', async () => {
       const { came, secret, url } = await subscribe();
       const answer = await call(`POST ${url}/secrets`);
       const next = String(answer.json.secret);
@@ -148,7 +148,7 @@ onBothDrivers(
       assert.throws(() => verify(secret));
     });
 
-    test('only the resources, actions, records and organization that were asked for', async () => {
+    test('only the subscribed resources, actions, records and organization', async () => {
       const other = await instance().organization(fresh('other'));
       const some = await subscribe({ resources: ['accounts'], actions: ['delete'] });
       const hot = await subscribe({ filter: 'rating=Hot&rating=Warm' });
@@ -163,7 +163,7 @@ onBothDrivers(
       assert.deepEqual(told(hot.came()), [`leads.created ${id} v1`]);
     });
 
-    test('a filter looks at the record as it is when it is sent, also after an update; deletions are always sent', async () => {
+    test('a filter applies to the record at delivery time; deletions are always sent', async () => {
       const { came, url } = await subscribe({ filter: 'rating=Hot' });
       const id = await write('POST /api/v1/leads', { last_name: 'x', rating: 'Cold' });
       const settled = async (count: number) => {
@@ -179,7 +179,7 @@ onBothDrivers(
       assert.deepEqual(told(came()), [`leads.updated ${id} v2`, `leads.deleted ${id} v4`]);
     });
 
-    test('5,000 wait at most, others of the organization do not; what comes after waits in the ledger', async () => {
+    test('at most 5,000 deliveries wait, the rest stays in the change log; other subscriptions are not delayed', async () => {
       const { at, id, came } = await subscribe();
       const fine = await subscribe();
       receiver.behave(at, 503);
@@ -197,7 +197,7 @@ onBothDrivers(
       assert.deepEqual(told(came()), [`leads.created ${lead} v1`]);
     });
 
-    test('what the profile may read when it is sent, and never more than whoever set the address', async () => {
+    test("events contain what the profile can read at delivery time, and never more than the URL's author can read", async () => {
       const clerk = await acme.keyWith([events, { object: 'leads', actions: ['read'] }]);
       const { came, url } = await subscribe({ resources: ['leads', 'accounts'] }, clerk);
       await write('POST /api/v1/accounts', { name: 'Hidden' });
@@ -219,7 +219,7 @@ onBothDrivers(
       assert.deepEqual(receiver.at('/elsewhere'), []);
     });
 
-    test('whoever changes it has nothing sent that they may not read, and shows nothing more either', async () => {
+    test('an editor with fewer grants receives no additional data, and grants no additional data to others', async () => {
       const clerk = await acme.keyWith([events, { object: 'leads', actions: ['read'] }]);
       const wide = await subscribe();
       const widened = await instance().call(`PATCH ${wide.url}`, {
@@ -237,7 +237,7 @@ onBothDrivers(
       assert.deepEqual(narrow.came(), []);
     });
 
-    test('a filter that a resource has no more sends nothing', async () => {
+    test('nothing is sent if the filter is no longer valid', async () => {
       const { came, url, id } = await subscribe({ filter: 'rating=Hot' });
       await sql`update crm_event_subscriptions set filter = 'colour=red' where id = ${id}::bigint`.execute(
         tablesOf(instance().database),
@@ -248,7 +248,7 @@ onBothDrivers(
       assert.deepEqual(came(), []);
     });
 
-    test('what cannot be signed is given up too, so that nothing waits for it for ever', async () => {
+    test('events that cannot be signed become dead, so that nothing waits for them forever', async () => {
       const { came, url, id } = await subscribe();
       await sql`update crm_event_subscriptions set secret = 'of a lost key' where id = ${id}::bigint`.execute(
         tablesOf(instance().database),
@@ -258,7 +258,7 @@ onBothDrivers(
       assert.equal((await deliveries(url))[0]?.status, 'waiting');
       await sql`update crm_event_deliveries set attempts = 12, next_at = now(), received_at = now() - interval '4 days'
         where subscription_id = ${id}::bigint`.execute(tablesOf(instance().database));
-      await until(async () => (await deliveries(url))[0]?.status === 'dead', 'be given up');
+      await until(async () => (await deliveries(url))[0]?.status === 'dead', 'become dead');
       assert.deepEqual(came(), []);
     });
 
@@ -273,7 +273,7 @@ onBothDrivers(
       }
     });
 
-    test('in the order of a record, while others do not wait', async () => {
+    test('in order for each record, without delaying other records', async () => {
       const { came, at } = await subscribe();
       const [slow, quick] = [await write('POST /api/v1/leads', {}), await write('POST /api/v1/leads', {})];
       await arrive(came, 2);
@@ -303,7 +303,7 @@ onBothDrivers(
       assert.equal(new Set(ids.map(({ headers }) => headers['webhook-id'])).size, 1, 'the same event');
     });
 
-    test('Retry-After is obeyed, of dates and seconds; 410 ends the subscription', async () => {
+    test('Retry-After is respected as a date or seconds; 410 disables the subscription', async () => {
       const { came, at, url } = await subscribe();
       const dueIn = async () => {
         const { rows } = await sql<{
@@ -334,7 +334,7 @@ onBothDrivers(
       assert.deepEqual([on.status, on.json.state, on.json.failing_since], [200, 'on', null]);
     });
 
-    test('off after five days of failures, and goes on where it was', async () => {
+    test('disabled after five days of failures; continues where it stopped', async () => {
       const { came, at, url, id } = await subscribe();
       const administrator = await makePerson(instance(), [{ organization: acme }]);
       const member = await makePerson(instance(), [
@@ -349,12 +349,12 @@ onBothDrivers(
         tablesOf(instance().database),
       );
       await hurry();
-      await until(async () => (await call(`GET ${url}`)).json.state === 'failed', 'be switched off');
+      await until(async () => (await call(`GET ${url}`)).json.state === 'failed', 'be disabled');
       const toldTo = (email: string) => mail.arrived.filter(({ to }) => to === email);
-      await until(async () => toldTo(administrator.email).length === 1, 'tell administrators');
+      await until(async () => toldTo(administrator.email).length === 1, 'notify administrators');
       assert.match(toldTo(administrator.email)[0]?.text ?? '', new RegExp(`subscription ${id} was disabled`));
       assert.deepEqual(toldTo(member.email), []);
-      await write(`PATCH /api/v1/leads/${lead}`, { last_name: 'meanwhile' });
+      await write(`PATCH /api/v1/leads/${lead}`, { last_name: 'later' });
       receiver.behave(at, 204);
       const count = came().length;
       await call(`PATCH ${url}`, { body: { state: 'on' } });
@@ -363,8 +363,8 @@ onBothDrivers(
       await until(async () => {
         await hurry();
         return since204().includes(updated);
-      }, 'go on');
-      // A last refused try may have been under way.
+      }, 'continue');
+      // A last failing attempt may have been in progress.
       assert.deepEqual([...new Set(since204())], [created, updated]);
       const { rows } = await sql<{ action: string }>`select action from crm_ledger
         where object = 'event subscription' and object_id = ${id}::bigint order by id`.execute(
@@ -376,7 +376,7 @@ onBothDrivers(
       );
     });
 
-    test('replay: one, a range, and everything since a cursor, in order', async () => {
+    test('replay of one delivery, a range, and everything after a cursor, in order', async () => {
       const start = String((await call('GET /events?after=now')).json.next);
       const { came, url } = await subscribe();
       const id = await write('POST /api/v1/leads', {});
@@ -397,12 +397,12 @@ onBothDrivers(
       assert.deepEqual(await replayed({ from: first, to: third }, 3, 3), [1, 2, 3]);
       assert.deepEqual(await replayed({ after: start }, 3, 0), [1, 2, 3]);
       const ids = came().map(({ headers }) => headers['webhook-id']);
-      assert.equal(new Set(ids).size, 3, 'a replayed event keeps its id');
+      assert.equal(new Set(ids).size, 3, 'a replayed event keeps its ID');
       for (const body of [{}, { from: 'x' }, { after: 'x' }, { from: 1, to: 'x' }])
         assert.equal((await call(`POST ${url}/replay`, { body })).status, 400, JSON.stringify(body));
     });
 
-    test('in another epoch: cursors are gone, and what was sent is not sent again', async () => {
+    test('in a new epoch, cursors are expired and delivered events are not sent again', async () => {
       const { came, url } = await subscribe();
       const id = await write('POST /api/v1/leads', {});
       await arrive(came, 1);
@@ -415,7 +415,7 @@ onBothDrivers(
       assert.deepEqual(told(came()), [`leads.created ${id} v1`, `leads.updated ${id} v2`]);
     });
 
-    test('a test event, and what is kept of deliveries: heads without secrets', async () => {
+    test('a test event, and stored headers without secrets', async () => {
       const { came, at, url, secret } = await subscribe();
       receiver.behave(at, (response) =>
         response.writeHead(200, { 'set-cookie': 'session=secret', 'x-answer': 'yes' }).end('thanks'),
@@ -441,7 +441,7 @@ onBothDrivers(
       assert.ok(!(await call(`GET ${url}`)).text.includes(secret));
     });
 
-    test('a dead receiver delays nobody else’s, of the same organization neither', async () => {
+    test('a failing receiver does not delay others, not even in the same organization', async () => {
       const busy = await instance().organization(fresh('busy'));
       const as = await busy.keyWith([events, { object: '*', actions: ['*'] }]);
       const hanging = await subscribe({}, as);
@@ -451,14 +451,14 @@ onBothDrivers(
       const records = Array.from({ length: 100 }, () => ({ last_name: 'many' }));
       await instance().call('POST /api/v1/leads/batch', { key: as, body: { records } });
       await arrive(fine.came, 100);
-      // Of 128 slots that there are.
+      // Of 128 slots.
       assert.ok(hanging.came().length < 64, `${hanging.came().length} wait`);
       assert.equal((await instance().call(`DELETE ${hanging.url}`, { key: as })).status, 200);
       assert.equal((await instance().call(`GET ${hanging.url}`, { key: as })).status, 404);
       for (const response of held) response.destroy();
     });
 
-    test('by commands: created, tested, switched, rotated, replayed, deleted', async () => {
+    test('commands: create, test, disable, enable, rotate, replay, delete', async () => {
       const own = await instance().organization(fresh('commanded'));
       const of = ['--org', own.slug];
       const run = async (...args: string[]) => (await runCommand(instance(), [...args, ...of])).json;
@@ -501,7 +501,7 @@ onBothDrivers(
       await assert.rejects(run('subscription', 'off', id), /no event subscription/);
     });
 
-    test('mistakes are named; another organization’s subscription is not there', async () => {
+    test("errors are reported; another organization's subscription is not found", async () => {
       const url = `${receiver.url}/x`;
       const wrong: readonly (readonly [object, RegExp])[] = [
         [{}, /url is required; resources is required/],
@@ -534,7 +534,7 @@ onBothDrivers(
   { environment: file.environment },
 );
 
-test('a service that stops waits for no receiver, and sends again what it sent', async () => {
+test('a stopping service does not wait for receivers, and sends unanswered events again', async () => {
   const instance = await startInstance('embedded', { environment: file.environment });
   const acme = await instance.organization('acme');
   const key = await acme.keyWith([events, { object: '*', actions: ['*'] }]);

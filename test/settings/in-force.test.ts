@@ -36,7 +36,7 @@ const environment = {
   SMTP_URL: 'smtps://user:the-password-of-smtp@mail.example',
   PORT: '8080',
   IMPORT_MAX_MB: '7',
-  DATABSE_URL: 'postgres://user:the-password-of-nobody@db.example/crm',
+  DATABSE_URL: 'postgres://user:the-password-of-another@db.example/crm',
   INBOUND_SECERT: 'x',
   ACME_KYE: 'x',
 };
@@ -72,8 +72,8 @@ describe('crm config --show', () => {
     ['mail.port', '587', 'default'],
   ] as const) {
     test(`${name}: ${value}`, () => {
-      const [shown, source = ''] = rows.get(name) ?? [];
-      assert.equal(shown, value);
+      const [printed, source = ''] = rows.get(name) ?? [];
+      assert.equal(printed, value);
       assert.match(source, typeof from === 'string' ? new RegExp(`^${from}$`) : from);
     });
   }

@@ -32,7 +32,7 @@ const set = {
 };
 
 /** Returns the error messages for a file, or an empty array if it is valid. */
-function told(text: string, environment: Record<string, string> = {}): string[] {
+function errorsOf(text: string, environment: Record<string, string> = {}): string[] {
   try {
     parse(text, environment);
     return [];
@@ -109,7 +109,7 @@ describe('error messages have locations', () => {
   for (const [text, ...lines] of wrongSettings) {
     test(text.split('\n').at(-1) || 'nothing', () =>
       assert.deepEqual(
-        told(text),
+        errorsOf(text),
         lines.map((line) => `config.yaml:${line}`),
       ),
     );
@@ -131,7 +131,7 @@ describe('error messages have locations', () => {
 
   test('all errors in a file are reported together', () => {
     const text = customer('event_id: "{{#if a}}"', 'lead: { mail: "{{b" }', 'when: 5');
-    const places = told(
+    const places = errorsOf(
       `${text}\npublic_url: "\${}"\nmessaging: { demo: { sender: whatsapp_cloud } }\ninbox: 7`,
     ).map((line) => line.split('  ')[0]?.replace('config.yaml:', ''));
     assert.deepEqual(
@@ -143,7 +143,7 @@ describe('error messages have locations', () => {
   test('short secrets from the environment are reported, even if the file does not mention them', () => {
     const short = { INBOUND_SECRET: 'hunter2', BOOKING_FORMS_WHATSAPP_TOKEN: 'hunter2', KEY: 'hunter2' };
     const file = 'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET}", "${KEY}${KEY}"] }';
-    assert.deepEqual(told(file, short), [
+    assert.deepEqual(errorsOf(file, short), [
       'config.yaml:2:3  ${BOOKING_FORMS_WHATSAPP_TOKEN} must have at least 16 characters',
       'config.yaml:2:30  ${INBOUND_SECRET} must have at least 16 characters',
       'config.yaml:2:51  item 2 of secrets must have at least 16 characters',
@@ -156,7 +156,7 @@ describe('error messages have locations', () => {
     `a: ${'x'.repeat(1_000_000)}`,
     `partners: {payments: {__proto__: {}}}`,
   ]) {
-    test(`hostile: ${text.slice(0, 40)}…`, () => assert.notDeepEqual(told(text), []));
+    test(`hostile: ${text.slice(0, 40)}…`, () => assert.notDeepEqual(errorsOf(text), []));
   }
 
   test('a missing file', async () => {
@@ -202,11 +202,11 @@ describe('a running service reloads its file', () => {
   // Secrets must never be logged.
   afterEach(() => assert.doesNotMatch(service.stderr(), /[a-z]+-secret/));
 
-  const ways: readonly [string, (settings: string | object) => void][] = [
+  const methods: readonly [string, (settings: string | object) => void][] = [
     ['written again', (settings) => file.write(settings)],
     ['replaced by another file', (settings) => file.replace(settings)],
   ];
-  for (const [name, change] of ways) {
+  for (const [name, change] of methods) {
     test(`${name}: reloaded; an invalid file is rejected and the previous settings stay; a valid file is loaded again`, async () => {
       change(withSecret('one-partner-secret', 'zero-partner-secret'));
       await becomes('one-partner-secret', 400);
@@ -214,9 +214,9 @@ describe('a running service reloads its file', () => {
       change(withSecret('one-partner-secret'));
       await becomes('zero-partner-secret', 401);
 
-      const refused = times('rejected a change');
+      const rejections = times('rejected a change');
       change('partners:\n  inbound_leads: { secret: [broken-partner-secret] }');
-      await until(() => times('rejected a change') > refused, 'refuse the broken file');
+      await until(() => times('rejected a change') > rejections, 'refuse the broken file');
       assert.match(
         service.stderr(),
         /config\.yaml:2:20 {2}unknown key \\"secret\\"\. Did you mean \\"secrets\\"\?/,
@@ -238,9 +238,9 @@ describe('a running service reloads its file', () => {
   });
 
   test('deleted: the previous settings stay, and a new file is loaded', async () => {
-    const refused = times('rejected a change');
+    const rejections = times('rejected a change');
     renameSync(file.path, `${file.path}.old`);
-    await until(() => times('rejected a change') > refused, 'log that it is missing');
+    await until(() => times('rejected a change') > rejections, 'log that it is missing');
     assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));
@@ -254,9 +254,9 @@ describe('a running service reloads its file', () => {
   });
 
   test('SIGHUP reloads the file, even if it has not changed', async () => {
-    const taken = times('reloaded ');
+    const reloads = times('reloaded ');
     service.signal('SIGHUP');
-    await until(() => times('reloaded ') > taken, 'read it again');
+    await until(() => times('reloaded ') > reloads, 'read it again');
     assert.equal(await status('zero-partner-secret'), 400);
   });
 });

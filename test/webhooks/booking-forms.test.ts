@@ -41,15 +41,15 @@ onBothDrivers(
     /** Starts a node with other settings. */
     const node = async (changed: object, change: Record<string, string> = {}, logLevel = 'fatal') => {
       const file = settingsFile({ ...settings, ...changed });
-      const made = await secondNode(instance(), {
+      const instanceNode = await secondNode(instance(), {
         settingsFile: file.path,
         environment: { ...variables, ...change },
         logLevel,
         // Ignore warnings about a busy machine.
         logSlowMs: 0,
       });
-      nodes.push(made);
-      return made;
+      nodes.push(instanceNode);
+      return instanceNode;
     };
     const partner = (changed: object) => ({
       partners: { booking_forms_whatsapp: { ...settings.partners.booking_forms_whatsapp, ...changed } },
@@ -90,19 +90,19 @@ onBothDrivers(
         const answer = await post(good, key);
         assert.equal(answer.status, 200, answer.text);
         assert.deepEqual(Object.keys(answer.json), ['ok', 'message_id']);
-        const [asked, ...more] = provider.requests;
+        const [request, ...more] = provider.requests;
         assert.deepEqual(more, []);
-        assert.equal(asked?.path, '/v23.0/1055501/messages');
-        assert.equal(asked?.headers.authorization, `Bearer ${accessToken}`);
-        assert.deepEqual(asked?.body, {
+        assert.equal(request?.path, '/v23.0/1055501/messages');
+        assert.equal(request?.headers.authorization, `Bearer ${accessToken}`);
+        assert.deepEqual(request?.body, {
           messaging_product: 'whatsapp',
           to: '+4915550100',
           type: 'text',
           text: { body: 'See you at 9' },
         });
-        const [kept] = await messages();
+        const [message] = await messages();
         assert.deepEqual(
-          [kept?.recipient, kept?.body, kept?.status, kept?.provider_id, kept?.error],
+          [message?.recipient, message?.body, message?.status, message?.provider_id, message?.error],
           [good.to, good.message, 'sent', answer.json.message_id, null],
         );
       }
@@ -147,7 +147,7 @@ onBothDrivers(
       ['a header in to', { to: '+4915550100\r\nX: y', message: 'x' }, ['to']],
       ['a word as to', { to: 'everybody', message: 'x' }, ['to']],
       ['a path as to', { to: '../../me', message: 'x' }, ['to']],
-      ['an unknown template', { ...good, template: 'nobody' }, ['template']],
+      ['an unknown template', { ...good, template: 'unknown' }, ['template']],
       ['a template called __proto__', { ...good, template: '__proto__' }, ['template']],
       ['a template with a path', { ...good, template: '../templates/confirmation' }, ['template']],
       ['a lone surrogate', '{"to":"+4915550100","message":"\\udc00"}', ['message']],
@@ -171,7 +171,7 @@ onBothDrivers(
     }
 
     test('an unknown organization → 404, after the body is validated', async () => {
-      const lost = await node(partner({ organization: 'nobody' }));
+      const lost = await node(partner({ organization: 'unknown' }));
       assert.equal((await post({}, token, lost)).status, 400);
       assert.equal((await post(good, token, lost)).status, 404);
       assert.deepEqual(provider.requests, []);
@@ -251,24 +251,24 @@ onBothDrivers(
           assertErrorShape(answer);
           assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
           assert.equal(provider.requests.length, 1, 'called once');
-          const [kept] = await messages();
+          const [message] = await messages();
           assert.deepEqual(
-            [kept?.body, kept?.status, kept?.provider_id],
+            [message?.body, message?.status, message?.provider_id],
             [`to one that is ${behaviour}`, 'failed', null],
           );
-          assert.match(kept?.error ?? '', reason);
+          assert.match(message?.error ?? '', reason);
         });
       }
 
       test('refused connections, then available again', async () => {
         await provider.shut();
         try {
-          const answer = await post({ ...good, message: 'to nobody' });
+          const answer = await post({ ...good, message: 'not delivered' });
           assert.equal(answer.status, 502, answer.text);
-          const [kept] = await messages();
+          const [message] = await messages();
           assert.deepEqual(
-            [kept?.body, kept?.status, kept?.error],
-            ['to nobody', 'failed', 'connection failed'],
+            [message?.body, message?.status, message?.error],
+            ['not delivered', 'failed', 'connection failed'],
           );
         } finally {
           await provider.open();
@@ -281,9 +281,9 @@ onBothDrivers(
         ['no access token', () => node({}, { ACCESS: '' }), {}, /access token is not set/],
         ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
       ];
-      for (const [name, made, body, reason] of unsent) {
+      for (const [name, startNode, body, reason] of unsent) {
         test(`${name}: the provider is not called`, async () => {
-          assert.equal((await post({ ...good, ...body }, token, await made())).status, 502);
+          assert.equal((await post({ ...good, ...body }, token, await startNode())).status, 502);
           assert.deepEqual(provider.requests, []);
           assert.match((await messages())[0]?.error ?? '', reason);
         });
@@ -301,7 +301,7 @@ onBothDrivers(
       assert.equal((await messages())[0]?.provider_id, answer.json.message_id);
     });
 
-    const ways: Readonly<
+    const senders: Readonly<
       Record<string, [sender: object, behaviour: Behaviour, status: number, lines: number]>
     > = {
       'the log sender': [{ sender: 'log' }, 'fine', 200, 2],
@@ -309,7 +309,7 @@ onBothDrivers(
       'a rejected request': [settings.messaging.clinic, 'failing', 502, 2],
       'a provider that does not respond': [settings.messaging.clinic, 'slow', 502, 2],
     };
-    for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(ways)) {
+    for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(senders)) {
       test(`${name}: recipient, text and secrets are not logged`, async () => {
         const logging = await node({ messaging: { clinic: clinicSender } }, {}, 'trace');
         provider.behave(behaviour);

@@ -59,7 +59,8 @@ onBothDrivers(
       headers: Record<string, string>,
       path = of(provider).path,
     ) => instance().call(`POST ${path}`, { body: raw, headers: { 'content-type': type, ...headers } });
-    const right = (sends: Sends, raw: string) => post(sends, raw, sends.headers(of(sends.provider), raw));
+    const assertAccepted = (sends: Sends, raw: string) =>
+      post(sends, raw, sends.headers(of(sends.provider), raw));
     const stored = async ({ provider, eventId }: Sends, id: string) =>
       (await inboxOf(instance(), of(provider))).filter(({ event_id }) => event_id === eventId(id));
     const received = async (provider: string) =>
@@ -123,7 +124,7 @@ onBothDrivers(
         test('a signed delivery gets the expected response, is stored once and processed', async () => {
           const id = freshId();
           for (let times = 0; times < 3; times++) {
-            const answer = await right(sends, body(id, 'Grüße & <b>{{x}}</b> 😀'));
+            const answer = await assertAccepted(sends, body(id, 'Grüße & <b>{{x}}</b> 😀'));
             assert.deepEqual([answer.status, answer.text], [200, reply.body]);
             assert.match(answer.headers.get('content-type') ?? '', reply.type);
           }
@@ -139,7 +140,9 @@ onBothDrivers(
 
         test('20 concurrent deliveries: stored once', async () => {
           const id = freshId();
-          const answers = await Promise.all(Array.from({ length: 20 }, () => right(sends, body(id))));
+          const answers = await Promise.all(
+            Array.from({ length: 20 }, () => assertAccepted(sends, body(id))),
+          );
           assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
           assert.equal((await stored(sends, id)).length, 1);
         });
@@ -173,8 +176,8 @@ onBothDrivers(
                   [`${raw} `, good],
                 ] as [string, Record<string, string>][])),
           ];
-          for (const [index, [bytes, given]] of wrong.entries()) {
-            const answer = await post(sends, bytes, given);
+          for (const [index, [bytes, headerSet]] of wrong.entries()) {
+            const answer = await post(sends, bytes, headerSet);
             assert.equal(answer.status, 401, `${index}: ${answer.text}`);
             assertErrorShape(answer);
           }
@@ -183,9 +186,9 @@ onBothDrivers(
 
         test(`${sizes[0]} bytes are accepted, more than ${sizes[1]} are rejected`, async () => {
           const id = freshId();
-          assert.equal((await right(sends, body(id, 'x'.repeat(sizes[0])))).status, 200);
+          assert.equal((await assertAccepted(sends, body(id, 'x'.repeat(sizes[0])))).status, 200);
           assert.equal((await stored(sends, id)).length, 1);
-          const large = await right(sends, body(freshId(), 'x'.repeat(sizes[1])));
+          const large = await assertAccepted(sends, body(freshId(), 'x'.repeat(sizes[1])));
           assert.equal(large.status, 413);
           assertErrorShape(large);
         });
@@ -222,7 +225,7 @@ onBothDrivers(
                 ]
               : ['', 'MessageSid', 'MessageSid=&x=%', 'MessageSid=%00&From=%00&Body=%ED%A0%80', '%%%'];
           for (const raw of bodies) {
-            const answer = await right(sends, raw);
+            const answer = await assertAccepted(sends, raw);
             assert.ok([200, 400].includes(answer.status), `${raw.slice(0, 40)}: ${answer.status}`);
           }
         });
@@ -231,9 +234,9 @@ onBothDrivers(
           const raw = body(freshId());
           const good = headers(of(provider), raw);
           const { path } = of(provider);
-          const [neighbour = ''] = providers.map((each) => each.provider).filter((each) => each !== provider);
+          const [neighbour = ''] = providers.map((item) => item.provider).filter((item) => item !== provider);
           const paths = [
-            path.replace(provider, 'nobody'),
+            path.replace(provider, 'unknown'),
             path.replace(`/${provider}/`, '/__proto__/'),
             path.replace(`/${provider}/`, `/${neighbour}/`),
             `${path}x`,
@@ -242,10 +245,10 @@ onBothDrivers(
             path.replace(/[^/]+$/, '%00'),
             path.replace(/[^/]+$/, ''),
           ];
-          for (const each of paths) {
-            for (const given of [good, {}])
-              assert.equal((await post(sends, raw, given, each)).status, 404, each);
-            assert.equal((await instance().call(`GET ${each}`)).status, 404, each);
+          for (const item of paths) {
+            for (const headerSet of [good, {}])
+              assert.equal((await post(sends, raw, headerSet, item)).status, 404, item);
+            assert.equal((await instance().call(`GET ${item}`)).status, 404, item);
           }
         });
 
@@ -272,7 +275,7 @@ onBothDrivers(
           const foreign = await integrate(instance(), other, provider);
           const raw = body(freshId());
           assert.equal((await post(sends, raw, headers(of(provider), raw), foreign.path)).status, 401);
-          assert.equal((await right(sends, raw)).status, 200);
+          assert.equal((await assertAccepted(sends, raw)).status, 200);
           assert.equal((await post(sends, raw, headers(foreign, raw), foreign.path)).status, 200);
           assert.equal((await inboxOf(instance(), foreign)).length, 1);
         });
@@ -300,7 +303,7 @@ onBothDrivers(
       graph.behave('slow');
       const [, leads = assert.fail()] = providers;
       const id = freshId();
-      assert.equal((await right(leads, leads.body(id))).status, 200);
+      assert.equal((await assertAccepted(leads, leads.body(id))).status, 200);
       assert.equal((await stored(leads, id))[0]?.status, 'waiting');
       graph.behave('fine');
     });
@@ -368,11 +371,11 @@ onBothDrivers(
       const telegram = providers.find(({ provider }) => provider === 'telegram') ?? assert.fail();
       const messages = (await received('telegram')).length;
       const id = freshId();
-      await right(telegram, `{"update_id":${id},"my_chat_member":{}}`);
+      await assertAccepted(telegram, `{"update_id":${id},"my_chat_member":{}}`);
       const large = ['9007199254740993', '9007199254740992'];
-      for (const each of large) await right(telegram, telegram.body(each));
-      for (const each of [id, ...large]) {
-        await until(async () => (await stored(telegram, each))[0]?.status === 'done', `process ${each}`);
+      for (const item of large) await assertAccepted(telegram, telegram.body(item));
+      for (const item of [id, ...large]) {
+        await until(async () => (await stored(telegram, item))[0]?.status === 'done', `process ${item}`);
       }
       assert.equal((await received('telegram')).length, messages + 2);
     });
@@ -448,10 +451,10 @@ onBothDrivers(
               const bytes = body();
               const sum = digestOf(bytes);
               const url = sum === undefined ? path : `${path}?bodySHA256=${sum}`;
-              const given = sign(`${publicUrl}${url}`, secret);
+              const signatureHeader = sign(`${publicUrl}${url}`, secret);
               const count = async () => (await inboxOf(instance(), { id })).length;
               const before = await count();
-              const headers = given === undefined ? {} : { 'x-twilio-signature': given };
+              const headers = signatureHeader === undefined ? {} : { 'x-twilio-signature': signatureHeader };
               const call = { body: bytes, headers: { 'content-type': type, ...headers } };
               const answer = await instance().call(`POST ${url}`, call);
               assert.equal(answer.status, accepted ? 200 : 401, answer.text);
@@ -491,12 +494,12 @@ onBothDrivers(
       const raw = whatsapp.body(freshId());
       const { secret } = of('whatsapp');
       const signature = metaSignature(secret, raw);
-      for (const [given, status] of [
+      for (const [signatureHeader, status] of [
         [signature.toUpperCase(), 200],
         [signature.replace('sha256', 'sha1'), 401],
         [signature.slice(7), 401],
       ] as const) {
-        assert.equal((await post(whatsapp, raw, { 'x-hub-signature-256': given })).status, status);
+        assert.equal((await post(whatsapp, raw, { 'x-hub-signature-256': signatureHeader })).status, status);
       }
       assert.equal((await post(whatsapp, raw, { 'x-hub-signature': signature })).status, 401);
     });

@@ -49,7 +49,7 @@ onBothDrivers(
           {},
           { body: { last_name: 'One' }, headers: withSecret },
           { body: '{', headers: { 'x-inbound-secret': '' } },
-          { body: { last_name: 'One' }, headers: { 'x-org-slug': 'nobody', authorization: 'Bearer ' } },
+          { body: { last_name: 'One' }, headers: { 'x-org-slug': 'unknown', authorization: 'Bearer ' } },
           { body: { last_name: 'One' }, key: first.key },
           { body: 'x'.repeat(2_000_000) },
         ]) {
@@ -102,7 +102,7 @@ onBothDrivers(
       test(`secret: ${name} → 401, before body and organization are checked`, async () => {
         const answers = [
           await post({ last_name: 'One' }, headers()),
-          await post('{', { ...headers(), 'x-org-slug': 'nobody' }),
+          await post('{', { ...headers(), 'x-org-slug': 'unknown' }),
           await post({}, headers()),
         ];
         for (const answer of answers) {
@@ -125,14 +125,14 @@ onBothDrivers(
     for (const first_name of ['Ann', undefined]) {
       for (const last_name of ['One', undefined]) {
         for (const email of ['ann@example.com', undefined]) {
-          const given = Object.entries({ first_name, last_name, email }).filter(([, value]) => value);
-          const expected = given.length === 0 ? 400 : 201;
-          test(`${given.map(([name]) => name).join(', ') || 'none of the three'} → ${expected}`, async () => {
-            const answer = await post({ company: 'Acme', phone: '1', ...Object.fromEntries(given) });
+          const fieldValues = Object.entries({ first_name, last_name, email }).filter(([, value]) => value);
+          const expected = fieldValues.length === 0 ? 400 : 201;
+          test(`${fieldValues.map(([name]) => name).join(', ') || 'none of the three'} → ${expected}`, async () => {
+            const answer = await post({ company: 'Acme', phone: '1', ...Object.fromEntries(fieldValues) });
             assert.equal(answer.status, expected, answer.text);
             if (expected === 201) {
               const made = await lead(integerIn(answer, 'id'));
-              for (const [name, value] of given) assert.equal(made[name], value);
+              for (const [name, value] of fieldValues) assert.equal(made[name], value);
             } else assert.match(String(answer.json.error), /first_name, last_name, email/);
           });
         }
@@ -157,7 +157,7 @@ onBothDrivers(
     ];
     for (const [name, body] of refused) {
       test(`body: ${name} → 400, even for an unknown organization`, async () => {
-        for (const headers of [withSecret, { ...withSecret, 'x-org-slug': 'nobody' }]) {
+        for (const headers of [withSecret, { ...withSecret, 'x-org-slug': 'unknown' }]) {
           const answer = await post(body, headers);
           assert.equal(answer.status, 400, answer.text);
           assertErrorShape(answer);
@@ -194,7 +194,7 @@ onBothDrivers(
       ['the second', { 'x-org-slug': 'second' }, 201, () => second],
       ['the first', { 'x-org-slug': 'first' }, 201, () => first],
       ['absent: the lowest id', {}, 201, () => first],
-      ['unknown', { 'x-org-slug': 'nobody' }, 404],
+      ['unknown', { 'x-org-slug': 'unknown' }, 404],
       ['empty', { 'x-org-slug': '' }, 404],
       ['capitals', { 'x-org-slug': 'Second' }, 404],
       ['an id', { 'x-org-slug': '1' }, 404],

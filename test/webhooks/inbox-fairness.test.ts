@@ -36,9 +36,9 @@ test('slots: other organizations and owners always find a free one', async () =>
   const fill = (...holders: string[]) => {
     for (let free = true; free; ) {
       const wanting = holders.filter(
-        (each) => !shared.full().includes(each.charAt(0)) && !shared.fullOwners().includes(each),
+        (item) => !shared.full().includes(item.charAt(0)) && !shared.fullOwners().includes(item),
       );
-      for (const each of wanting.slice(0, shared.share())) hold(each.charAt(0), each);
+      for (const item of wanting.slice(0, shared.share())) hold(item.charAt(0), item);
       free = wanting.length > 0 && shared.free() > 0;
     }
     return shared.free();
@@ -109,24 +109,26 @@ onBothDrivers(
       quiet = await integrate(instance(), beta, 'whatsapp');
     });
     const tables = () => tablesOf(instance().database);
-    const turn = (of: Added, on: boolean) =>
-      setIntegrationEnabled(tables(), command(instance()), of.organization.id, of.id, on);
-    const waiting = async (of: Added) => {
+    const setEnabled = (integration: Added, on: boolean) =>
+      setIntegrationEnabled(tables(), command(instance()), integration.organization.id, integration.id, on);
+    const waiting = async (integration: Added) => {
       const { rows } = await sql<{ count: string }>`select count(*)::text as count from crm_inbox
-        where integration_id = ${of.id}::bigint and status = 'waiting'`.execute(tables());
+        where integration_id = ${integration.id}::bigint and status = 'waiting'`.execute(tables());
       return Number(rows[0]?.count);
     };
     /** Skips rows that are locked at the moment, because waiting for them could cause a deadlock. */
-    const empty = (of: Added) =>
+    const empty = (integration: Added) =>
       until(async () => {
-        const own = sql`select id from crm_inbox where integration_id = ${of.id}::bigint`;
+        const own = sql`select id from crm_inbox where integration_id = ${integration.id}::bigint`;
         await sql`delete from crm_inbox where id in (${own} for update skip locked)`.execute(tables());
         return (await own.execute(tables())).rows.length === 0;
       }, 'empty the inbox');
-    const becomes = (of: Added, id: string, status: string) =>
+    const becomes = (integration: Added, id: string, status: string) =>
       until(
         async () =>
-          (await inboxOf(instance(), of)).some((each) => each.event_id === id && each.status === status),
+          (await inboxOf(instance(), integration)).some(
+            (item) => item.event_id === id && item.status === status,
+          ),
         `${id} ${status}`,
         30_000,
       );
@@ -144,29 +146,29 @@ onBothDrivers(
         latencies.push(Math.round(performance.now() - start));
         overtaken.push(ahead - (await waiting(busy)));
       }
-      await turn(busy, false);
+      await setEnabled(busy, false);
       const left = await waiting(busy);
       console.log(
         `another organization's event behind 20,000: after ${latencies} ms and ${overtaken} events of the flood`,
       );
       // Count events instead of milliseconds, because the order does not depend on the machine's speed.
       assert.ok(Math.min(...overtaken) < 200 && left > 10_000, `${overtaken} came first, ${left} are left`);
-      await turn(busy, true);
+      await setEnabled(busy, true);
       await until(async () => (await waiting(busy)) < left, 'continue with the flood');
-      await turn(busy, false);
+      await setEnabled(busy, false);
       await empty(busy);
     });
 
     test('nor do they delay another integration of the same organization', async () => {
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, 2000);
-      await turn(busy, true);
+      await setEnabled(busy, true);
       const ahead = await waiting(busy);
       await flood(tables(), second, 1, 'waiting', 0);
       await until(async () => (await waiting(second)) === 0, 'process the other one');
       const overtaken = ahead - (await waiting(busy));
       assert.ok(overtaken < 200, `${overtaken} of ${ahead} came first`);
-      await turn(busy, false);
+      await setEnabled(busy, false);
       await empty(busy);
     });
 
@@ -181,7 +183,7 @@ onBothDrivers(
       await deliver(instance(), quiet, message(id));
       await becomes(quiet, id, 'done');
       assert.ok((await waiting(page)) === 60, 'none of the slow items has finished');
-      await turn(page, false);
+      await setEnabled(page, false);
       graph.behave('fine');
       await until(
         async () =>
@@ -192,8 +194,8 @@ onBothDrivers(
     });
 
     test('30,000 items that cannot be claimed do not increase the cost of a claim', async () => {
-      await turn(busy, false);
-      await turn(quiet, false);
+      await setEnabled(busy, false);
+      await setEnabled(quiet, false);
       const page = await integrate(instance(), beta, 'telegram');
       const pages = () =>
         transaction(instance().database, async (within) => {
@@ -208,8 +210,8 @@ onBothDrivers(
           ]);
           await byIndexes(within);
           const { rows } = await within.executeQuery<{ 'QUERY PLAN': unknown }>(explain);
-          const found = rows[0]?.['QUERY PLAN'];
-          const [{ Plan }] = (typeof found === 'string' ? JSON.parse(found) : found) as [
+          const result = rows[0]?.['QUERY PLAN'];
+          const [{ Plan }] = (typeof result === 'string' ? JSON.parse(result) : result) as [
             { Plan: Record<string, number> },
           ];
           return Number(Plan['Shared Hit Blocks']) + Number(Plan['Shared Read Blocks']);
@@ -239,9 +241,9 @@ onBothDrivers(
       await rows();
       await analyze();
       await asMany('analyzed');
-      for (const each of [busy, quiet, page]) await empty(each);
-      await turn(quiet, true);
-      await turn(busy, true);
+      for (const item of [busy, quiet, page]) await empty(item);
+      await setEnabled(quiet, true);
+      await setEnabled(busy, true);
     });
 
     test('organizations take turns, regardless of the age of their items', async () => {
@@ -254,18 +256,18 @@ onBothDrivers(
       const second = await integrate(instance(), organization, 'telegram');
       const nothing = new Error('nothing of this is kept');
       // In one transaction, so that workers cannot see them.
-      const taken = transaction(instance().database, async (within) => {
-        for (const each of others) await flood(within, each, 4);
+      const claimed = transaction(instance().database, async (within) => {
+        for (const item of others) await flood(within, item, 4);
         const organizations: string[] = [];
         for (let last = '0'; organizations.length < 16; ) {
           const wanted = { limit: 4, without: [], withoutOwners: [], after: last };
-          const found = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
-          last = found.at(-1) ?? assert.fail('nothing claimed');
-          organizations.push(...found);
+          const result = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
+          last = result.at(-1) ?? assert.fail('nothing claimed');
+          organizations.push(...result);
         }
         const turns = Map.groupBy(organizations, (id) => id);
         assert.deepEqual(
-          [...turns.values()].map((each) => each.length),
+          [...turns.values()].map((item) => item.length),
           Array(8).fill(2),
         );
         const [first = assert.fail()] = others;
@@ -284,11 +286,11 @@ onBothDrivers(
         );
         throw nothing;
       });
-      await assert.rejects(taken, nothing);
+      await assert.rejects(claimed, nothing);
     });
 
     test('above the limit of waiting events, the provider must retry later', async () => {
-      await turn(busy, false);
+      await setEnabled(busy, false);
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, maxWaiting);
       const refused = await until503(() => deliver(instance(), second, message(fresh('full'))));
@@ -308,7 +310,7 @@ onBothDrivers(
         async () => (await deliver(instance(), second, message(fresh('again')))).status === 200,
         'take events again',
       );
-      await turn(busy, true);
+      await setEnabled(busy, true);
     });
     /** Sends deliveries until one is rejected, because the count is cached briefly. */
     const until503 = async (call: () => ReturnType<typeof deliver>) => {
@@ -323,19 +325,19 @@ onBothDrivers(
     test('a wrong clock on a node does not change its backoff', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
       graph.behave('failing');
-      const right = globalThis.Date;
+      const realDate = globalThis.Date;
       for (const hours of [-1, 1]) {
         const id = String(710_000_000_000 + hours);
-        globalThis.Date = skewed(right, hours * 3_600_000);
+        globalThis.Date = skewed(realDate, hours * 3_600_000);
         try {
           await deliver(instance(), page, leadgenBody({ leadgen: `"${id}"` }));
           await until(
             async () =>
-              (await inboxOf(instance(), page)).some((each) => each.event_id === id && each.error !== ''),
+              (await inboxOf(instance(), page)).some((item) => item.event_id === id && item.error !== ''),
             'fail',
           );
         } finally {
-          globalThis.Date = right;
+          globalThis.Date = realDate;
         }
         const { rows } = await sql<{ wait: string; attempts: number }>`
           select (extract(epoch from next_at - received_at))::text as wait, attempts from crm_inbox
@@ -379,7 +381,7 @@ onBothDrivers(
     });
 
     test('old processed items are deleted in batches; waiting, new and dead items are kept', async () => {
-      await turn(busy, false);
+      await setEnabled(busy, false);
       await flood(tables(), busy, 1100, 'done');
       await flood(tables(), busy, 10, 'dead');
       await sql`update crm_inbox set done_at = now() - interval '40 days' where done_at is not null`.execute(
@@ -405,14 +407,14 @@ onBothDrivers(
 );
 
 /** A `Date` class whose clock is off by a number of milliseconds. */
-function skewed(right: DateConstructor, byMs: number): DateConstructor {
-  return class extends right {
+function skewed(realDate: DateConstructor, byMs: number): DateConstructor {
+  return class extends realDate {
     constructor(...given: [] | [string | number | Date]) {
-      if (given.length === 0) super(right.now() + byMs);
+      if (given.length === 0) super(realDate.now() + byMs);
       else super(...given);
     }
     static override now() {
-      return right.now() + byMs;
+      return realDate.now() + byMs;
     }
   } as DateConstructor;
 }

@@ -58,12 +58,13 @@ onBothDrivers(
       graph.requests.length = 0;
     });
     const tables = () => tablesOf(instance().database);
-    const itemOf = async (id: string, of = page) =>
-      (await inboxOf(instance(), of)).find(({ event_id }) => event_id === id) ?? assert.fail(`no item ${id}`);
-    const becomes = (id: string, status: string, of = page) =>
-      until(async () => (await itemOf(id, of)).status === status, `${id} ${status}`);
+    const itemOf = async (id: string, integration = page) =>
+      (await inboxOf(instance(), integration)).find(({ event_id }) => event_id === id) ??
+      assert.fail(`no item ${id}`);
+    const becomes = (id: string, status: string, integration = page) =>
+      until(async () => (await itemOf(id, integration)).status === status, `${id} ${status}`);
     const send = async (...leadgen: string[]) => {
-      const body = leadgenBody(...leadgen.map((each) => ({ leadgen: `"${each}"` })));
+      const body = leadgenBody(...leadgen.map((item) => ({ leadgen: `"${item}"` })));
       assert.equal((await deliver(instance(), page, body)).status, 200);
     };
     const hurry = (id: string) =>
@@ -75,7 +76,7 @@ onBothDrivers(
     };
     const again = async (id: string) =>
       replayItem(tables(), inboxQueue, command(instance()), acme.id, String((await itemOf(id)).id));
-    const asked = (id: string) => graph.requests.filter(({ path }) => path.endsWith(`/${id}`)).length;
+    const requestCount = (id: string) => graph.requests.filter(({ path }) => path.endsWith(`/${id}`)).length;
 
     test('failures: retried with growing delays, dead after the configured attempts, then replayed manually', async () => {
       const id = freshId();
@@ -123,7 +124,7 @@ onBothDrivers(
       await send(id);
       await becomes(id, 'done');
       await again(id);
-      await until(() => asked(id) === 2, 'ask again');
+      await until(() => requestCount(id) === 2, 'ask again');
       await becomes(id, 'done');
       const found = await sql`select 1 from leads where meta_leadgen_id = ${id}`.execute(tables());
       assert.equal(found.rows.length, 1);
@@ -215,7 +216,7 @@ onBothDrivers(
       graph.leads.set(quick, lead(quick));
       graph.behave('slow');
       await send(slow);
-      await until(() => asked(slow) === 1, 'ask');
+      await until(() => requestCount(slow) === 1, 'ask');
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
       await deliver(instance(), whatsapp, whatsappBody({ messages: [{ id: quick, from: '1' }] }));
       await becomes(quick, 'done', whatsapp);
@@ -229,7 +230,7 @@ onBothDrivers(
       graph.leads.set(id, lead(id));
       graph.behave('slow');
       await send(id);
-      await until(() => asked(id) === 1, 'ask');
+      await until(() => requestCount(id) === 1, 'ask');
       const node = await secondNode(instance());
       const next = freshId();
       graph.leads.set(next, lead(next));
@@ -240,36 +241,36 @@ onBothDrivers(
       graph.behave('fine');
       await Promise.all([becomes(id, 'done'), becomes(next, 'done')]);
       await node.close();
-      assert.deepEqual([asked(id), asked(next)], [1, 1]);
+      assert.deepEqual([requestCount(id), requestCount(next)], [1, 1]);
     });
 
     test('two nodes process 200 items, each once', async () => {
       const nodes = [await secondNode(instance()), await secondNode(instance())];
-      const many = Array.from({ length: 200 }, freshId);
-      for (const id of many) graph.leads.set(id, lead(id));
+      const ids = Array.from({ length: 200 }, freshId);
+      for (const id of ids) graph.leads.set(id, lead(id));
       await Promise.all(
-        many.map((id, index) =>
+        ids.map((id, index) =>
           deliver(nodes[index % 2] ?? assert.fail(), page, leadgenBody({ leadgen: id })),
         ),
       );
       await until(
         async () =>
           (await inboxOf(instance(), page)).every(
-            ({ event_id, status }) => !many.includes(event_id) || status === 'done',
+            ({ event_id, status }) => !ids.includes(event_id) || status === 'done',
           ),
         'process all',
         30_000,
       );
       for (const node of nodes) await node.close();
-      assert.deepEqual(new Set(many.map(asked)), new Set([1]));
+      assert.deepEqual(new Set(ids.map(requestCount)), new Set([1]));
     });
 
     test('disabled in the meantime: the item waits and is processed once the integration is enabled again', async () => {
       const id = freshId();
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
-      const turn = (on: boolean) =>
+      const setEnabled = (on: boolean) =>
         setIntegrationEnabled(tables(), command(instance()), acme.id, whatsapp.id, on);
-      await turn(false);
+      await setEnabled(false);
       const row = { organization_id: acme.id, integration_id: whatsapp.id, done_at: null };
       const payload = JSON.stringify({ message: { id, from: '1', text: { body: 'Hello' } } });
       await tables()
@@ -281,9 +282,9 @@ onBothDrivers(
       graph.leads.set(later, lead(later));
       await send(later);
       await becomes(later, 'done');
-      const { status, attempts: tried } = await itemOf(id, whatsapp);
-      assert.deepEqual([status, Number(tried)], ['waiting', 0], 'no attempt is counted');
-      await turn(true);
+      const { status, attempts: attemptCount } = await itemOf(id, whatsapp);
+      assert.deepEqual([status, Number(attemptCount)], ['waiting', 0], 'no attempt is counted');
+      await setEnabled(true);
       await becomes(id, 'done', whatsapp);
     });
 
@@ -292,10 +293,10 @@ onBothDrivers(
       graph.leads.set(id, lead(id));
       graph.behave('slow');
       await send(id);
-      await until(() => asked(id) === 1, 'ask for the lead');
+      await until(() => requestCount(id) === 1, 'ask for the lead');
       await again(id);
       graph.behave('fine');
-      await until(() => asked(id) === 2, 'ask again');
+      await until(() => requestCount(id) === 2, 'ask again');
       await becomes(id, 'done');
     });
 
@@ -354,12 +355,12 @@ for (const driver of drivers) {
     after(() => storage.remove());
 
     test('nothing is lost or duplicated', async () => {
-      const many = Array.from({ length: 30 }, freshId);
-      for (const id of many) graph.leads.set(id, lead(id));
+      const ids = Array.from({ length: 30 }, freshId);
+      for (const id of ids) graph.leads.set(id, lead(id));
       graph.behave('slow');
       graph.requests.length = 0;
       const first = await serve(environment);
-      for (const id of many) {
+      for (const id of ids) {
         assert.equal((await deliver(first, { path, secret }, leadgenBody({ leadgen: id }))).status, 200);
       }
       await until(() => graph.requests.length > 0, 'start processing');
@@ -372,7 +373,7 @@ for (const driver of drivers) {
       await rowsApart(environment, 'update crm_inbox set next_at = now()');
       const second = await serve(environment);
       await until(
-        () => many.every((id) => graph.requests.filter((each) => each.path.endsWith(id)).length > 0),
+        () => ids.every((id) => graph.requests.filter((item) => item.path.endsWith(id)).length > 0),
         'ask for all',
         20_000,
       );
@@ -381,7 +382,7 @@ for (const driver of drivers) {
       const leads = await rowsApart(environment, 'select meta_leadgen_id, email from leads order by 1');
       assert.deepEqual(
         leads,
-        many.map((id) => [id, `${id}@example.com`]),
+        ids.map((id) => [id, `${id}@example.com`]),
       );
       assert.deepEqual(await rowsApart(environment, 'select distinct status from crm_inbox'), [['done']]);
     });

@@ -51,10 +51,10 @@ onBothDrivers(
       graph.behave('fine');
       graph.requests.length = 0;
     });
-    const itemOf = async (leadgen: string, of = page) =>
-      (await inboxOf(instance(), of)).find(({ event_id }) => event_id === leadgen);
-    const done = (leadgen: string, of = page) =>
-      until(async () => (await itemOf(leadgen, of))?.status === 'done', `process ${leadgen}`);
+    const itemOf = async (leadgen: string, owner = page) =>
+      (await inboxOf(instance(), owner)).find(({ event_id }) => event_id === leadgen);
+    const done = (leadgen: string, owner = page) =>
+      until(async () => (await itemOf(leadgen, owner))?.status === 'done', `process ${leadgen}`);
     const failedOnce = (leadgen: string) =>
       until(async () => ((await itemOf(leadgen))?.error ?? '') !== '', `fail on ${leadgen}`);
     /** Makes waiting retries due now. */
@@ -62,13 +62,17 @@ onBothDrivers(
       sql`update crm_inbox set next_at = now() where error <> ''`.execute(tablesOf(instance().database));
     const asked = (leadgen: string) => graph.requests.filter(({ path }) => path === `/v23.0/${leadgen}`);
     /** Returns the only lead with a leadgen ID. */
-    const leadOf = async (leadgen: string, of = acme): Promise<Record<string, unknown>> => {
-      const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(instance(), of, leadgen);
+    const leadOf = async (leadgen: string, owner = acme): Promise<Record<string, unknown>> => {
+      const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(
+        instance(),
+        owner,
+        leadgen,
+      );
       assert.deepEqual(more, []);
       return lead;
     };
-    const send = async (body: string, of = page) =>
-      assert.equal((await deliver(instance(), of, body)).status, 200);
+    const send = async (body: string, owner = page) =>
+      assert.equal((await deliver(instance(), owner, body)).status, 200);
 
     test("the lead has its source, four IDs and the form's values; the token is only sent in a header", async () => {
       const id = freshId();
@@ -180,22 +184,29 @@ onBothDrivers(
       const batch = leadgenBody({ leadgen: a }, { leadgen: `"${a}"` }, { leadgen: b }, { leadgen: a });
       const pages = [page, second, foreign];
       await Promise.all(Array.from({ length: 50 }, (_, index) => send(batch, pages[index % 3])));
-      for (const each of pages) for (const id of [a, b]) await done(id, each);
+      for (const owner of pages) for (const id of [a, b]) await done(id, owner);
       for (const organization of [acme, other]) {
         for (const id of [a, b]) assert.equal((await leadOf(id, organization)).email, 'ann@example.com');
       }
     });
 
     test('a batch of 1,000 with invalid entries', async () => {
-      const one = await integrate(instance(), await instance().organization('thousand'), 'meta-lead-ads');
+      const integration = await integrate(
+        instance(),
+        await instance().organization('thousand'),
+        'meta-lead-ads',
+      );
       graph.behave('failing');
       const good = Array.from({ length: 1000 }, () => ({ leadgen: `"${freshId()}"` }));
       const bad = ['""', '"../me"', '"1?x=1"', 'null', '{}', '[]', '-5', '1.5', '"١٢"'].map((leadgen) => ({
         leadgen,
       }));
-      await send(leadgenBody(...good, ...bad), one);
-      assert.equal((await inboxOf(instance(), one)).length, 1000);
-      await tablesOf(instance().database).deleteFrom('crm_integrations').where('id', '=', one.id).execute();
+      await send(leadgenBody(...good, ...bad), integration);
+      assert.equal((await inboxOf(instance(), integration)).length, 1000);
+      await tablesOf(instance().database)
+        .deleteFrom('crm_integrations')
+        .where('id', '=', integration.id)
+        .execute();
     });
 
     const failures: readonly [Behaviour, RegExp][] = [
@@ -285,11 +296,11 @@ onBothDrivers(
     test('API callers cannot set any of the four IDs', async () => {
       const id = freshId();
       const body = { last_name: 'A', meta_leadgen_id: id, meta_ad_id: '1' };
-      const made = await instance().call('POST /api/v1/leads', { key: acme.key, body });
+      const created = await instance().call('POST /api/v1/leads', { key: acme.key, body });
       graph.leads.set(id, fetched(id));
       await send(leadgenBody({ leadgen: id }));
       await done(id);
-      assert.notEqual(String((await leadOf(id)).id), integerIn(made, 'id'));
+      assert.notEqual(String((await leadOf(id)).id), integerIn(created, 'id'));
     });
   },
   { environment },

@@ -20,11 +20,12 @@ function smallest(): Source[] {
   );
   const sources = [...resources].map(([resource, needs]) => {
     const fields = new Map<string, string>();
-    for (const [name, { types, lookup }] of needs.flatMap((each) => Object.entries(each.fields))) {
-      const known = fields.get(name);
-      const found = lookup === undefined ? '' : `, lookup: ${lookup}`;
+    for (const [name, { types, lookup }] of needs.flatMap((need) => Object.entries(need.fields))) {
+      const existing = fields.get(name);
+      const attributes = lookup === undefined ? '' : `, lookup: ${lookup}`;
       const nullable = types[0] === 'timestamp' ? ', nullable: true' : '';
-      if (known === undefined || found !== '') fields.set(name, `{ type: ${types[0]}${found}${nullable} }`);
+      if (existing === undefined || attributes !== '')
+        fields.set(name, `{ type: ${types[0]}${attributes}${nullable} }`);
     }
     const lines = [...fields].map(([name, field]) => `  ${name}: ${field}`);
     return { file: `${resource}.yaml`, text: ['common: all', 'fields:', ...lines].join('\n') };

@@ -52,11 +52,11 @@ onBothDrivers(
             Array.from({ length: 50 }, (_, index) => pay(body, index % 2 === 0 ? instance() : second)),
           );
           for (const { status, text } of answers) assert.equal(status, 200, text);
-          const [one, ...more] = await opened(event);
+          const [first, ...more] = await opened(event);
           assert.deepEqual(more, []);
           for (const answer of answers) {
             assert.equal(integerIn(answer, 'lead_id'), id);
-            assert.equal(integerIn(answer, 'opportunity_id'), one);
+            assert.equal(integerIn(answer, 'opportunity_id'), first);
           }
           assert.equal(answers.filter(({ json }) => json.duplicate !== true).length, 1);
           const activity = await activityOf(instance(), shop.id);
@@ -145,8 +145,8 @@ onBothDrivers(
         '\ud800',
         { a: 1 },
       ]) {
-        const one = await pay({ ...body, id });
-        assert.equal(one.status, 200, `${JSON.stringify(id)}: ${one.text}`);
+        const first = await pay({ ...body, id });
+        assert.equal(first.status, 200, `${JSON.stringify(id)}: ${first.text}`);
         assert.equal((await pay({ ...body, id })).json.duplicate, true);
       }
     });

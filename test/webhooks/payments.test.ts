@@ -30,7 +30,7 @@ const { environment } = settingsFile(
     partners: {
       payments: {
         ...entries,
-        lost: { ...acme.entry, organization: 'nobody' },
+        lost: { ...acme.entry, organization: 'unknown' },
         off: { ...acme.entry, verify: { header: 'X-Acme-Key', secrets: ['${OFF}', ''] } },
         exact: {
           ...acme.entry,
@@ -100,11 +100,11 @@ onBothDrivers(
 
         test('a wrong signature → 401 before the body is parsed, and nothing is stored', async () => {
           const { event, raw } = delivery();
-          const right = headers(raw, newSecret(name), event);
-          const [header = ''] = Object.keys(right);
-          const { [header]: signature = '', ...others } = right;
+          const validHeaders = headers(raw, newSecret(name), event);
+          const [header = ''] = Object.keys(validHeaders);
+          const { [header]: signature = '', ...others } = validHeaders;
           const flipped = `${signature.slice(0, -3)}${signature.at(-3) === 'a' ? 'b' : 'a'}${signature.slice(-2)}`;
-          const wrong: readonly [string, Record<string, string>][] = [
+          const invalidRequests: readonly [string, Record<string, string>][] = [
             [raw, others],
             [raw, { ...others, [header]: '' }],
             [raw, { ...others, [header]: flipped }],
@@ -118,13 +118,13 @@ onBothDrivers(
             ...(name === 'acme'
               ? []
               : ([
-                  [raw.replace('{', '{ '), right],
-                  [raw.replace('@', '%'), right],
-                  ['', right],
+                  [raw.replace('{', '{ '), validHeaders],
+                  [raw.replace('@', '%'), validHeaders],
+                  ['', validHeaders],
                 ] as [string, Record<string, string>][])),
           ];
-          for (const [index, [body, given]] of wrong.entries()) {
-            const answer = await send(name, body, given);
+          for (const [index, [body, headerSet]] of invalidRequests.entries()) {
+            const answer = await send(name, body, headerSet);
             assert.equal(answer.status, 401, `${index}: ${answer.text}`);
             assertErrorShape(answer);
           }
@@ -202,10 +202,10 @@ onBothDrivers(
         ['half a character at the end of a long name', { id: `${'x'.repeat(993)}😀`, customer: {} }],
         ['an e-mail address in capitals, not all of them ASCII', { id: fresh('order'), customer: { email } }],
       ];
-      for (const [what, payload] of payloads) {
+      for (const [description, payload] of payloads) {
         const answer = await pay(payload);
-        assert.equal(answer.status, 200, `${what}: ${answer.text}`);
-        if ('email' in (payload as { customer: object }).customer && what.includes('capitals')) {
+        assert.equal(answer.status, 200, `${description}: ${answer.text}`);
+        if ('email' in (payload as { customer: object }).customer && description.includes('capitals')) {
           assert.equal(integerIn(answer, 'lead_id'), lead);
         }
       }
@@ -230,7 +230,7 @@ onBothDrivers(
         ['lost', '{', key, 400],
         ['lost', '{"total":"much"}', key, 400],
         ['lost', '{}', key, 404],
-        ['nobody', '{}', key, 404],
+        ['unknown', '{}', key, 404],
         ['__proto__', '{}', key, 404],
         ['constructor', '{}', key, 404],
         ['Acme', '{}', key, 404],
@@ -242,7 +242,7 @@ onBothDrivers(
       }
       assert.equal((await instance().call('POST /webhooks/acme', { body: {}, headers: key })).status, 404);
       assert.equal((await instance().call('GET /webhooks/acme-payment', { headers: key })).status, 405);
-      assert.equal((await instance().call('POST /webhooks/nobody-payment')).status, 404);
+      assert.equal((await instance().call('POST /webhooks/unknown-payment')).status, 404);
       const twice = ['X-Acme-Key', newSecret('acme'), 'X-Acme-Key', newSecret('acme')];
       assert.equal((await exchange(instance().url, 'POST /webhooks/acme-payment', twice, {})).status, 401);
     });
@@ -350,8 +350,8 @@ onBothDrivers(
           const answer = await pay(raw);
           assert.deepEqual([answer.status, answer.json], [200, { ok: true, matched: false }], answer.text);
           assert.deepEqual((await pay(raw)).json, { ok: true, matched: false, duplicate: true });
-          const [kept, ...more] = await events(acme.eventId(raw, ''));
-          assert.deepEqual([kept?.answer, kept?.payload, more], [null, raw, []]);
+          const [stored, ...more] = await events(acme.eventId(raw, ''));
+          assert.deepEqual([stored?.answer, stored?.payload, more], [null, raw, []]);
         });
       }
     });

@@ -51,8 +51,8 @@ onBothDrivers(
       const before = await dumped(instance(), 'crm_integrations');
       assert.ok((await renewSecrets(tables(), strange, 'crm_integrations', sealedColumns)).includes(id));
       assert.equal(await dumped(instance(), 'crm_integrations'), before);
-      const given = { secret: 'entered again', token: 'and this' };
-      await changeSecrets(tables(), command(instance()), strange, acme.id, id, given);
+      const newSecrets = { secret: 'entered again', token: 'and this' };
+      await changeSecrets(tables(), command(instance()), strange, acme.id, id, newSecrets);
       const again = await openIntegration(tables(), strange, { organization: acme.id, id });
       assert.equal(again?.secret, 'entered again');
     });

@@ -142,13 +142,13 @@ for (const driver of drivers) {
           8,
         ]),
       ];
-    for (const [provider, good, arrived, kept, all] of partners) {
+    for (const [provider, good, arrived, table, all] of partners) {
       test(`${provider}: every step`, async () => {
         if (provider.endsWith('-payment')) await sql`delete from leads`.execute(tables());
         const run = await simulated(provider);
         assert.deepEqual(run.answers, answersOf(good, '413'));
         assert.deepEqual([run.events, run.arrived], [8, arrived]);
-        assert.equal(await count(`select count(*)::text from ${kept.replaceAll('$', "'")}`), all);
+        assert.equal(await count(`select count(*)::text from ${table.replaceAll('$', "'")}`), all);
       });
     }
 
@@ -169,16 +169,16 @@ for (const driver of drivers) {
         /no provider "constructor-payment"/,
       ],
       'an unknown organization, channel': [
-        ['telegram', '--org', 'nobody'],
-        /there is no organization "nobody"/,
+        ['telegram', '--org', 'unknown'],
+        /there is no organization "unknown"/,
       ],
       'an unknown organization, leads': [
-        ['inbound-leads', '--org', 'nobody'],
-        /there is no organization "nobody"/,
+        ['inbound-leads', '--org', 'unknown'],
+        /there is no organization "unknown"/,
       ],
       'an unknown organization, payments': [
-        ['acme-payment', '--org', 'nobody'],
-        /there is no organization "nobody"/,
+        ['acme-payment', '--org', 'unknown'],
+        /there is no organization "unknown"/,
       ],
       'payments of another organization': [
         ['acme-payment', '--org', 'empty'],
@@ -210,9 +210,9 @@ for (const driver of drivers) {
         ]),
       ),
       ...Object.fromEntries(
-        ['0', '10001', '-5', '1e3', '1.5', '', '१'].map((given) => [
-          `--burst "${given}"`,
-          [['telegram', '--org', 'shop', '--burst', given], '--burst must be between 1 and 10000'],
+        ['0', '10001', '-5', '1e3', '1.5', '', '१'].map((value) => [
+          `--burst "${value}"`,
+          [['telegram', '--org', 'shop', '--burst', value], '--burst must be between 1 and 10000'],
         ]),
       ),
     };
@@ -304,13 +304,13 @@ for (const driver of drivers) {
       assert.deepEqual([lead.answers, lead.arrived], [partner, { leads: 1 }]);
       // A secret known only to the service.
       const { INBOUND_SECRET: _, ...without } = environment;
-      const given = await simulated(
+      const value = await simulated(
         'inbound-leads',
         without,
         [...url, '--secret-stdin'],
         'the inbound secret\n',
       );
-      assert.deepEqual(given.answers, partner);
+      assert.deepEqual(value.answers, partner);
       if (driver === 'embedded') {
         const needs = 'A server is using the embedded database. Pass its URL with --url.';
         assertRefused(await simulate('telegram', environment), needs);

@@ -60,17 +60,26 @@ describe('wrong secrets', () => {
     });
     for (const { name, payload, headers } of customers) {
       const body = JSON.stringify(
-        payload({ event: fresh('event'), email: 'nobody@example.com', phone: null }),
+        payload({ event: fresh('event'), email: 'unknown@example.com', phone: null }),
       );
       const request = `POST /webhooks/${name}-payment`;
-      const made = (secret: string) => headers(body, secret, 'event');
-      endpoints.set(name, { request, body, headers: made, secret: newSecret(name), refused: 401 });
+      const headersOf = (secret: string) => headers(body, secret, 'event');
+      endpoints.set(name, { request, body, headers: headersOf, secret: newSecret(name), refused: 401 });
     }
     for (const { provider, type, body, headers } of providers) {
       const { path, secret } = await integrate(instance, shop, provider);
       const raw = body('1234567');
-      const made = (given: string) => ({ 'content-type': type, ...headers({ path, secret: given }, raw) });
-      endpoints.set(provider, { request: `POST ${path}`, body: raw, headers: made, secret, refused: 401 });
+      const headersOf = (candidate: string) => ({
+        'content-type': type,
+        ...headers({ path, secret: candidate }, raw),
+      });
+      endpoints.set(provider, {
+        request: `POST ${path}`,
+        body: raw,
+        headers: headersOf,
+        secret,
+        refused: 401,
+      });
     }
     const { path, verifyToken } = await integrate(instance, shop, 'messenger');
     const query = (token: string) => `hub.mode=subscribe&hub.challenge=1&hub.verify_token=${token}`;

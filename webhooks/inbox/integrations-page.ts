@@ -272,7 +272,7 @@ export function integrationPages(
       },
       switch: async ({ membership: { organization }, actor, transact }, form) => {
         const to = field(form, 'to');
-        if (to !== 'on' && to !== 'off') throw new UserError('"to" must be "on" or "off"');
+        if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
         const id = idField(form, 'id');
         await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
         return { done: `integration-${to}`, name: (await integrationOf(organization, form)).name, id };

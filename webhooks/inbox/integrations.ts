@@ -51,7 +51,7 @@ export async function addIntegration(
   },
 ): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
   const channel = channelOf(input.provider);
-  if (channel === undefined) throw new UserError(`unknown provider "${input.provider}"`);
+  if (channel === undefined) throw new UserError('this provider does not exist');
   const name = displayName(input.name, 'the name');
   if (input.secret.trim() === '') throw new UserError(`${channel.secretLabel} is required`);
   if (channel.tokenLabel !== undefined && input.token.trim() === '') {

@@ -250,7 +250,7 @@ export function subscriptionPages(
       },
       switch: async ({ membership: { organization }, actor, transact }, form) => {
         const state = field(form, 'to');
-        if (state !== 'on' && state !== 'off') throw new UserError('"to" must be "on" or "off"');
+        if (state !== 'on' && state !== 'off') throw new UserError('to must be on or off');
         const id = idField(form, 'id');
         await transact((tables) => changeSubscription(tables, actor, organization, id, { state }));
         return { done: `subscription-${state}`, name: (await subscriptionOf(organization, form)).url, id };

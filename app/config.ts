@@ -34,6 +34,8 @@ const processVariables = {
    * that reports it, waiting is useless: the default is 2000 with ADMIN_PORT and 0 without.
    */
   stopDelayMs: integerVariable('STOP_DELAY_MS', undefined, [0, 600_000]),
+  /** How long a worker may hang before it is killed and replaced, in milliseconds. */
+  workerTimeoutMs: integerVariable('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
   /** Whether starting applies migrations; the embedded database always does. */
   migrateOnStart: flagVariable('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
@@ -66,7 +68,8 @@ export type Config = VariableValues<typeof variables> & {
 };
 
 /**
- * Reads the environment, once, at start. Empty variables count as absent. The only reader of process.env.
+ * Reads the environment, once, at start. Blank variables count as absent, unless their fallback would be another instance.
+ * The only reader of process.env.
  * @throws UserError with one line for each variable that is wrong
  */
 export function readConfig(environment: Environment = process.env): Config {

@@ -12,6 +12,8 @@ import {
   migrate,
 } from '../engine/schema/index.ts';
 import { instanceSecrets } from '../plugins/access/secrets/index.ts';
+import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
+import { assertEnvironment } from './commands/config-command.ts';
 import { type Config, readConfig } from './config.ts';
 import { modules } from './modules.ts';
 import { buildService, loadResources } from './serve/build.ts';
@@ -35,6 +37,7 @@ export const modelOf = (resources: readonly Resource[]): Model => ({
 export async function openInstance(
   config: Config & Pick<DatabaseConfig, 'serves'> = readConfig(),
 ): Promise<Instance> {
+  await assertEnvironment(config);
   const resources = await loadResources(config);
   const model = modelOf(resources);
   await assertMigrationsComplete(config, model);
@@ -45,7 +48,11 @@ export async function openInstance(
     if (database.kind === 'embedded') await applyPending(database, config);
     await assertUpToDate(database, config, tell);
     const opened = { config, resources, database, secrets: instanceSecrets(config) };
-    return { ...opened, service: () => buildService(opened) };
+    return {
+      ...opened,
+      service: () => buildService(opened),
+      configuredSlugs: async () => configuredSlugs(await readSettings(config)),
+    };
   } catch (cause) {
     await database.close();
     throw cause;

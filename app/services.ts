@@ -5,6 +5,7 @@ import type { JsonSchema } from '../engine/fields/index.ts';
 import type { Metrics } from '../engine/modules/index.ts';
 import type { InstanceSecrets } from '../plugins/access/secrets/index.ts';
 import type { Mailer } from '../plugins/operations/mail/index.ts';
+import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts';
 import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
@@ -16,6 +17,8 @@ export interface Instance {
   readonly secrets: InstanceSecrets;
   /** The whole service on this database, not listening yet. */
   readonly service: () => Promise<FastifyInstance>;
+  /** The slugs named in config.yaml. */
+  readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
 /** An instance that may not be well, for checks: each gets the parts that it needs, where they can be had. */

@@ -8,8 +8,14 @@ export interface FieldIssue {
   readonly message: string;
 }
 
-/** The maximum number of wrong parts of a batch that a response names. */
-const maxItemProblems = 100;
+/** Maximum number of entries in the `fields` of an error, and of all errors in a response with the results of many records. */
+const [maxFields, maxResponseFields] = [100, 1000];
+/** Maximum lengths, in characters, of a name from a request and of an error text composed of several messages. */
+const [maxName, maxText] = [100, 1000];
+
+/** Shortens text from a request that is sent back, for example the name of an unknown field. */
+export const excerpt = (text: string): string =>
+  text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
 /** What each code means. A code stays what it is; new ones may come. */
 export const errorCodes = {
@@ -21,6 +27,8 @@ export const errorCodes = {
   invalid_header: 'A header cannot be read.',
   missing_reference: 'References point to no record of the organization; `fields` names them.',
   duplicate: 'Another record of the organization has the same value of a unique field; `fields` names it.',
+  rejected_by_database:
+    'A constraint or trigger that the operator added to the database rejects the record; `constraint` names it.',
   items_refused: 'Records of a batch are wrong, and nothing was written; `fields` names them by index.',
   organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
   unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
@@ -65,8 +73,12 @@ export class HttpError extends Error {
   readonly code: ErrorCode;
   readonly extra: {
     readonly fields?: readonly FieldIssue[];
+    /** Number of entries that `fields` lacks. */
+    readonly more?: number;
     /** Id of the record that is in the way, decimal text. */
     readonly existingId?: string;
+    /** The constraint or trigger function that rejected the write. */
+    readonly constraint?: string;
     readonly headers?: Readonly<Record<string, string>>;
     /** What was done before it failed. */
     readonly report?: object;
@@ -81,8 +93,31 @@ export class HttpError extends Error {
     super(message, options);
     this.status = status;
     this.code = code;
-    this.extra = extra;
+    this.extra = limitedFields(extra, maxFields);
   }
+}
+
+/** The `fields` of an error, and how many entries they lack. */
+interface FieldProblems {
+  readonly fields?: readonly FieldIssue[] | undefined;
+  readonly more?: number | undefined;
+}
+
+function limitedFields<T extends FieldProblems>(error: T, limit: number): T {
+  const { fields = [], more = 0 } = error;
+  if (fields.length <= limit) return error;
+  const kept = fields.slice(0, limit);
+  return { ...error, fields: kept.length === 0 ? undefined : kept, more: more + fields.length - kept.length };
+}
+
+/** Returns a function that limits the `fields` of errors sent in one response, one after the other. */
+export function fieldLimiter(): <T extends FieldProblems>(error: T) => T {
+  let left = maxResponseFields;
+  return (error) => {
+    const limited = limitedFields(error, left);
+    left -= limited.fields?.length ?? 0;
+    return limited;
+  };
 }
 
 /** An error as JSON. @param more further members */
@@ -90,14 +125,25 @@ export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
-  const { fields, existingId, report } = extra;
-  const text = JSON.stringify({ error: message, code, fields, report, ...more });
+  const { fields, more: others, existingId, constraint, report } = extra;
+  const text = JSON.stringify({ error: message, code, fields, more: others, constraint, report, ...more });
   // As text: an id may be larger than what a JavaScript number holds.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
 const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
-  new HttpError(400, code, fields.map((problem) => problem.message).join('; '), { fields });
+  new HttpError(400, code, joined(fields), { fields });
+
+/** The messages of fields in one text, as far as it may be long. */
+function joined(fields: readonly FieldIssue[]): string {
+  let text = '';
+  for (const [index, { message }] of fields.entries()) {
+    if (index > 0 && text.length + message.length > maxText)
+      return `${text}; and ${fields.length - index} more`;
+    text += index === 0 ? message : `; ${message}`;
+  }
+  return text;
+}
 
 /** The errors of the REST API, one constructor each. */
 export const errors = {
@@ -124,6 +170,15 @@ export const errors = {
   invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
   /** 400: references to records that the organization does not have. */
   missingReferences: (fields: readonly FieldIssue[]) => problems(fields, 'missing_reference'),
+  /** 400: a constraint or trigger that the operator added to the database rejects the record. */
+  rejectedByDatabase: (constraint: string, cause?: unknown) =>
+    new HttpError(
+      400,
+      'rejected_by_database',
+      `the database rejects the record: ${constraint}`,
+      { constraint },
+      { cause },
+    ),
   /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
   duplicate: (names: readonly string[], existingId?: string) => {
     const one = names.length === 1;
@@ -147,7 +202,7 @@ export const errors = {
   /** 400: what is wrong with one item of a batch as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
   /** 400: items of a batch are wrong, each with its place; nothing was written. */
-  itemsRefused: (items: ReadonlyMap<string, HttpError>) => {
+  itemsRefused: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
       ([place, { message, extra }]) =>
         extra.fields?.map((each) => ({
@@ -155,14 +210,14 @@ export const errors = {
           message: `${place}: ${each.message}`,
         })) ?? [{ field: place, message: `${place} ${message}` }],
     );
+    const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
     const [first] = fields;
     return new HttpError(
       400,
       'items_refused',
       `${items.size} of the records ${items.size === 1 ? 'is' : 'are'} wrong, such as ${first?.message}`,
-      {
-        fields: fields.slice(0, maxItemProblems),
-      },
+      { fields, ...(more > 0 && { more }) },
+      { cause },
     );
   },
   /** 400: one wrong query parameter. */
@@ -252,13 +307,13 @@ export const errors = {
   /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) =>
     new HttpError(413, 'body_too_large', `the request body is larger than ${limit} bytes`),
-  /** 500: the database failed or cannot be reached; `retryAfter` in seconds where waiting helps. */
-  database: (cause: unknown, retryAfter?: number) =>
+  /** 500: the database failed or cannot be reached; `retryAfter` in seconds. */
+  database: (cause: unknown, retryAfter = 5) =>
     new HttpError(
       500,
       'database_failed',
       'the database did not answer as expected',
-      retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } },
+      { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
   /** 503: too many requests wait, of the organization or in total, or this one waited too long. */

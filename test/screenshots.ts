@@ -22,7 +22,7 @@ interface Started {
 async function serve(dataFolder: string): Promise<{ started: Started; stop: () => Promise<void> }> {
   const child = spawn(process.execPath, ['app/main.ts', 'serve', '--json'], {
     cwd: root,
-    env: { ...process.env, HOST: '127.0.0.1', PORT: '0', DATA_DIR: dataFolder, DATABASE_URL: '' },
+    env: { ...process.env, HOST: '127.0.0.1', PORT: '0', DATA_DIR: dataFolder, DATABASE_URL: undefined },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const exit = once(child, 'exit');

@@ -72,7 +72,7 @@ function typesOf({ type = [] }: Schema): readonly string[] {
  */
 export function clientSource(document: Document): string {
   const resources = resourcesOf(document);
-  const codes = document.components.schemas.Error?.properties?.code?.['x-extensible-enum'] ?? [];
+  const codes = document.components.schemas.ErrorCode?.['x-extensible-enum'] ?? [];
   if (resources.length === 0 || codes.length === 0)
     throw new UserError(
       'the description has no resources: it is not of an instance that clients can be made for',
@@ -97,25 +97,26 @@ const typesName = 'CrmResources';
 function resourcesOf({ paths, components: { schemas, parameters } }: Document): readonly Described[] {
   return Object.entries(paths).flatMap(([path, { get, post }]) => {
     const name = /^\/api\/v1\/(\w+)$/.exec(path)?.[1];
-    const one = paths[`${path}/{id}`]?.get?.responses[200]?.content?.['application/json'];
-    if (name === undefined || get === undefined || post === undefined || one === undefined) return [];
+    const created = post?.responses[201]?.content?.['application/json'];
+    const hasRecords = paths[`${path}/{id}`]?.get !== undefined;
+    if (name === undefined || get === undefined || created === undefined || !hasRecords) return [];
     if (get.deprecated) return [];
     const own = (get.parameters ?? []).flatMap((reference) => {
       const parameter = parameters[lastOf(reference)];
       return parameter !== undefined && reference.$ref.includes(`/${name}.`) ? [parameter] : [];
     });
-    return [{ name: identifier(name), record: nameOf(one.schema), schemas, parameters: own }];
+    return [{ name: identifier(name), record: nameOf(created.schema), schemas, parameters: own }];
   });
 }
 
 /** The interfaces of a resource. */
 function typesOfResource({ name, record, schemas, parameters }: Described): string {
-  const { expanded, ...fields } = schemas[record]?.properties ?? {};
+  const fields = schemas[record]?.properties ?? {};
   const names = (parameter: string) => {
     const schema = parameters.find((each) => each.name === parameter)?.schema;
     return union((schema?.enum ?? []).flat().map(quoted));
   };
-  const references = Object.entries(expanded?.properties ?? {});
+  const references = Object.entries(expandedOf(record, schemas));
   const matches = schemas[`${record}Batch`]?.properties?.match?.enum ?? [];
   return [
     interfaceOf(
@@ -144,6 +145,10 @@ function typesOfResource({ name, record, schemas, parameters }: Described): stri
     ]),
   ].join('\n\n');
 }
+
+/** Returns the references of a record that can be expanded: only reads have them. */
+const expandedOf = (record: string, schemas: Described['schemas']): Readonly<Record<string, Schema>> =>
+  schemas[`${record}Projection`]?.properties?.expanded?.properties ?? {};
 
 const targetOf = (anyOf: Schema['anyOf'] = []): string =>
   union(anyOf.flatMap(({ $ref }) => ($ref === undefined ? [] : [nameOf({ $ref })])));
@@ -231,7 +236,7 @@ function operandType({ schema }: Parameter, own: string): string {
 
 /** What the client has to know of a resource when it runs. */
 function infoOf({ name, record, schemas }: Described, resources: readonly Described[]): string {
-  const { expanded, ...fields } = schemas[record]?.properties ?? {};
+  const fields = schemas[record]?.properties ?? {};
   const numbers = Object.entries(fields).flatMap(([field, schema]) => {
     const types = typesOf(schema);
     return types.includes('integer')
@@ -240,7 +245,7 @@ function infoOf({ name, record, schemas }: Described, resources: readonly Descri
         ? [[field, 'decimal']]
         : [];
   });
-  const references = Object.entries(expanded?.properties ?? {}).flatMap(([reference, { anyOf }]) => {
+  const references = Object.entries(expandedOf(record, schemas)).flatMap(([reference, { anyOf }]) => {
     const target = resources.find((each) => each.record === targetOf(anyOf));
     return target === undefined ? [] : [[reference, target.name]];
   });

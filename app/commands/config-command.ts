@@ -1,7 +1,9 @@
-import { effectiveVariables, misspelledNames } from '../../engine/config/index.ts';
+import { effectiveVariables, misspelledNames, nearMisses } from '../../engine/config/index.ts';
+import { UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import { hasPath, lineOf, type Parsed } from '../../engine/yaml/index.ts';
 import {
+  defaults,
   disabledEndpoints,
   type Leaf,
   leaves,
@@ -49,6 +51,36 @@ export const configWarnings = (config: Config, file: SettingsFile): string[] => 
   ...misspellingWarnings(config, file),
   ...disabledEndpoints(file, config.environment).map(lineOf),
 ];
+
+/** Names of standards that are near misses of ours and mean something to other programs. */
+const ofStandards = ['OTEL_BLRP_SCHEDULE_DELAY'];
+
+/**
+ * Checks the environment for what would silently be ignored.
+ * @throws UserError with a line for each near miss of a variable, and for settings that the embedded database cannot honour
+ */
+export async function assertEnvironment(config: Config): Promise<void> {
+  const { environment, databaseAddress } = config;
+  const known = [
+    ...Object.values(variables).map(({ name }) => name),
+    ...leaves(defaults).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
+  ];
+  const problems: string[] = [];
+  const near = nearMisses(environment, known, ofStandards);
+  if (near.length > 0) {
+    const { written } = await readSettingsFile(config);
+    const referenced = leaves(written).flatMap(({ value }) =>
+      typeof value === 'string' ? variableReferences(value) : [],
+    );
+    problems.push(...near.filter(({ name }) => !referenced.includes(name)).map(({ message }) => message));
+  }
+  if (databaseAddress === undefined && (environment.DATABASE_POOL ?? '').trim() !== '') {
+    problems.push(
+      'DATABASE_POOL needs DATABASE_URL: the embedded database has a single connection. Set DATABASE_URL, or unset DATABASE_POOL.',
+    );
+  }
+  if (problems.length > 0) throw new UserError(problems.join('\n'));
+}
 
 /** Names of variables that are probably misspelt: a line each. */
 export const misspellingWarnings = ({ environment }: Config, { written }: SettingsFile): string[] =>

@@ -21,7 +21,7 @@ import { entitiesFor, modelOf } from '../instance.ts';
 import { modules } from '../modules.ts';
 import { describeInstance, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
-import { configWarnings } from './config-command.ts';
+import { assertEnvironment, configWarnings } from './config-command.ts';
 import { refreshSchemas } from './editors.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
 
@@ -60,6 +60,7 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
 /** `check`: definitions, configuration and settings, without the instance's database. */
 async function check(withPlans: boolean): Promise<CommandResult> {
   const config = readConfig();
+  await assertEnvironment(config);
   const resources = await loadResources(config);
   checkModules(resources);
   await assertMigrationsComplete(config, modelOf(resources));
@@ -146,6 +147,7 @@ interface MigrateOptions extends IntentOptions {
 /** `migrate`: applies migrations, or with `--create` writes one, or with `--status` tells of them. */
 async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
   const config = readConfig();
+  await assertEnvironment(config);
   const resources = await loadResources(config);
   if (options.status) return migrationStatus(config, resources);
   if (options.create === undefined) {

@@ -1,14 +1,11 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { packageName, projectFolder } from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
 import type { Instance } from '../services.ts';
-import { version } from '../version.ts';
 import { writeSchemas } from './editors.ts';
-
-/** A packed package has its files in `dist`; a clone runs its source, and instances refer to the clone. */
-const isPacked = import.meta.filename.endsWith('.js');
+import { engineSpec } from './engine-spec.ts';
 
 /** `new`. */
 export function newCommand({ program, run }: CommandLine<Instance>): void {
@@ -28,9 +25,9 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
     throw new UserError(`${given} cannot be read: ${fileReason(cause)}`, { cause });
   });
   if (present.length > 0) throw new UserError(`${given} is not empty: choose a new folder`);
-  const clone = relative(folder, resolve(projectFolder));
-  const dependency = engine ?? (isPacked ? `^${version}` : `file:${clone}`);
-  const files = await filesOf(basename(folder), dependency);
+  const { spec, isLocal } =
+    engine === undefined ? await engineSpec(folder) : { spec: engine, isLocal: false };
+  const files = await filesOf(basename(folder), spec);
   for (const [name, text] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text, { flag: 'wx' });
@@ -41,10 +38,13 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
     settingsFile: join(folder, 'config.yaml'),
   });
   return {
-    json: { folder, files: Object.keys(files), engine: dependency },
-    text: `Made ${given}. Next:\n  cd ${given} && npm install && npm start`,
+    json: { folder, files: Object.keys(files), engine: spec },
+    text: `Made ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
   };
 }
+
+/** Replaces the shell that npm runs scripts in, because some shells do not forward the signals that npm sends them. */
+const exec = process.platform === 'win32' ? '' : 'exec ';
 
 /** The files of a new instance, by name. */
 async function filesOf(name: string, engine: string): Promise<Readonly<Record<string, string>>> {
@@ -57,7 +57,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
         .replace(/^-+|-+$/g, '') || 'my-crm',
     private: true,
     type: 'module',
-    scripts: { start: 'crm serve', dev: 'crm dev', crm: 'crm' },
+    scripts: { start: `${exec}crm serve`, dev: `${exec}crm dev`, crm: `${exec}crm` },
     dependencies: { [packageName]: engine },
     allowScripts: { argon2: true },
   };

@@ -9,6 +9,7 @@ import type { Instance } from '../services.ts';
 import { version } from '../version.ts';
 import { createProgram, withExamples } from './cli-reference.ts';
 import { completionCommand } from './completion.ts';
+import { isOutputCut } from './cut-output.ts';
 
 type Add = (line: CommandLine<Instance>) => void | Promise<void>;
 
@@ -47,6 +48,14 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     const text = json ? JSON.stringify(result.json) : result.text;
     if (text !== '') process.stdout.write(`${text}\n`);
   } catch (error) {
+    // Streams that are written when nobody reads them fail with codes of their own.
+    const isCut = [
+      'EPIPE',
+      'ERR_STREAM_PREMATURE_CLOSE',
+      'ERR_STREAM_DESTROYED',
+      'ERR_STREAM_UNABLE_TO_PIPE',
+    ];
+    if (isOutputCut() && isCut.includes((error as NodeJS.ErrnoException).code ?? '')) return;
     const known = error instanceof UserError;
     const { message, stack } = error as Error;
     const text = known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`;

@@ -12,6 +12,7 @@ import {
   crud,
   httpServer,
   importRoutes,
+  logRejection,
   openApiDocument,
 } from '../../engine/http/index.ts';
 import { backgroundWork } from '../../engine/modules/index.ts';
@@ -22,6 +23,7 @@ import { signing } from '../../plugins/access/secrets/index.ts';
 import { firstSamples } from '../../plugins/operations/demo/index.ts';
 import { mailer } from '../../plugins/operations/mail/index.ts';
 import {
+  configuredSlugs,
   disabledEndpoints,
   liveSettings,
   type SettingsFile,
@@ -88,12 +90,13 @@ const ofOneProcess = ({
  * @param background the work besides requests; without it, this process does all of it
  */
 export async function buildService(
-  instance: Omit<Instance, 'service'>,
+  instance: Omit<Instance, 'service' | 'configuredSlugs'>,
   background = backgroundWork(),
 ): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
+  database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
   app.decorate('pruning', []);
   let taken: SettingsFile | undefined;
   const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
@@ -117,11 +120,16 @@ export async function buildService(
   const services: Services = {
     ...instance,
     service: () => buildService(instance),
+    configuredSlugs: async () => configuredSlugs(settings.current),
     settings,
     publicUrl: () => settings.current.public_url,
     login: () => settings.current.login,
     newOrganizations: () => settings.current.new_organizations,
-    mailer: mailer(() => settings.current.mail, app.log),
+    mailer: mailer(
+      () => settings.current.mail,
+      () => settings.current.public_url,
+      app.log,
+    ),
     description: () => describeInstance(instance),
     versions: {
       version,

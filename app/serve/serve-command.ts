@@ -3,7 +3,7 @@ import { UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
 import { createDemo } from '../../plugins/operations/demo/index.ts';
 import { readSettingsFile } from '../../webhooks/settings/index.ts';
-import { misspellingWarnings } from '../commands/config-command.ts';
+import { assertEnvironment, misspellingWarnings } from '../commands/config-command.ts';
 import { type Config, readConfig } from '../config.ts';
 import type { Instance } from '../services.ts';
 import { type AdminListener, startAdminListener } from './listen.ts';
@@ -26,6 +26,7 @@ export function serveCommand({ program, run }: CommandLine<Instance>): void {
  */
 async function serve(): Promise<CommandResult> {
   const config = readConfig();
+  await assertEnvironment(config);
   // Once, not by each worker.
   if (cluster.isPrimary) {
     for (const line of misspellingWarnings(config, await readSettingsFile(config))) {
@@ -49,6 +50,7 @@ async function serveAlone(config: Config): Promise<CommandResult> {
   try {
     if (config.adminPort !== undefined) {
       admin = await startAdminListener(config, {
+        liveness: () => undefined,
         readiness: await openReadiness(),
         metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
       });

@@ -7,6 +7,8 @@ export type SupervisorMessage =
   | { readonly kind: 'lead'; readonly isFirst: boolean }
   /** Do a piece of the work besides requests. */
   | { readonly kind: 'task'; readonly name: string }
+  /** Respond immediately, to show that you do not hang. */
+  | { readonly kind: 'ping' }
   /** Say how you are. */
   | { readonly kind: 'report'; readonly number: number }
   /** Say what operators watch, with what is about the instance or without. */
@@ -24,6 +26,7 @@ export type WorkerMessage =
   /** It cannot serve, and ends. */
   | { readonly kind: 'failed'; readonly message: string; readonly isUsers: boolean }
   | { readonly kind: 'task'; readonly name: string }
+  | { readonly kind: 'pong' }
   | { readonly kind: 'report'; readonly number: number; readonly readiness: ProcessReport | undefined }
   | { readonly kind: 'metrics'; readonly number: number; readonly families: readonly FamilyValues[] };
 

@@ -7,13 +7,13 @@ import {
   type FamilyValues,
   type ReadinessReport,
 } from '../../plugins/operations/monitoring/index.ts';
+import type { Config } from '../config.ts';
+import { heartbeats, intervalFor, missedAtStartFor } from './heartbeats.ts';
 import { closeUnclaimedConnections } from './inherited-sockets.ts';
 import { restartBackoff } from './restart-backoff.ts';
 import { closeMs, drainMs } from './stop.ts';
-import type { SupervisorMessage, WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
-
-/** How long a worker may take to report, in milliseconds: a little longer than the database may take. */
-const reportMs = 1_500;
+import { ask, hear, tell } from './worker-conversations.ts';
+import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 
 /** Several processes that serve one instance. */
 export interface WorkerPool {
@@ -23,6 +23,8 @@ export interface WorkerPool {
   readonly lead: (isFirst: boolean) => Promise<WorkerMessageOf<'leading'>>;
   /** From now on, workers that die are replaced. */
   readonly replaceTheDead: () => void;
+  /** Why the whole process should be restarted; undefined while it serves or replaces its workers by itself. */
+  readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
   /** What operators watch, of each worker, those that have ended included. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
@@ -35,11 +37,18 @@ export interface WorkerPool {
   readonly kill: () => void;
 }
 
-/** @param giveUp called when workers die as soon as they are started */
-export function createWorkerPool(size: number, giveUp: () => void): WorkerPool {
+/**
+ * @param timeoutMs how long a worker may hang before it is replaced
+ * @param giveUp called when workers die as soon as they are started
+ */
+export function createWorkerPool(
+  { workers: size, workerTimeoutMs: timeoutMs }: Pick<Config, 'workers' | 'workerTimeoutMs'>,
+  giveUp: () => void,
+): WorkerPool {
   const alive = new Set<Worker>();
   const serving = new Set<Worker>();
   const deaths = restartBackoff();
+  const pulse = heartbeats<Worker>(size, missedAtStartFor(timeoutMs));
   let leader: Worker | undefined;
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   let isLeaving = false;
@@ -52,14 +61,17 @@ export function createWorkerPool(size: number, giveUp: () => void): WorkerPool {
     const worker = cluster.fork();
     closeUnclaimedConnections(worker);
     alive.add(worker);
+    pulse.add(worker);
     // A message to a worker that has just died.
     worker.on('error', () => {});
     worker.on('message', (message: WorkerMessage) => {
       if (message.kind === 'task' && leader !== undefined) tell(leader, message);
+      if (message.kind === 'pong') pulse.responded(worker);
     });
     worker.once('exit', (code: number, signal: string | null) => {
       alive.delete(worker);
       serving.delete(worker);
+      pulse.remove(worker);
       const last = lastFamilies.get(worker);
       lastFamilies.delete(worker);
       if (last !== undefined) ended = ended.then((before) => countsOf([before, last]));
@@ -71,6 +83,7 @@ export function createWorkerPool(size: number, giveUp: () => void): WorkerPool {
     });
     const listening = await hear(worker, 'listening');
     serving.add(worker);
+    pulse.serves(worker);
     if (isLeaving) tell(worker, { kind: 'leave' });
     return listening;
   };
@@ -100,6 +113,16 @@ export function createWorkerPool(size: number, giveUp: () => void): WorkerPool {
     // One that does not get as far as to serve ends, and is replaced in its turn.
     await add().then(appoint, ({ message }: Error) => report(message));
   };
+
+  const checkPulse = (): void => {
+    const { hung, others } = pulse.beat();
+    for (const worker of hung) {
+      report(`worker ${worker.process.pid} has not responded for ${timeoutMs / 1000} s: it is killed`);
+      worker.process.kill('SIGKILL');
+    }
+    for (const worker of others) tell(worker, { kind: 'ping' });
+  };
+  setInterval(checkPulse, intervalFor(timeoutMs)).unref();
 
   const stop: WorkerPool['stop'] = async () => {
     phase = 'stopping';
@@ -167,6 +190,7 @@ export function createWorkerPool(size: number, giveUp: () => void): WorkerPool {
       for (let missing = size - alive.size; missing > 0; missing--) void add().catch(() => {});
       appoint();
     },
+    liveness: () => (phase === 'stopping' ? undefined : pulse.problem()),
     readiness,
     metrics,
     signal: (name) => {
@@ -187,48 +211,3 @@ export function createWorkerPool(size: number, giveUp: () => void): WorkerPool {
 const report = (text: string): void => {
   process.stderr.write(`crm: ${text}\n`);
 };
-
-const tell = (worker: Worker, message: SupervisorMessage): void => {
-  if (worker.isConnected()) worker.send(message);
-};
-
-/** Waits for a message of a worker. @throws with the worker's reason when it ends instead */
-function hear<Kind extends WorkerMessage['kind']>(
-  worker: Worker,
-  kind: Kind,
-): Promise<WorkerMessageOf<Kind>> {
-  const { promise, resolve, reject } = Promise.withResolvers<WorkerMessageOf<Kind>>();
-  const isWanted = (message: WorkerMessage): message is WorkerMessageOf<Kind> => message.kind === kind;
-  const onMessage = (message: WorkerMessage) => {
-    if (isWanted(message)) resolve(message);
-    else if (message.kind === 'failed')
-      reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
-  };
-  // Its last words are read first.
-  const onDisconnect = () => reject(new UserError('a worker ended before it could serve'));
-  worker.on('message', onMessage).once('disconnect', onDisconnect);
-  return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
-}
-
-/** A worker's response to a question; undefined if it does not come in time. */
-async function ask<Kind extends 'report' | 'metrics'>(
-  worker: Worker,
-  question: SupervisorMessage & { readonly kind: Kind },
-): Promise<WorkerMessageOf<Kind> | undefined> {
-  const { kind, number } = question;
-  const { promise, resolve } = Promise.withResolvers<WorkerMessageOf<Kind> | undefined>();
-  const isWanted = (message: WorkerMessage): message is WorkerMessageOf<Kind> =>
-    message.kind === kind && 'number' in message && message.number === number;
-  const onMessage = (message: WorkerMessage) => {
-    if (isWanted(message)) resolve(message);
-  };
-  worker.on('message', onMessage);
-  const timer = setTimeout(resolve, reportMs, undefined);
-  tell(worker, question);
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
-    worker.off('message', onMessage);
-  }
-}

@@ -16,10 +16,18 @@ const tell = (message: WorkerMessage, sent?: () => void): void => {
   process.send?.(message, undefined, undefined, () => sent?.());
 };
 
+/** What a worker does on each message once it serves; it responds to pings before that too. */
+type Handlers = {
+  [Kind in Exclude<SupervisorMessage['kind'], 'ping'>]: (message: SupervisorMessage & { kind: Kind }) => void;
+};
+
 /** Serves as one of several processes, which another supervises. Never resolves: it ends with the process. */
 export async function workAsWorker(config: Config): Promise<never> {
   // A terminal signals all processes; the supervising one says when to stop.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
+  process.on('message', ({ kind }: SupervisorMessage) => {
+    if (kind === 'ping') tell({ kind: 'pong' });
+  });
   await start(config).catch(fail);
   return new Promise(() => {});
 }
@@ -35,9 +43,7 @@ async function start(config: Config): Promise<void> {
   const { app, url, resources, database, openReadiness, close } = await startService(config, background);
   const readiness = config.adminPort === undefined ? undefined : await openReadiness();
 
-  const handlers: {
-    [Kind in SupervisorMessage['kind']]: (message: SupervisorMessage & { kind: Kind }) => void;
-  } = {
+  const handlers: Handlers = {
     lead: async ({ isFirst }) => {
       const demo = isFirst ? await createDemo(database, config, resources) : undefined;
       background.begin();
@@ -55,10 +61,12 @@ async function start(config: Config): Promise<void> {
       process.exit((await stopService(app, close, withinMs)) ? 0 : 1);
     },
   };
-  const handle = async <Kind extends SupervisorMessage['kind']>(
-    message: SupervisorMessage & { kind: Kind },
-  ) => handlers[message.kind]?.(message);
+  const handle = async <Kind extends keyof Handlers>(message: SupervisorMessage & { kind: Kind }) =>
+    handlers[message.kind]?.(message);
   // Libraries have messages of their own.
-  process.on('message', (message: SupervisorMessage) => void handle(message).catch(fail));
+  process.on(
+    'message',
+    (message: Exclude<SupervisorMessage, { kind: 'ping' }>) => void handle(message).catch(fail),
+  );
   tell({ kind: 'listening', url, example: exampleResource(resources) });
 }

@@ -16,7 +16,7 @@ import { createWorkerPool } from './worker-pool.ts';
 export async function serveByWorkers(config: Config): Promise<CommandResult> {
   if (cluster.isWorker) return workAsWorker(config);
   countForWorkers();
-  const team = createWorkerPool(config.workers, () => void team.stop().finally(() => process.exit(1)));
+  const team = createWorkerPool(config, () => void team.stop().finally(() => process.exit(1)));
   let admin: AdminListener | undefined;
   try {
     const { url, example } = await team.add();

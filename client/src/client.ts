@@ -1,7 +1,18 @@
 // What callers do with the records of a resource.
+
+import { kindsOfChange } from './changes.ts';
 import { ConnectionError, type FieldError, NotFoundError, PreconditionFailedError } from './errors.ts';
-import { type CallOptions, type ClientOptions, pause, type Resend, type Send, sender } from './http.ts';
-import { type Kinds, keepsDigits, parse, stringify } from './json.ts';
+import {
+  type CallOptions,
+  type ClientOptions,
+  pathId,
+  pause,
+  type Resend,
+  type Send,
+  sender,
+} from './http.ts';
+import { type InstanceCalls, instanceCalls } from './instance.ts';
+import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
 /** The types of a resource. What it does not have is `never`. */
@@ -103,6 +114,8 @@ export interface BatchFailure {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
+  /** Number of wrong fields that `fields` leaves out. */
+  readonly more?: number;
   readonly existing_id?: bigint;
 }
 
@@ -135,6 +148,8 @@ export interface ImportReport {
     readonly error: string;
     readonly code: ErrorCode | (string & {});
     readonly fields?: readonly FieldError[];
+    /** Number of wrong fields that `fields` leaves out. */
+    readonly more?: number;
   }[];
 }
 
@@ -178,7 +193,7 @@ export class Records<R extends ResourceTypes> {
       resources[to]?.numbers ?? {},
     ]);
     this.#send = send;
-    this.#path = `/${name}`;
+    this.#path = `/api/v1/${name}`;
     this.#kinds = { ...numbers, expanded: Object.fromEntries(expanded) as Kinds };
   }
 
@@ -284,13 +299,7 @@ export class Records<R extends ResourceTypes> {
 
   /** The changes of a record, newest first, also of one that is gone. @throws NotFoundError */
   async *history(id: Id, { signal }: CallOptions = {}): AsyncGenerator<Change<R>, void, undefined> {
-    const change: Kinds = {
-      actor: { id: 'int64' },
-      id: 'int64',
-      version: 'int64',
-      before: this.#kinds,
-      after: this.#kinds,
-    };
+    const change = kindsOfChange(this.#kinds);
     yield* walk((cursor) =>
       this.#send({
         method: 'GET',
@@ -451,8 +460,7 @@ export class Records<R extends ResourceTypes> {
   }
 
   #at(id: Id): string {
-    if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new TypeError(`no id: ${id}`);
-    return `${this.#path}/${id}`;
+    return `${this.#path}/${pathId(id)}`;
   }
 
   async #record<T extends object>(response: Response): Promise<T> {
@@ -533,18 +541,19 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-/** The resources of an instance, by their names. */
+/** The resources of an instance, by their names, and its other calls. A resource with the name of a call hides it. */
 export type ClientOf<T extends Readonly<Record<keyof T, ResourceTypes>>> = {
   readonly [Name in keyof T]: Records<T[Name]>;
-};
+} & Omit<InstanceCalls<T>, keyof T>;
 
-/** Makes a client of the given resources. @throws TypeError where the runtime would round numbers */
+/** Creates a client of the given resources. @throws TypeError if the runtime would round numbers */
 export function clientOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
   resources: Readonly<Record<keyof T & string, ResourceInfo>>,
   options: ClientOptions,
 ): ClientOf<T> {
-  if (!keepsDigits()) throw new TypeError('this runtime is too old: it has no JSON.rawJSON');
+  requireExactNumbers();
   const send = sender(options);
   const names = Object.keys(resources);
-  return Object.fromEntries(names.map((name) => [name, new Records(send, name, resources)])) as ClientOf<T>;
+  const records = Object.fromEntries(names.map((name) => [name, new Records(send, name, resources)]));
+  return { ...instanceCalls<T>(send, resources), ...records } as ClientOf<T>;
 }

@@ -23,6 +23,7 @@ interface Body {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
+  readonly more?: number;
   readonly existing_id?: bigint;
   readonly request_id?: string;
   readonly report?: unknown;
@@ -35,8 +36,10 @@ export class ApiError extends CrmError {
   readonly code: ErrorCode | (string & {});
   /** What the log of the instance has the request under. */
   readonly requestId: string | undefined;
-  /** Each wrong field or parameter; empty where the error is about none. */
+  /** The wrong fields or parameters, at most 100; empty if the error is not about any. */
   readonly fields: readonly FieldError[];
+  /** Number of wrong fields or parameters that `fields` leaves out. */
+  readonly more: number;
   /** After how many seconds to try again. */
   readonly retryAfter: number | undefined;
   /** What an import had done before it failed. */
@@ -45,11 +48,13 @@ export class ApiError extends CrmError {
   isUncertain = false;
 
   constructor(status: number, headers: Headers, body: Body) {
-    super(body.error);
+    const requestId = body.request_id ?? headers.get('x-request-id') ?? undefined;
+    super(`${body.error} (status ${status}${requestId === undefined ? '' : `, request ${requestId}`})`);
     this.status = status;
     this.code = body.code;
-    this.requestId = body.request_id ?? headers.get('x-request-id') ?? undefined;
+    this.requestId = requestId;
     this.fields = body.fields ?? [];
+    this.more = body.more ?? 0;
     const wait = Number(headers.get('retry-after') ?? Number.NaN);
     this.retryAfter = Number.isFinite(wait) ? Math.max(wait, 0) : undefined;
     this.report = body.report;
@@ -82,6 +87,7 @@ export class RateLimitedError extends ApiError {}
 const classes: Partial<Record<string, typeof ApiError>> = {
   invalid_input: InvalidInputError,
   missing_reference: InvalidInputError,
+  rejected_by_database: InvalidInputError,
   items_refused: InvalidInputError,
   unauthenticated: UnauthenticatedError,
   forbidden: ForbiddenError,
@@ -94,7 +100,7 @@ const classes: Partial<Record<string, typeof ApiError>> = {
 
 /** The error that a response is. */
 export function apiError(status: number, headers: Headers, text: string): ApiError {
-  const body = bodyOf(text) ?? { error: `the server responded ${status}`, code: 'unknown' };
+  const body = bodyOf(text) ?? { error: 'the response is not from the API', code: 'unknown' };
   return new (classes[body.code] ?? ApiError)(status, headers, body);
 }
 

@@ -1,7 +1,8 @@
 // Events as subscriptions send them: verified as Standard Webhooks has it, then typed.
+import { changeKinds } from './changes.ts';
 import type { ResourceInfo, ResourceTypes } from './client.ts';
 import { CrmError } from './errors.ts';
-import { parse } from './json.ts';
+import { parse, requireExactNumbers } from './json.ts';
 
 /** An event that was not sent by the instance, or that is not what it sends: respond with 400. */
 export class InvalidEventError extends CrmError {}
@@ -49,6 +50,7 @@ const toleranceSeconds = 300;
  * @param body exactly as it came
  * @param secrets that of the subscription; several while it changes
  * @throws InvalidEventError
+ * @throws TypeError if the runtime would round numbers
  */
 export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
   resources: Readonly<Record<string, ResourceInfo>>,
@@ -56,6 +58,7 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
   headers: EventHeaders,
   secrets: string | readonly string[],
 ): Promise<EventOf<T>> {
+  requireExactNumbers();
   const header = (name: string) => {
     const value =
       typeof headers.get === 'function' ? headers.get(name) : (headers as Record<string, unknown>)[name];
@@ -71,9 +74,7 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
     .flatMap((each) => (each.startsWith('v1,') ? [bytesOf(each.slice(3))] : []));
   const isValid = await anyValid([secrets].flat(), signatures, signed);
   if (!isValid) throw new InvalidEventError('the signature of the event is wrong');
-  const { resource = '' } = (JSON.parse(body) as { readonly data: { readonly resource?: string } }).data;
-  const record = Object.hasOwn(resources, resource) ? resources[resource]?.numbers : undefined;
-  return parse(body, { data: { id: 'int64', version: 'int64', ...(record && { record }) } }) as EventOf<T>;
+  return parse(body, { data: changeKinds(resources) }) as EventOf<T>;
 }
 
 /** Whether a signature is of one of the secrets. The comparison takes the same time for each. */

@@ -1,4 +1,5 @@
 // Requests: sent again as long as that is safe, and no longer than is bearable.
+import type { Id } from './client.ts';
 import { ApiError, apiError, ConnectionError, type CrmError } from './errors.ts';
 
 /** How to reach an instance. */
@@ -36,7 +37,7 @@ export type Resend = 'always' | 'refused' | 'never';
 /** A request. */
 export interface Request<T> extends CallOptions {
   readonly method: string;
-  /** Below `/api/v1`. */
+  /** Below the instance's URL. */
   readonly path: string;
   readonly query?: URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
@@ -59,11 +60,11 @@ const maxBackoffMs = 10_000;
 /** Makes the function that sends requests to an instance. */
 export function sender(options: ClientOptions): Send {
   const { organization, strict = true, retries = 5, timeout: usual = 30_000, maxWait = 60_000 } = options;
-  const base = new URL(`${options.url.replace(/\/+$/, '')}/api/v1`);
+  const base = new URL(options.url).href.replace(/\/+$/, '');
 
   async function attempt<T>(request: Request<T>): Promise<T> {
     const { method, query, body, signal, timeout = usual } = request;
-    const url = new URL(`${base.href}${request.path}`);
+    const url = new URL(`${base}${request.path}`);
     url.search = String(query ?? '');
     if (organization !== undefined) url.searchParams.set('org', organization);
     const headers = new Headers(request.headers);
@@ -145,6 +146,12 @@ const toldToWait = (error: CrmError): number =>
 /** Milliseconds to wait besides; at random, so that clients that failed together do not come back together. */
 const backoff = (sent: number, maxWait: number): number =>
   Math.random() * Math.min(firstWaitMs * 2 ** (sent - 1), maxBackoffMs, maxWait);
+
+/** Returns an ID as paths have it. @throws TypeError for a number that is not an exact integer */
+export function pathId(id: Id): string {
+  if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new TypeError(`no id: ${id}`);
+  return String(id);
+}
 
 /** Waits. @throws the reason of the signal once it is aborted */
 export async function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {

@@ -36,4 +36,18 @@ export {
 } from './errors.ts';
 export { type EventHeaders, type EventOf, InvalidEventError } from './events.ts';
 export type { CallOptions, ClientOptions } from './http.ts';
+export type {
+  ChangeOf,
+  Delivery,
+  DeliveryStatus,
+  EventsPage,
+  EventsQuery,
+  Grants,
+  Me,
+  ReplayQuery,
+  Subscription,
+  SubscriptionChanges,
+  SubscriptionInput,
+  Subscriptions,
+} from './instance.ts';
 export * from './resources.ts';

@@ -1,8 +1,15 @@
 // JSON whose numbers keep every digit: 64-bit integers are bigints, decimals are texts.
 
-/** What the numbers of a JSON text are, by the names of their members; arrays have the kinds of their elements. */
+/**
+ * The types of the numbers in a JSON text, by the names of their members. Arrays have the kinds of their elements. A
+ * function returns the kinds of an object that depend on what it contains.
+ */
 export interface Kinds {
-  readonly [member: string]: 'int64' | 'decimal' | Kinds;
+  readonly [member: string]:
+    | 'int64'
+    | 'decimal'
+    | Kinds
+    | ((object: Readonly<Record<string, unknown>>) => Kinds);
 }
 type Kind = Kinds[string] | undefined;
 
@@ -23,8 +30,13 @@ const exact = JSON as unknown as {
   ) => unknown;
 };
 
-/** Whether the runtime gives access to the text of numbers. Older ones do not, and would round them. */
-export const keepsDigits = (): boolean => 'rawJSON' in JSON;
+/** Checks that the runtime gives access to the text of numbers. @throws TypeError if it would round them */
+export function requireExactNumbers(): void {
+  if ('rawJSON' in JSON) return;
+  throw new TypeError(
+    'this runtime is too old: it has no JSON.rawJSON and would round numbers. Use Node.js 22, Chrome 114, Firefox 135, Safari 18.4 or newer.',
+  );
+}
 
 /** Parses a JSON text. Numbers without a kind become JavaScript numbers. @throws SyntaxError */
 export const parse = (text: string, kinds: Kinds): unknown =>
@@ -36,16 +48,39 @@ export const parse = (text: string, kinds: Kinds): unknown =>
   );
 
 /** Replaces numbers in a parsed text. In place, because copies of records cost more than parsing them. */
-function decoded(value: unknown, kind: Kind): unknown {
+function decoded(value: unknown, given: Kind): unknown {
+  const kind = typeof given === 'function' && isObject(value) ? given(value) : given;
   if (value instanceof NumberText) {
     if (kind === 'int64') return BigInt(value.text);
     return kind === 'decimal' ? value.text : Number(value.text);
   }
   if (Array.isArray(value)) for (const [index, each] of value.entries()) value[index] = decoded(each, kind);
-  else if (isObject(value))
+  else if (isObject(value)) {
     for (const [name, each] of Object.entries(value))
       if (typeof each === 'object') value[name] = decoded(each, kindOf(name, kind));
+    if (typeof kind === 'object') makeSerializable(value, kind);
+  }
   return value;
+}
+
+/**
+ * Lets `JSON.stringify` write an object with all digits, as the instance sent it: by itself it throws a TypeError for a
+ * bigint, and would write a decimal as a string. Not enumerable, so that copies and comparisons see only the members.
+ */
+function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
+  Object.defineProperty(object, 'toJSON', {
+    configurable: true,
+    writable: true,
+    value(this: Readonly<Record<string, unknown>>) {
+      return Object.fromEntries(
+        Object.entries(this).map(([name, value]) => [
+          name,
+          // Objects have a toJSON of their own.
+          typeof value === 'object' ? value : encoded(value, kindOf(name, kinds), name),
+        ]),
+      );
+    },
+  });
 }
 
 /** Writes a value as JSON. @throws TypeError for a number that has lost digits, or a decimal that is none */

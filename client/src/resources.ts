@@ -3,35 +3,35 @@ import * as crm from './client.ts';
 import * as events from './events.ts';
 import type * as http from './http.ts';
 
-/** Companies and other organizations that you do business with. */
+/** Companies and other organizations you do business with. */
 export interface Account {
-  /** Identifies the record within the organization. */
+  /** ID of the record, unique within the organization. */
   readonly id: bigint;
   /** The organization that the record belongs to. */
   readonly organization_id: bigint;
-  /** The user who owns the record; null when an API key without a user created it. */
+  /** The user who owns the record, or null if it was created with an API key that has no user. */
   readonly owner_id: bigint | null;
   /** The user who created the record. */
   readonly created_by_id: bigint | null;
-  /** The user who wrote the record last. */
+  /** The user who last updated the record. */
   readonly last_modified_by_id: bigint | null;
   /** When the record was created, in UTC. */
   readonly created_at: string;
-  /** When the record was last written, in UTC. */
+  /** When the record was last updated, in UTC. */
   readonly updated_at: string;
   /** Name of the company. */
   readonly name: string;
-  /** Address of the company's web site. */
+  /** URL of the company's website. */
   readonly website: string;
-  /** Main telephone number. */
+  /** Main phone number. */
   readonly phone: string;
-  /** Line of business, in your own words. */
+  /** Industry, as free text. */
   readonly industry: string;
-  /** Revenue in a year, as text, with its currency. */
+  /** Annual revenue with its currency, as text. */
   readonly annual_revenue: string;
-  /** Number of employees, as text, so that a range fits. */
+  /** Number of employees, as text, so that it can be a range. */
   readonly employees: string;
-  /** Street and number. */
+  /** Street address. */
   readonly address: string;
   /** City. */
   readonly city: string;
@@ -41,7 +41,7 @@ export interface Account {
   readonly postal_code: string;
   /** Country. */
   readonly country: string;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description: string;
 }
 
@@ -49,17 +49,17 @@ export interface Account {
 export interface AccountInput {
   /** Name of the company. */
   readonly name?: string | null;
-  /** Address of the company's web site. */
+  /** URL of the company's website. */
   readonly website?: string | null;
-  /** Main telephone number. */
+  /** Main phone number. */
   readonly phone?: string | null;
-  /** Line of business, in your own words. */
+  /** Industry, as free text. */
   readonly industry?: string | null;
-  /** Revenue in a year, as text, with its currency. */
+  /** Annual revenue with its currency, as text. */
   readonly annual_revenue?: string | null;
-  /** Number of employees, as text, so that a range fits. */
+  /** Number of employees, as text, so that it can be a range. */
   readonly employees?: string | null;
-  /** Street and number. */
+  /** Street address. */
   readonly address?: string | null;
   /** City. */
   readonly city?: string | null;
@@ -69,7 +69,7 @@ export interface AccountInput {
   readonly postal_code?: string | null;
   /** Country. */
   readonly country?: string | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
@@ -77,17 +77,17 @@ export interface AccountInput {
 export interface AccountPatch {
   /** Name of the company. */
   readonly name?: string | null;
-  /** Address of the company's web site. */
+  /** URL of the company's website. */
   readonly website?: string | null;
-  /** Main telephone number. */
+  /** Main phone number. */
   readonly phone?: string | null;
-  /** Line of business, in your own words. */
+  /** Industry, as free text. */
   readonly industry?: string | null;
-  /** Revenue in a year, as text, with its currency. */
+  /** Annual revenue with its currency, as text. */
   readonly annual_revenue?: string | null;
-  /** Number of employees, as text, so that a range fits. */
+  /** Number of employees, as text, so that it can be a range. */
   readonly employees?: string | null;
-  /** Street and number. */
+  /** Street address. */
   readonly address?: string | null;
   /** City. */
   readonly city?: string | null;
@@ -97,7 +97,7 @@ export interface AccountPatch {
   readonly postal_code?: string | null;
   /** Country. */
   readonly country?: string | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
@@ -139,33 +139,33 @@ export interface AccountTypes {
   readonly match: never;
 }
 
-/** Questions and complaints of customers. */
+/** Customers' questions and complaints. */
 export interface Case {
-  /** Identifies the record within the organization. */
+  /** ID of the record, unique within the organization. */
   readonly id: bigint;
   /** The organization that the record belongs to. */
   readonly organization_id: bigint;
-  /** The user who owns the record; null when an API key without a user created it. */
+  /** The user who owns the record, or null if it was created with an API key that has no user. */
   readonly owner_id: bigint | null;
   /** When the record was created, in UTC. */
   readonly created_at: string;
-  /** When the record was last written, in UTC. */
+  /** When the record was last updated, in UTC. */
   readonly updated_at: string;
-  /** What it is about. */
+  /** Subject of the case. */
   readonly subject: string;
-  /** How far the case has come. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
   readonly status: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {});
-  /** How urgent the case is. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
+  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
   readonly priority: 'High' | 'Medium' | 'Low' | (string & {});
   /** The account that the case concerns. */
   readonly account_id: bigint | null;
-  /** The person who asked. */
+  /** The contact who opened the case. */
   readonly contact_id: bigint | null;
-  /** A queue of your own; a plain number to this service. */
+  /** ID of a queue in your own system; not checked. */
   readonly queue_id: bigint | null;
-  /** The whole story. */
+  /** Details of the case. */
   readonly description: string;
-  /** When an answer is due, in UTC. */
+  /** When a response is due, in UTC. */
   readonly sla_due_date: string | null;
   /** Name of the account. */
   readonly account_name: string;
@@ -175,37 +175,37 @@ export interface Case {
 
 /** The writable fields of a case. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
 export interface CaseInput {
-  /** What it is about. */
+  /** Subject of the case. */
   readonly subject?: string | null;
-  /** How far the case has come. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. Default: `New`. */
+  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. Default: `New`. */
   readonly status?: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {}) | null;
-  /** How urgent the case is. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. Default: `Medium`. */
+  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. Default: `Medium`. */
   readonly priority?: 'High' | 'Medium' | 'Low' | (string & {}) | null;
   /** The account that the case concerns. */
   readonly account_id?: number | bigint | null;
-  /** The person who asked. */
+  /** The contact who opened the case. */
   readonly contact_id?: number | bigint | null;
-  /** A queue of your own; a plain number to this service. */
+  /** ID of a queue in your own system; not checked. */
   readonly queue_id?: number | bigint | null;
-  /** The whole story. */
+  /** Details of the case. */
   readonly description?: string | null;
 }
 
 /** The fields of a case to change. Other keys are ignored. Null gives a field its default. */
 export interface CasePatch {
-  /** What it is about. */
+  /** Subject of the case. */
   readonly subject?: string | null;
-  /** How far the case has come. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
   readonly status?: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {}) | null;
-  /** How urgent the case is. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
+  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
   readonly priority?: 'High' | 'Medium' | 'Low' | (string & {}) | null;
   /** The account that the case concerns. */
   readonly account_id?: number | bigint | null;
-  /** The person who asked. */
+  /** The contact who opened the case. */
   readonly contact_id?: number | bigint | null;
-  /** A queue of your own; a plain number to this service. */
+  /** ID of a queue in your own system; not checked. */
   readonly queue_id?: number | bigint | null;
-  /** The whole story. */
+  /** Details of the case. */
   readonly description?: string | null;
 }
 
@@ -229,101 +229,101 @@ export interface CaseTypes {
   readonly match: never;
 }
 
-/** People, each optionally with the account that they belong to. */
+/** People, with the account they belong to, if any. */
 export interface Contact {
-  /** Identifies the record within the organization. */
+  /** ID of the record, unique within the organization. */
   readonly id: bigint;
   /** The organization that the record belongs to. */
   readonly organization_id: bigint;
-  /** The user who owns the record; null when an API key without a user created it. */
+  /** The user who owns the record, or null if it was created with an API key that has no user. */
   readonly owner_id: bigint | null;
   /** The user who created the record. */
   readonly created_by_id: bigint | null;
-  /** The user who wrote the record last. */
+  /** The user who last updated the record. */
   readonly last_modified_by_id: bigint | null;
   /** When the record was created, in UTC. */
   readonly created_at: string;
-  /** When the record was last written, in UTC. */
+  /** When the record was last updated, in UTC. */
   readonly updated_at: string;
-  /** The account that the person belongs to. */
+  /** The account the person belongs to. */
   readonly account_id: bigint | null;
-  /** Given name. */
+  /** First name. */
   readonly first_name: string;
-  /** Family name. */
+  /** Last name. */
   readonly last_name: string;
-  /** E-mail address, stored as sent. */
+  /** Email address, stored as sent. */
   readonly email: string;
-  /** Telephone number, stored as sent. */
+  /** Phone number, stored as sent. */
   readonly phone: string;
   /** Job title. */
   readonly title: string;
   /** Department. */
   readonly department: string;
-  /** IANA time zone name, such as Europe/Berlin. */
+  /** IANA time zone, for example Europe/Berlin. */
   readonly timezone: string;
-  /** Address of the LinkedIn profile. */
+  /** URL of the LinkedIn profile. */
   readonly linkedin_url: string;
-  /** Address of the Facebook profile. */
+  /** URL of the Facebook profile. */
   readonly facebook_url: string;
-  /** Instagram name. */
+  /** Instagram handle. */
   readonly instagram_handle: string;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description: string;
 }
 
 /** The writable fields of a contact. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
 export interface ContactInput {
-  /** The account that the person belongs to. */
+  /** The account the person belongs to. */
   readonly account_id?: number | bigint | null;
-  /** Given name. */
+  /** First name. */
   readonly first_name?: string | null;
-  /** Family name. */
+  /** Last name. */
   readonly last_name?: string | null;
-  /** E-mail address, stored as sent. */
+  /** Email address, stored as sent. */
   readonly email?: string | null;
-  /** Telephone number, stored as sent. */
+  /** Phone number, stored as sent. */
   readonly phone?: string | null;
   /** Job title. */
   readonly title?: string | null;
   /** Department. */
   readonly department?: string | null;
-  /** IANA time zone name, such as Europe/Berlin. */
+  /** IANA time zone, for example Europe/Berlin. */
   readonly timezone?: string | null;
-  /** Address of the LinkedIn profile. */
+  /** URL of the LinkedIn profile. */
   readonly linkedin_url?: string | null;
-  /** Address of the Facebook profile. */
+  /** URL of the Facebook profile. */
   readonly facebook_url?: string | null;
-  /** Instagram name. */
+  /** Instagram handle. */
   readonly instagram_handle?: string | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
 /** The fields of a contact to change. Other keys are ignored. Null gives a field its default. */
 export interface ContactPatch {
-  /** The account that the person belongs to. */
+  /** The account the person belongs to. */
   readonly account_id?: number | bigint | null;
-  /** Given name. */
+  /** First name. */
   readonly first_name?: string | null;
-  /** Family name. */
+  /** Last name. */
   readonly last_name?: string | null;
-  /** E-mail address, stored as sent. */
+  /** Email address, stored as sent. */
   readonly email?: string | null;
-  /** Telephone number, stored as sent. */
+  /** Phone number, stored as sent. */
   readonly phone?: string | null;
   /** Job title. */
   readonly title?: string | null;
   /** Department. */
   readonly department?: string | null;
-  /** IANA time zone name, such as Europe/Berlin. */
+  /** IANA time zone, for example Europe/Berlin. */
   readonly timezone?: string | null;
-  /** Address of the LinkedIn profile. */
+  /** URL of the LinkedIn profile. */
   readonly linkedin_url?: string | null;
-  /** Address of the Facebook profile. */
+  /** URL of the Facebook profile. */
   readonly facebook_url?: string | null;
-  /** Instagram name. */
+  /** Instagram handle. */
   readonly instagram_handle?: string | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
@@ -366,121 +366,121 @@ export interface ContactTypes {
   readonly match: never;
 }
 
-/** People or companies who may become customers. Creating a lead does not convert it. */
+/** People or companies that might become customers. Creating a lead does not convert it. */
 export interface Lead {
-  /** Identifies the record within the organization. */
+  /** ID of the record, unique within the organization. */
   readonly id: bigint;
   /** The organization that the record belongs to. */
   readonly organization_id: bigint;
-  /** The user who owns the record; null when an API key without a user created it. */
+  /** The user who owns the record, or null if it was created with an API key that has no user. */
   readonly owner_id: bigint | null;
   /** The user who created the record. */
   readonly created_by_id: bigint | null;
-  /** The user who wrote the record last. */
+  /** The user who last updated the record. */
   readonly last_modified_by_id: bigint | null;
   /** When the record was created, in UTC. */
   readonly created_at: string;
-  /** When the record was last written, in UTC. */
+  /** When the record was last updated, in UTC. */
   readonly updated_at: string;
-  /** Given name. */
+  /** First name. */
   readonly first_name: string;
-  /** Family name. */
+  /** Last name. */
   readonly last_name: string;
   /** Company of the lead. */
   readonly company: string;
-  /** E-mail address, stored as sent. */
+  /** Email address, stored as sent. */
   readonly email: string;
-  /** Telephone number, stored as sent. */
+  /** Phone number, stored as sent. */
   readonly phone: string;
-  /** How far the lead has come. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
   readonly status: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {});
   /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
   readonly rating: 'Hot' | 'Warm' | 'Cold' | (string & {});
   /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
   readonly source: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {});
-  /** Score, as your own rules give it. */
+  /** Score by your own rules. */
   readonly lead_score: bigint;
-  /** IANA time zone name, such as Europe/Berlin. */
+  /** IANA time zone, for example Europe/Berlin. */
   readonly timezone: string;
-  /** Address of the LinkedIn profile. */
+  /** URL of the LinkedIn profile. */
   readonly linkedin_url: string;
-  /** Address of the Facebook profile. */
+  /** URL of the Facebook profile. */
   readonly facebook_url: string;
-  /** Instagram name. */
+  /** Instagram handle. */
   readonly instagram_handle: string;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description: string;
-  /** Meta's id of the ad that brought the lead. */
+  /** Meta's ID of the ad that generated the lead. */
   readonly meta_ad_id: string;
-  /** Meta's id of the lead form. */
+  /** Meta's ID of the lead form. */
   readonly meta_form_id: string;
-  /** Meta's id of the campaign. */
+  /** Meta's ID of the campaign. */
   readonly meta_campaign_id: string;
-  /** Meta's id of the lead. */
+  /** Meta's ID of the lead. */
   readonly meta_leadgen_id: string;
 }
 
 /** The writable fields of a lead. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
 export interface LeadInput {
-  /** Given name. */
+  /** First name. */
   readonly first_name?: string | null;
-  /** Family name. */
+  /** Last name. */
   readonly last_name?: string | null;
   /** Company of the lead. */
   readonly company?: string | null;
-  /** E-mail address, stored as sent. */
+  /** Email address, stored as sent. */
   readonly email?: string | null;
-  /** Telephone number, stored as sent. */
+  /** Phone number, stored as sent. */
   readonly phone?: string | null;
-  /** How far the lead has come. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. Default: `Open - Not Contacted`. */
+  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. Default: `Open - Not Contacted`. */
   readonly status?: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {}) | null;
   /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
   readonly rating?: 'Hot' | 'Warm' | 'Cold' | (string & {}) | null;
   /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
   readonly source?: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {}) | null;
-  /** Score, as your own rules give it. */
+  /** Score by your own rules. */
   readonly lead_score?: number | bigint | null;
-  /** IANA time zone name, such as Europe/Berlin. */
+  /** IANA time zone, for example Europe/Berlin. */
   readonly timezone?: string | null;
-  /** Address of the LinkedIn profile. */
+  /** URL of the LinkedIn profile. */
   readonly linkedin_url?: string | null;
-  /** Address of the Facebook profile. */
+  /** URL of the Facebook profile. */
   readonly facebook_url?: string | null;
-  /** Instagram name. */
+  /** Instagram handle. */
   readonly instagram_handle?: string | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
 /** The fields of a lead to change. Other keys are ignored. Null gives a field its default. */
 export interface LeadPatch {
-  /** Given name. */
+  /** First name. */
   readonly first_name?: string | null;
-  /** Family name. */
+  /** Last name. */
   readonly last_name?: string | null;
   /** Company of the lead. */
   readonly company?: string | null;
-  /** E-mail address, stored as sent. */
+  /** Email address, stored as sent. */
   readonly email?: string | null;
-  /** Telephone number, stored as sent. */
+  /** Phone number, stored as sent. */
   readonly phone?: string | null;
-  /** How far the lead has come. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
   readonly status?: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {}) | null;
   /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
   readonly rating?: 'Hot' | 'Warm' | 'Cold' | (string & {}) | null;
   /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
   readonly source?: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {}) | null;
-  /** Score, as your own rules give it. */
+  /** Score by your own rules. */
   readonly lead_score?: number | bigint | null;
-  /** IANA time zone name, such as Europe/Berlin. */
+  /** IANA time zone, for example Europe/Berlin. */
   readonly timezone?: string | null;
-  /** Address of the LinkedIn profile. */
+  /** URL of the LinkedIn profile. */
   readonly linkedin_url?: string | null;
-  /** Address of the Facebook profile. */
+  /** URL of the Facebook profile. */
   readonly facebook_url?: string | null;
-  /** Instagram name. */
+  /** Instagram handle. */
   readonly instagram_handle?: string | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
@@ -540,71 +540,71 @@ export interface LeadTypes {
   readonly match: never;
 }
 
-/** Sales in progress, each optionally with the account that may buy. */
+/** Sales in progress, with the prospective customer's account, if any. */
 export interface Opportunity {
-  /** Identifies the record within the organization. */
+  /** ID of the record, unique within the organization. */
   readonly id: bigint;
   /** The organization that the record belongs to. */
   readonly organization_id: bigint;
-  /** The user who owns the record; null when an API key without a user created it. */
+  /** The user who owns the record, or null if it was created with an API key that has no user. */
   readonly owner_id: bigint | null;
   /** The user who created the record. */
   readonly created_by_id: bigint | null;
-  /** The user who wrote the record last. */
+  /** The user who last updated the record. */
   readonly last_modified_by_id: bigint | null;
   /** When the record was created, in UTC. */
   readonly created_at: string;
-  /** When the record was last written, in UTC. */
+  /** When the record was last updated, in UTC. */
   readonly updated_at: string;
-  /** The account that may buy. */
+  /** The prospective customer. */
   readonly account_id: bigint | null;
   /** Name of the opportunity. */
   readonly name: string;
-  /** Expected value, exact. */
+  /** Expected value, an exact decimal. */
   readonly amount: string;
-  /** How far the sale has come. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
+  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
   readonly stage: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {});
-  /** When it closes or closed, with the UTC offset as sent. */
+  /** Expected or actual closing time, with the UTC offset as sent. */
   readonly close_date: string | null;
-  /** Chance of winning, in percent by custom. */
+  /** Probability of winning, usually in percent. */
   readonly probability: bigint;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description: string;
 }
 
 /** The writable fields of an opportunity. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
 export interface OpportunityInput {
-  /** The account that may buy. */
+  /** The prospective customer. */
   readonly account_id?: number | bigint | null;
   /** Name of the opportunity. */
   readonly name?: string | null;
-  /** Expected value, exact. */
+  /** Expected value, an exact decimal. */
   readonly amount?: number | string | null;
-  /** How far the sale has come. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. Default: `Prospecting`. */
+  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. Default: `Prospecting`. */
   readonly stage?: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {}) | null;
-  /** When it closes or closed, with the UTC offset as sent. */
+  /** Expected or actual closing time, with the UTC offset as sent. */
   readonly close_date?: string | null;
-  /** Chance of winning, in percent by custom. */
+  /** Probability of winning, usually in percent. */
   readonly probability?: number | bigint | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
 /** The fields of an opportunity to change. Other keys are ignored. Null gives a field its default. */
 export interface OpportunityPatch {
-  /** The account that may buy. */
+  /** The prospective customer. */
   readonly account_id?: number | bigint | null;
   /** Name of the opportunity. */
   readonly name?: string | null;
-  /** Expected value, exact. */
+  /** Expected value, an exact decimal. */
   readonly amount?: number | string | null;
-  /** How far the sale has come. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
+  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
   readonly stage?: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {}) | null;
-  /** When it closes or closed, with the UTC offset as sent. */
+  /** Expected or actual closing time, with the UTC offset as sent. */
   readonly close_date?: string | null;
-  /** Chance of winning, in percent by custom. */
+  /** Probability of winning, usually in percent. */
   readonly probability?: number | bigint | null;
-  /** Anything else worth knowing. */
+  /** Notes. */
   readonly description?: string | null;
 }
 
@@ -717,6 +717,7 @@ export type ErrorCode =
   | 'invalid_header'
   | 'missing_reference'
   | 'duplicate'
+  | 'rejected_by_database'
   | 'items_refused'
   | 'organization_required'
   | 'unauthenticated'

@@ -2,7 +2,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Field } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import { bodyRules } from '../records/index.ts';
-import { linesSchema, pascal } from './schemas.ts';
+import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
 /** A record as people write it in a file: some of its fields. */
 export type Sample = Readonly<Record<string, unknown>>;
@@ -27,6 +27,7 @@ export function recordExamples(
     [`${recordName}Batch`]: { records: [input, input] },
     [`${recordName}BatchPatch`]: { records: [{ id: 1, ...patch }] },
     [recordName]: record,
+    [projectionSchemaName(recordName)]: record,
     [`${recordName}Input`]: input,
     [`${recordName}Patch`]: patch,
     [linesSchema(recordName, 'ndjson')]: `${JSON.stringify(input)}\n`,

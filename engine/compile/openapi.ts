@@ -13,11 +13,12 @@ import {
 import { deprecationHeaders, deprecationOf } from './deprecations.ts';
 import {
   batchSchema,
-  expandedSchema,
   inputSchema,
   linesSchema,
   pascal,
   patchSchema,
+  projectionSchema,
+  projectionSchemaName,
   recordSchema,
   ref,
 } from './schemas.ts';
@@ -66,7 +67,7 @@ export function openApiFragment(
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
   const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
   const parameters: Record<string, JsonSchema> = {};
-  /** Query parameters stand among the components, because HEAD has them too. */
+  /** Query parameters are components because a resource's former path has them too. */
   const shared = (parameter: JsonSchema): JsonSchema => {
     if ('$ref' in parameter) return parameter;
     const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
@@ -114,15 +115,8 @@ export function openApiFragment(
     parameters,
     errorHeaders: { ...(isLimited && limitHeaders), ...(isDeprecated(true) && deprecationHeaders) },
     schemas: {
-      [recordName]: {
-        type: 'object',
-        description: description || undefined,
-        required: fields.map((field) => field.name),
-        properties: {
-          ...Object.fromEntries(fields.map((field) => [field.name, recordSchema(field)])),
-          ...expandedSchema(definition, definitions),
-        },
-      },
+      [recordName]: recordSchema(definition),
+      [projectionSchemaName(recordName)]: projectionSchema(definition, definitions, aRecord),
       [`${recordName}Input`]: inputSchema(fields, aRecord),
       [`${recordName}Patch`]: patchSchema(fields, aRecord),
       [`${recordName}Batch`]: batchSchema(ref('schemas', `${recordName}Input`), definition.uniques),
@@ -144,7 +138,11 @@ export function openApiFragment(
         description: `A page of ${name}.`,
         required: ['data', 'page', 'per_page'],
         properties: {
-          data: { type: 'array', maxItems: pageSize, items: ref('schemas', recordName) },
+          data: {
+            type: 'array',
+            maxItems: pageSize,
+            items: ref('schemas', projectionSchemaName(recordName)),
+          },
           page: { type: 'integer', minimum: 1, description: 'The page asked for.' },
           per_page: { type: 'integer', const: pageSize },
         },
@@ -241,11 +239,14 @@ function describeOperation(
       { schema: ref('schemas', linesSchema(resource.recordName, format)) },
     ]),
   );
+  const returnsRecord = [resource.recordName, projectionSchemaName(resource.recordName)].includes(
+    success.schema,
+  );
   const headers = {
     ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
     ...(operation.method === 'POST' && !isUpload && replayedHeader),
-    ...(success.schema === resource.recordName && tagHeader),
+    ...(returnsRecord && tagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
     ...further,

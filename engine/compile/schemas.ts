@@ -74,14 +74,16 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   },
   BatchFailure: {
     type: 'object',
-    description: 'With `on_error: continue`: why the record was not written.',
+    description: 'The reason why a record was not written, with `on_error: continue`.',
     required: ['status', 'error', 'code'],
     properties: {
       status: { type: 'integer', enum: [400, 404, 409] },
-      error: ref('schemas', 'Error/properties/error'),
-      code: ref('schemas', 'Error/properties/code'),
-      fields: ref('schemas', 'Error/properties/fields'),
-      existing_id: ref('schemas', 'Error/properties/existing_id'),
+      error: ref('schemas', 'ErrorMessage'),
+      code: ref('schemas', 'ErrorCode'),
+      fields: ref('schemas', 'FieldErrors'),
+      more: ref('schemas', 'OmittedFields'),
+      existing_id: ref('schemas', 'ExistingId'),
+      constraint: ref('schemas', 'RejectedConstraint'),
     },
   },
 };
@@ -110,16 +112,44 @@ export function patchSchema(fields: readonly Field[], aRecord: string): JsonSche
   };
 }
 
-/** A field in a response. */
-export function recordSchema(field: Field): JsonSchema {
-  return {
-    ...valueSchema(field, field.nullable),
-    ...(field.readOnly && { readOnly: true }),
-  };
-}
+/** The schema of a complete record, which writes respond with and `?expand=` adds. */
+export const recordSchema = ({ fields, description }: ResourceDefinition): JsonSchema => ({
+  type: 'object',
+  description: description || undefined,
+  required: fields.map(({ name }) => name),
+  properties: fieldSchemas(fields),
+});
 
-/** What `?expand=` adds to a record; nothing where it refers to no others. */
-export function expandedSchema(
+/** The name of the schema of records as reads return them. */
+export const projectionSchemaName = (recordName: string): string => `${recordName}Projection`;
+
+/**
+ * The schema of a record as reads return it. OpenAPI cannot make a response depend on a parameter, so every field that
+ * `?fields=` can leave out is optional. A schema of its own, and not a union with the complete record: a union would
+ * accept the same responses, and generators for many languages have no type for it.
+ */
+export const projectionSchema = (
+  definition: ResourceDefinition,
+  definitions: readonly ResourceDefinition[],
+  aRecord: string,
+): JsonSchema => ({
+  type: 'object',
+  description: `${aRecord.replace(/^a/, 'A')} with the fields in \`?fields=\`, or with all fields if the request has no \`fields\`.`,
+  required: ['id'],
+  properties: { ...fieldSchemas(definition.fields), ...expandedSchema(definition, definitions) },
+});
+
+/** The schemas of fields in a response, by name. */
+const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, JsonSchema>> =>
+  Object.fromEntries(
+    fields.map((field) => [
+      field.name,
+      { ...valueSchema(field, field.nullable), ...(field.readOnly && { readOnly: true }) },
+    ]),
+  );
+
+/** The property that `?expand=` adds to a record, or no property if the resource has no references. */
+function expandedSchema(
   { expansion }: ResourceDefinition,
   definitions: readonly ResourceDefinition[],
 ): Readonly<Record<string, JsonSchema>> {
@@ -132,7 +162,7 @@ export function expandedSchema(
     expanded: {
       type: 'object',
       readOnly: true,
-      description: 'The records that the references of `?expand=` point to; absent without it.',
+      description: 'The records that the references in `?expand=` point to. Absent without `expand`.',
       properties: Object.fromEntries(properties),
     },
   };

@@ -10,6 +10,7 @@ export {
   instanceFolder,
   integerVariable,
   misspelledNames,
+  nearMisses,
   packageName,
   pathVariable,
   projectFolder,

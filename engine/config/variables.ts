@@ -33,6 +33,8 @@ export interface Variable<T> {
   readonly fallback: T;
   /** What a value must be, as in "PORT must be …". */
   readonly expected: string;
+  /** Whether a blank value is an error, because its fallback would silently be another instance. */
+  readonly refusesBlank?: true;
   /** A value for people; absent: as it is written. Secrets are hidden here. */
   show?(value: T): string;
   /** Parses a text; undefined if it is invalid. @throws UserError that says more than `expected` */
@@ -75,7 +77,9 @@ export const pathVariable = (
   name: string,
   fallback: () => string,
   expected: 'a file' | 'a folder',
+  options: Pick<Variable<string>, 'refusesBlank'> = {},
 ): Variable<string> => ({
+  ...options,
   name,
   get fallback() {
     return fallback();
@@ -136,6 +140,29 @@ export const effectiveVariables = (variables: Variables, environment: Environmen
     return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isGiven: false };
   });
 
+/** The fewest characters of a known name whose near misses are errors; those of shorter names are only notes. */
+const sureLength = 8;
+
+/**
+ * Variables of the environment whose names are at most two edits away from a known name of at least 8 characters.
+ * @param others further names that mean something
+ */
+export function nearMisses(
+  environment: Environment,
+  known: readonly string[],
+  others: readonly string[] = [],
+): { readonly name: string; readonly message: string }[] {
+  const long = known.filter((name) => name.length >= sureLength);
+  return Object.keys(environment)
+    .filter((name) => !known.includes(name) && !others.includes(name))
+    .flatMap((name) => {
+      const meant = long.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
+      return meant === undefined
+        ? []
+        : [{ name, message: `${name} means nothing here. Did you mean ${meant}? Correct or unset it.` }];
+    });
+}
+
 /** Variables of the environment that are probably misspelt: each is close to a known one, and not known itself. */
 export function misspelledNames(environment: Environment, known: readonly string[]): string[] {
   const isNear = (name: string, other: string) =>
@@ -154,9 +181,13 @@ export function readVariables<V extends Variables>(
   environment: Environment,
   mistakes: string[],
 ): VariableValues<V> {
-  const values = Object.entries(variables).map(([key, { name, fallback, expected, read }]) => {
+  const values = Object.entries(variables).map(([key, { name, fallback, expected, refusesBlank, read }]) => {
     const given = environment[name]?.trim() ?? '';
-    if (given === '') return [key, fallback];
+    if (given === '') {
+      if (refusesBlank && environment[name] !== undefined)
+        mistakes.push(`${name} is blank. Set it to ${expected}, or unset it.`);
+      return [key, fallback];
+    }
     try {
       const value = read(given);
       if (value === undefined) mistakes.push(`${name} must be ${expected}`);

@@ -1,5 +1,6 @@
 import { errors } from '../errors.ts';
 import type { Lane } from '../sql/index.ts';
+import { cancellingRequest, runAdmitted } from './requests.ts';
 
 /** How many at the same time: of each organization, and in total. */
 export interface LaneLimit {
@@ -8,10 +9,30 @@ export interface LaneLimit {
 }
 
 /**
- * What waits: a statement for its lane's connections, or for the connections that short statements share; a `stream`,
- * which sends or takes many records and runs a statement now and then.
+ * Kinds of work that wait for a slot: a statement for records, which needs one of its lane's connections or one of those
+ * that short statements share; a `stream`, which sends or receives many records and runs a statement now and then; a
+ * statement or transaction of a `module`, for example for a page; and a `lookup`, which does not know its organization
+ * yet, for example that of a key.
  */
-export type AdmissionLane = Lane | 'short read' | 'short list' | 'short write' | 'stream';
+export type AdmissionLane =
+  | Lane
+  | 'short read'
+  | 'short list'
+  | 'short write'
+  | 'stream'
+  | 'module'
+  | 'lookup';
+
+/** Kinds of work that a client which disconnects no longer waits for. Writes that wait are still carried out. */
+const endsWithClient: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
+  'short read',
+  'short list',
+  'read',
+  'list',
+  'deep',
+  'scan',
+  'export',
+]);
 
 /** The bounds of an {@link Admission}. */
 export interface AdmissionLimits {
@@ -29,7 +50,8 @@ export interface AdmissionLimits {
 export interface Admission {
   /**
    * Runs work when it is the organization's turn. Waiting organizations take turns.
-   * @throws HttpError 503 `overloaded` when too many wait already, or the turn does not come in time
+   * @throws HttpError 503 `overloaded` when too many wait already, or the turn does not come in time; 400 for a read whose
+   *   client has disconnected
    */
   readonly run: <T>(turn: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
@@ -152,14 +174,27 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
       throw errors.overloaded();
     }
     return new Promise((resolve, reject) => {
+      const stay = endsWithClient.has(turn)
+        ? cancellingRequest()?.onDisconnect(() => {
+            clearTimeout(timer);
+            leave();
+            reject(errors.cutOff());
+          })
+        : undefined;
       const entry: Waiting = {
         start: () => {
+          stay?.();
           clearTimeout(timer);
           resolve();
         },
       };
+      const leave = () => {
+        const remaining = leaveQueue(turn, organization, entry);
+        if (remaining.length > 0) queueOf[turn].byOrganization.set(organization, remaining);
+      };
       const refuse = () => {
-        leaveQueue(turn, organization, entry);
+        stay?.();
+        leave();
         queueOf[turn].late++;
         reject(errors.overloaded());
       };
@@ -178,10 +213,12 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
 
   return {
     run: async (turn, organization, work) => {
+      if (endsWithClient.has(turn) && cancellingRequest()?.isDisconnected) throw errors.cutOff();
       if (fits(turn, organization)) count(turn, organization, 1);
       else await waitInQueue(turn, organization);
       try {
-        return await work();
+        // A stream holds no connection: each of its statements needs a slot of its own.
+        return await (turn === 'stream' ? work() : runAdmitted(work));
       } finally {
         count(turn, organization, -1);
         startAll();

@@ -2,6 +2,7 @@ import pg from 'pg';
 import type { SessionTarget } from './address.ts';
 import { FramedConnection } from './connection.ts';
 import { cancelStatement, disconnect, pgInternals } from './pg-internals.ts';
+import { cancellingRequest } from './requests.ts';
 import { mismatchError, mismatchSql, type Route } from './route.ts';
 
 /** The limits of a pool's connections. */
@@ -23,6 +24,21 @@ const graceMs = 1000;
 const readOnly = '25006';
 
 type Connected = (error: Error | null, client?: pg.Client) => void;
+type Release = (drop?: Error | boolean) => void;
+
+const begins = /^\s*(?:begin|start transaction)\b/i;
+const reads = /^\s*(?:select|with|explain|show)\b/i;
+const writes = /\b(?:insert|update|delete|merge|nextval|setval|for\s+(?:key\s+)?share|pg_\w*lock\w*)\b/i;
+
+/** Whether a statement changes nothing, so that it can be cancelled when its client disconnects. */
+const onlyReads = (text: string): boolean => reads.test(text) && !writes.test(text);
+
+/** The text of what was given to `query`. */
+function textOf(given: unknown): string {
+  if (typeof given === 'string') return given;
+  const { text = '' } = (given ?? {}) as { readonly text?: string };
+  return text;
+}
 
 /** The connections of one pool. */
 export interface ClientPool {
@@ -30,8 +46,8 @@ export interface ClientPool {
   readonly Client: new (
     options?: pg.ClientConfig,
   ) => pg.Client;
-  /** Cuts every connection. */
-  readonly cutAll: () => void;
+  /** Cuts every connection, after cancelling the statement that it runs. */
+  readonly cutAll: () => Promise<void>;
 }
 
 /**
@@ -51,6 +67,13 @@ export function createClientPool({
     #statements = 0;
     #waiting = false;
     #timer: NodeJS.Timeout | undefined;
+    /** Whether it is within a transaction that may write. */
+    #isWriting = false;
+    /** Resolves when the request to cancel its statement can hit no other one. */
+    #cancelling: Promise<void> | undefined;
+    /** Stops listening for the client of the current statement. */
+    #ignoreClient: (() => void) | undefined;
+    #release: Release | undefined;
 
     constructor(options?: pg.ClientConfig) {
       super(options);
@@ -100,11 +123,29 @@ export function createClientPool({
       }
     }
 
+    /** The pool sets this each time that it lends the connection. It comes back once it can no longer be hit by a cancel request. */
+    get release(): Release | undefined {
+      const release = this.#release;
+      return (
+        release &&
+        ((drop) => {
+          if (this.#cancelling === undefined) release(drop);
+          else void this.#cancelling.then(() => release(drop));
+        })
+      );
+    }
+
+    set release(release: Release | undefined) {
+      this.#release = release;
+    }
+
     /** Tracks the server's messages: whether a statement is still running, and whether writes are refused. */
     #watch(): void {
       const { connection } = pgInternals(this);
       connection.on('readyForQuery', () => {
         this.#waiting = false;
+        this.#ignoreClient?.();
+        this.#ignoreClient = undefined;
       });
       connection.on('errorMessage', ({ code }: { code?: string }) => {
         // After the statement has its error.
@@ -116,22 +157,45 @@ export function createClientPool({
       });
       const { query } = this;
       this.query = ((...given: unknown[]) => {
-        this.#begin();
+        const [first] = given;
+        this.#begin(textOf(first));
         const result: unknown = Reflect.apply(query, this, given);
         if (!(result instanceof Promise)) return result;
-        const [text] = given;
-        if (text === 'begin' || (typeof text === 'string' && text.startsWith('start transaction')))
-          return this.#started(result);
-        return text === 'rollback' ? this.#rolledBack(result) : result;
+        if (typeof first === 'string' && begins.test(first)) return this.#started(result);
+        return first === 'rollback' ? this.#rolledBack(result) : result;
       }) as typeof this.query;
     }
 
-    #begin(): void {
-      if (statementTimeoutMs === 0) return;
+    #begin(text: string): void {
       this.#statements++;
       this.#waiting = true;
+      if (begins.test(text)) this.#isWriting = !/read only\s*$/i.test(text);
+      else if (text === 'commit' || text === 'rollback') this.#isWriting = false;
+      else if (!this.#isWriting && onlyReads(text)) this.#followClient();
+      if (statementTimeoutMs === 0) return;
       const limit = cancels ? statementTimeoutMs : statementTimeoutMs + graceMs;
       this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#late(), limit).unref();
+    }
+
+    /** Cancels the statement if the client that it is for disconnects. */
+    #followClient(): void {
+      this.#ignoreClient?.();
+      this.#ignoreClient = cancellingRequest()?.onDisconnect(() => {
+        if (this.#waiting) void this.#cancel();
+      });
+    }
+
+    #cancel(): Promise<void> {
+      this.#cancelling ??= cancelStatement(this, graceMs).finally(() => {
+        this.#cancelling = undefined;
+      });
+      return this.#cancelling;
+    }
+
+    /** Cuts the connection, after cancelling the statement that it runs. */
+    async giveUp(): Promise<void> {
+      if (this.#waiting) await this.#cancel();
+      disconnect(this);
     }
 
     /** Kysely never returns a connection to the pool on which a transaction could not begin. */
@@ -168,9 +232,10 @@ export function createClientPool({
       // Data that arrived while this process was busy is read first.
       setImmediate(() => {
         if (!waits()) return;
-        if (!cancels) return silent();
-        cancelStatement(this, graceMs);
-        setTimeout(silent, graceMs).unref();
+        void this.#cancel();
+        // The server should have ended it by itself; if it cancels, the connection stays usable.
+        if (cancels) setTimeout(silent, graceMs).unref();
+        else silent();
       });
     }
 
@@ -185,5 +250,8 @@ export function createClientPool({
       return callback === undefined ? super.end() : void super.end(callback);
     }
   }
-  return { Client: GuardedClient, cutAll: () => all.forEach(disconnect) };
+  const cutAll = async () => {
+    await Promise.all([...all].map((client) => client.giveUp()));
+  };
+  return { Client: GuardedClient, cutAll };
 }

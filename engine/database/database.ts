@@ -23,6 +23,8 @@ export interface Pipelines {
   readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
   /** How busy they are. */
   readonly load: () => ConnectionLoad;
+  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  readonly yieldFor: (ms: number) => void;
   /** Gives all connections up; the next statements open new ones. */
   readonly renew: () => void;
   /** Gives all connections up for good. */
@@ -43,6 +45,8 @@ export interface WriteBatcher {
   readonly alone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
   /** How busy the connections are. */
   readonly load: () => ConnectionLoad;
+  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  readonly yieldFor: (ms: number) => void;
   /** Gives all connections up; the next statements open new ones. */
   readonly renew: () => void;
   /** Gives all connections up for good. */
@@ -100,6 +104,8 @@ export interface Database extends ReadServer {
    * @throws HttpError 403 if the organization may not have so many more
    */
   admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
+  /** Called with each reason why records of a batch were rejected by a rule of the operator's. A module may provide it. */
+  reportRejection?: (requestId: string, cause: unknown) => void;
   /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
   readonly lost?: Promise<Error>;
   /**

@@ -1,8 +1,9 @@
+import { statfsSync } from 'node:fs';
 import type { PGlite } from '@electric-sql/pglite';
 import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { UserError } from '../errors.ts';
+import { fileReason, UserError } from '../errors.ts';
 import { createAdmission } from './admission.ts';
 import { createCluster } from './cluster.ts';
 import type { Database } from './database.ts';
@@ -12,6 +13,7 @@ import { embeddedLimits } from './limits.ts';
 import type { Release } from './lock.ts';
 import { ormOptions } from './orm.ts';
 import { runPrepared } from './prepared.ts';
+import { admitted } from './requests.ts';
 import { serveSession } from './session-socket.ts';
 import { analyzeAfterWrites } from './statistics.ts';
 import { parsers } from './types.ts';
@@ -51,11 +53,12 @@ export async function openEmbedded(
         )
       : async () => {};
     const stopStatistics = analyzeAfterWrites((text) => run({ name: '', text, values: [] }));
+    const slots = createAdmission(embeddedLimits(config));
     return {
       kind: 'embedded',
       orm,
-      admission: createAdmission(embeddedLimits(config)),
-      run,
+      admission: slots,
+      run: (statement) => admitted(slots, () => run(statement)),
       lost: Promise.race([watch.lost, died]),
       copyTo: (folder) =>
         client.transaction(async (inner) => {
@@ -79,7 +82,10 @@ export async function openEmbedded(
   } catch (cause) {
     release();
     if (cause instanceof UserError) throw cause;
-    throw new UserError(`the data folder ${config.dataFolder} cannot be opened: ${reason(cause)}`, { cause });
+    throw new UserError(
+      `the data folder ${config.dataFolder} cannot be opened: ${reason(cause, config.dataFolder)}`,
+      { cause },
+    );
   }
 }
 
@@ -104,12 +110,35 @@ const checked =
     }
   };
 
-/** An error's message in one line; errors of the WASM file system have a number and no message. */
-function reason(cause: unknown): string {
-  const { message, errno } = cause as { message?: unknown; errno?: unknown };
-  if (errno === noSpace) return 'no space is left';
+/**
+ * Returns why the cluster cannot be opened, in one line. Errors of the WASM file system have a number and no message,
+ * and PostgreSQL ends with the same message whatever is wrong with its files.
+ */
+function reason(cause: unknown, folder: string): string {
+  const { message, errno, code } = cause as { message?: unknown; errno?: unknown; code?: unknown };
+  if (errno === noSpace || code === 'ENOSPC') return fileReason({ code: 'ENOSPC' });
+  if (isAbort.test(String(message))) {
+    return freeBytes(folder) < minimumFreeBytes
+      ? fileReason({ code: 'ENOSPC' })
+      : 'its files are damaged. Move the folder away and restore a backup';
+  }
   if (typeof message === 'string' && message !== '') return message.split('\n')[0] ?? message;
   return `its file system failed (${String(errno ?? cause)})`;
+}
+
+/** Messages of WebAssembly that ended by itself. */
+const isAbort = /Aborted\(|RuntimeError|unreachable|out of bounds|exited|program has already aborted/i;
+
+/** PostgreSQL needs room for a segment of its write-ahead log to start. */
+const minimumFreeBytes = 16 * 1024 * 1024;
+
+function freeBytes(folder: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 /** ENOSPC as WASI numbers it. */

@@ -19,6 +19,30 @@ export function violatedConstraint(cause: unknown): string | undefined {
   return sqlState(cause) === uniqueViolation && typeof constraint === 'string' ? constraint : undefined;
 }
 
+/**
+ * SQLSTATEs of rules: integrity constraints (class 23), triggers' data changes (27), and errors raised by triggers, with
+ * the default code (P0001), `assert` (P0004) or a code of their own from the class that no standard defines (45).
+ */
+const ofRules = /^(?:23|27|45)...$|^P000[14]$/;
+
+/** Keys that every table of ours has: a row that they refuse is our own error. */
+const own = /^crm_|_(?:pkey|foreign|filled)$/;
+
+/** The PL/pgSQL function that raised an error, from the first line of its context. */
+const raisedIn = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
+
+/**
+ * The constraint or trigger function, added to the database by its operator, that rejected a write; undefined for any other
+ * failure. References and unique fields that definitions declare are explained by the operations before.
+ */
+export function rejectingRule(cause: unknown): string | undefined {
+  if (!ofRules.test(sqlState(cause) ?? '')) return undefined;
+  const { constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof constraint === 'string') return own.test(constraint) ? undefined : constraint;
+  if (typeof column === 'string') return `not null of ${column}`;
+  return raisedIn.exec(String(where))?.[1] ?? 'a trigger';
+}
+
 /** Codes of a lost connection, and pg's messages for errors without a code. */
 const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
 const lostTexts =
@@ -30,9 +54,23 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
 }
 
-// Connection failures (08, 57P), resources (53), read-only after a failover (25006) and conflicts (40001, 40P01)
-// pass; a missing table does not.
-const passing = /^(08|53|57|25006|40)/;
+/** Words for failures without a SQLSTATE, by the beginning of the driver's text. */
+const reasons: readonly (readonly [text: string, reason: string])[] = [
+  ['timeout exceeded when trying to connect', 'no_connection_in_time'],
+  ['timeout expired', 'connect_timeout'],
+  ['Connection terminated due to connection timeout', 'connect_timeout'],
+  ['Connection terminated: no response in time', 'no_response_in_time'],
+  ['Connection terminated: the server is read-only', 'read_only'],
+  ['Connection terminated', 'connection_lost'],
+  ['Client ', 'connection_lost'],
+];
+
+/** Why the database failed, in a word: the SQLSTATE or, if the server did not say, the code or a name of the failure. */
+export function failureReason(cause: unknown): string {
+  const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
+  const known = reasons.find(([text]) => String(message).startsWith(text));
+  return sqlState(cause) ?? (lost.test(String(code)) ? String(code) : (known?.[1] ?? 'unknown'));
+}
 
 /** SQLSTATEs of a statement that was cancelled, as by its time limit, and of one that waited too long for a lock. */
 export const timeoutStates: readonly string[] = ['57014', '55P03'];
@@ -40,9 +78,14 @@ export const timeoutStates: readonly string[] = ['57014', '55P03'];
 /** Whether a statement was ended because of its time limit. */
 export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) === '57014';
 
-/** A driver's error as a 500, with Retry-After if waiting helps; as a 503 if the database ended a statement. */
+/**
+ * A driver's error as a 500; as a 503 if the database ended a statement, as a 400 if a
+ * rule of the operator's rejected a write. 500 and 503 say when to try again.
+ */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);
   if (state !== undefined && timeoutStates.includes(state)) return errors.tooSlow(cause);
-  return errors.database(cause, state === undefined || passing.test(state) ? 5 : undefined);
+  const rule = rejectingRule(cause);
+  if (rule !== undefined) return errors.rejectedByDatabase(rule, cause);
+  return errors.database(cause);
 }

@@ -1,6 +1,8 @@
 import type pg from 'pg';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 
+/** How often a connection that is to be closed is checked, in milliseconds. */
+const drainMs = 20;
 /** How long after a failed attempt to connect the next one may begin, in milliseconds. */
 const pauseMs = 500;
 
@@ -10,6 +12,8 @@ export interface FixedConnections {
   readonly at: (number: number) => Pipeline | undefined;
   /** How many are open and have something to do, and how many have not. */
   readonly load: () => { readonly inUse: number; readonly idle: number; readonly limit: number };
+  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  readonly yieldFor: (ms: number) => void;
   /** Gives all connections up; others take their places. */
   readonly renew: () => void;
   readonly close: () => void;
@@ -25,6 +29,7 @@ export function fixedConnections(
   const opening = new Set<number>();
   let openAfter = 0;
   let isClosed = false;
+  let isYielding = false;
 
   async function connect(number: number): Promise<void> {
     opening.add(number);
@@ -42,8 +47,15 @@ export function fixedConnections(
   const renew = () => {
     for (const connection of all) connection?.close();
   };
+  /** Closes what has nothing to do, until nothing is left. */
+  const drain = () => {
+    for (const connection of all) if (connection?.pending === 0) connection.close();
+    if (all.some((connection) => connection?.isOpen === true)) setTimeout(drain, drainMs).unref();
+    else isYielding = false;
+  };
   return {
     at: (number) => {
+      if (isYielding) return undefined;
       const connection = all[number];
       if (connection?.isOpen === true) return connection;
       if (!isClosed && !opening.has(number) && performance.now() >= openAfter) void connect(number);
@@ -53,6 +65,12 @@ export function fixedConnections(
       const open = all.filter((connection) => connection?.isOpen === true);
       const inUse = open.filter((connection) => connection !== undefined && connection.pending > 0).length;
       return { inUse, idle: open.length - inUse, limit: count };
+    },
+    yieldFor: (ms) => {
+      openAfter = performance.now() + ms;
+      if (isYielding) return;
+      isYielding = true;
+      drain();
     },
     renew,
     close: () => {

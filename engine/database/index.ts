@@ -10,9 +10,11 @@ export { type SchemaPart, type TableShape, type TableShapes, tableSections, tabl
 export { hasRunningOwner } from './embedded-owner.ts';
 export {
   databaseFailure,
+  failureReason,
   foreignKeyViolation,
   isDatabaseError,
   isStatementTimeout,
+  rejectingRule,
   sqlState,
   uniqueViolation,
   violatedConstraint,
@@ -23,6 +25,14 @@ export { isFolderLocked } from './lock.ts';
 export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
+export {
+  admitted,
+  boundToRequest,
+  RequestScope,
+  runInRequest,
+  runOutsideRequests,
+  runShared,
+} from './requests.ts';
 export { TimeoutError, withTimeout } from './timeout.ts';
 export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

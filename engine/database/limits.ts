@@ -44,8 +44,8 @@ export function connectionsOf(config: Pick<DatabaseConfig, 'pool' | 'workers'>):
 }
 
 /**
- * The bounds on PostgreSQL. Of the connections that are not for lists, two are left to keys, sessions, the setup
- * screens and partners; no organization can have all of anything, and writes, which may wait for locks, not all
+ * The bounds on PostgreSQL. Of the connections that are not for lists, two are left to look-ups of keys and sessions,
+ * logins and background work; no organization can have all of anything, and writes, which may wait for locks, not all
  * connections for records. With fewer than five connections there is not enough for that.
  */
 export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
@@ -58,6 +58,7 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
   // Scans cost processor time, and more connections do not add any.
   const scans = Math.min(4, atLeastOne(lists / 2));
   const write: readonly LaneLimit[] = [record, { each: atLeastOne((writes + 1) / 2), total: writes }];
+  const rest = atLeastOne(records - record.total);
   return {
     turns: {
       // They do not occupy a connection. A list may have 20 MB: few are on their way before the first row shows it.
@@ -74,6 +75,9 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
       // Not on the connections for lists: it may take longer than a page.
       export: [record, { each: 1, total: 2 }],
       stream: [streams(config)],
+      // They may be transactions, which wait for locks as writes do.
+      module: write,
+      lookup: [{ each: rest, total: rest }],
     },
     queue: queue(config),
     bytes: bytes(config),
@@ -100,6 +104,8 @@ export function embeddedLimits(config: DatabaseConfig): AdmissionLimits {
       scan: single,
       export: single,
       stream: [streams(config)],
+      module: single,
+      lookup: single,
     },
     queue: queue(config),
     bytes: bytes(config),

@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileReason, UserError } from '../errors.ts';
@@ -6,7 +7,7 @@ import { createFolder } from './folder.ts';
 /** Releases a lock. Calling it again does nothing. */
 export type Release = () => void;
 
-/** What is said of a data folder otherwise than of any file. */
+/** Reasons that read better for a data folder than those of {@link fileReason}. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOENT: 'it cannot be created there',
@@ -16,6 +17,21 @@ const reasons: Readonly<Record<string, string>> = {
 
 /** SQLite's code for a lock that another process holds. */
 const busy = 5;
+
+/** SQLite's primary codes that stand for the lock file, which it cannot read, and not for its path. */
+const notADatabase = [11, 26];
+
+/** Why SQLite cannot open the lock file: it reports one code for most causes, so the file is opened once more. */
+function lockReason(path: string, errcode: number): string {
+  if (notADatabase.includes(errcode & 0xff)) return `its file "lock" is not the service's own; move it away`;
+  try {
+    closeSync(openSync(path, 'a'));
+    return `its file system fails (SQLite code ${errcode})`;
+  } catch (cause) {
+    const { code = '' } = cause as NodeJS.ErrnoException;
+    return code === 'EISDIR' ? 'its file "lock" is a folder' : (reasons[code] ?? fileReason(cause));
+  }
+}
 
 /** Whether {@link lockFolder} failed because another process has the folder. */
 export const isFolderLocked = (cause: unknown): boolean =>
@@ -50,7 +66,11 @@ export function lockFolder(folder: string): Release {
     throw new UserError(
       errcode === busy
         ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
-        : `the data folder ${folder} cannot be used: ${reasons[code ?? ''] ?? fileReason(cause)}`,
+        : `the data folder ${folder} cannot be used: ${
+            errcode === undefined
+              ? (reasons[code ?? ''] ?? fileReason(cause))
+              : lockReason(join(folder, 'lock'), errcode)
+          }`,
       { cause },
     );
   }

@@ -22,22 +22,32 @@ export function disconnect(client: pg.ClientBase): void {
   pgInternals(client).connection.stream.destroy();
 }
 
-/** Cancels the statement that a connection waits for, over a separate connection. */
-export function cancelStatement(client: pg.ClientBase, timeoutMs: number): void {
+/**
+ * Cancels the statement that a connection waits for, over a separate connection. Until that is closed, the request may hit
+ * whatever the connection runs next.
+ * @returns resolves when it is closed, after the timeout at the latest
+ */
+export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<void> {
   const { host, port, ssl, processID, secretKey } = pgInternals(client);
   const connection = new pg.Connection({ ssl }) as unknown as PgInternals['connection'] & {
     connect: (port: number | string, host?: string) => void;
     requestSsl: () => void;
     cancel: (process: number | null, secret: number | null) => void;
   };
-  // Errors are ignored: the statement's own connection is cut next.
-  connection.on('error', () => {});
+  // A server that cannot be reached runs the statement until its time limit.
+  connection.on('error', () => connection.stream.destroy());
   connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
   connection.once('sslconnect', send);
-  const late = setTimeout(() => connection.stream.destroy(), timeoutMs);
-  connection.once('end', () => clearTimeout(late));
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  connection.once('end', resolve);
+  const late = setTimeout(() => {
+    connection.stream.destroy();
+    resolve();
+  }, timeoutMs);
   if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
   else connection.connect(port, host);
+  await closed;
+  clearTimeout(late);
 
   // The server closes it then.
   function send(): void {

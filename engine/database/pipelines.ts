@@ -67,6 +67,7 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
     },
     // A statement here waits for none.
     load: () => ({ pool: 'shared', waiting: 0, ...connections.load() }),
+    yieldFor: connections.yieldFor,
     renew: connections.renew,
     close: connections.close,
   };

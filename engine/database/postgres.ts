@@ -5,20 +5,25 @@ import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
 import { createAdmission } from './admission.ts';
 import { createClientPool } from './client-pool.ts';
-import type { Database } from './database.ts';
+import type { Database, Runnable } from './database.ts';
 import { connections, postgresLimits, processShare } from './limits.ts';
 import { runNamed } from './named-statements.ts';
 import { ormOptions } from './orm.ts';
+import { sharePools } from './pool-sharing.ts';
 import { openReadPool, poolLoad } from './read-pool.ts';
 import { openReplicas } from './replicas.ts';
+import { admitted } from './requests.ts';
 import { analyzeAfterWrites } from './statistics.ts';
 import { parsers } from './types.ts';
 import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 import { createWriteBatcher } from './write-batcher.ts';
 
-/** How long connections in use may take at shutdown, and again how long closing them may take, in milliseconds. */
-const closeMs = 1000;
+/**
+ * How long connections in use may take at shutdown, and again how long cancelling what they run may take, in milliseconds.
+ * Together less than the process waits for.
+ */
+const closeMs = 400;
 
 /** The lanes of the pool for lists. */
 const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
@@ -85,21 +90,29 @@ export async function openPostgres(
   const grouped = pooled
     ? undefined
     : createWriteBatcher(openGroup, (statementTimeoutMs || groupMs) + graceMs);
+  sharePools({
+    records,
+    lists: reading.pool,
+    besides: [pipelines, grouped],
+    timeoutMs: config.connectTimeoutMs,
+  });
   const stopStatistics = analyzeAfterWrites((text) => runNamed(records, { name: '', text, values: [] }));
   const closePool = async () => {
     await orm.close(true);
     // MikroORM closes it only if MikroORM itself has run a query; its idle connections would keep the process for 30 s.
     if (!records.ending) await records.end();
   };
+  const slots = createAdmission(postgresLimits(config));
+  const run = (statement: Runnable) =>
+    statement.lane !== undefined && listLanes.includes(statement.lane)
+      ? reading.run(statement)
+      : // A pooler runs each statement on any of its connections, so none has a name there.
+        runNamed(records, pooled ? { ...statement, name: '' } : statement);
   return {
     kind: 'postgresql',
     orm,
-    admission: createAdmission(postgresLimits(config)),
-    run: (statement) =>
-      statement.lane !== undefined && listLanes.includes(statement.lane)
-        ? reading.run(statement)
-        : // A pooler runs each statement on any of its connections, so none has a name there.
-          runNamed(records, pooled ? { ...statement, name: '' } : statement),
+    admission: slots,
+    run: (statement) => admitted(slots, () => run(statement)),
     pipelines,
     groups: grouped,
     connections: () => [
@@ -112,10 +125,8 @@ export async function openPostgres(
       grouped?.close();
       const closed = Promise.all([replicas?.close(), stopStatistics(), reading.close(), closePool()]);
       if (await within(closeMs, closed)) return;
-      recordClients.cutAll();
-      reading.cutAll();
-      groupClients.cutAll();
-      await within(closeMs, closed);
+      const cut = Promise.all([recordClients.cutAll(), reading.cutAll(), groupClients.cutAll()]);
+      await within(closeMs, Promise.all([cut, closed]));
     },
   };
 }

@@ -15,12 +15,14 @@ const graceMs = 500;
 
 /** Connections to one server for statements that read: a pool for lists, and those that short statements share. */
 export interface ReadPool extends ReadServer {
+  /** The pool for lists. */
+  readonly pool: pg.Pool;
   /** How busy the pool is. */
   readonly load: () => ConnectionLoad;
   /** Closes all connections when they are done; resolves then. */
   readonly close: () => Promise<void>;
-  /** Cuts those of the pool; what they do fails. Later ones are not affected. */
-  readonly cutAll: () => void;
+  /** Cuts those of the pool, after cancelling what they run. Later ones are not affected. */
+  readonly cutAll: () => Promise<void>;
 }
 
 /** @param options of the primary's pool, whose types and defaults these connections share */
@@ -58,16 +60,16 @@ export function openReadPool(
   const short = pooled ? undefined : pipelines(openShort, shortLimitMs + graceMs);
   return {
     pipelines: short,
+    pool: lists,
     run: (statement) => runNamed(lists, pooled ? { ...statement, name: '' } : statement),
     load: () => poolLoad('lists', lists),
     close: async () => {
       short?.close();
       await lists.end();
     },
-    cutAll: () => {
+    cutAll: async () => {
       short?.renew();
-      listClients.cutAll();
-      shortClients.cutAll();
+      await Promise.all([listClients.cutAll(), shortClients.cutAll()]);
     },
   };
 }

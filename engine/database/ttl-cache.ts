@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { databaseFailure } from './failures.ts';
+import { runShared } from './requests.ts';
 
 /** How long a result is fresh, in milliseconds: a revoked permission must stop working within a second. */
 const freshMs = 700;
@@ -61,7 +62,7 @@ export function ttlCache<T extends object>(
         return fresh.value;
       }
       count.misses++;
-      const running = pending.get(key) ?? lookUp(key);
+      const running = pending.get(key) ?? runShared(() => lookUp(key));
       pending.set(key, running);
       return running;
     },

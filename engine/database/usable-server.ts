@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import type { ClientConfig } from 'pg';
 import { UserError } from '../errors.ts';
 import { type Address, describeAddress } from './address.ts';
@@ -8,6 +9,7 @@ import type { DatabaseConfig } from './variables.ts';
 /** SQLSTATEs. */
 const noDatabase = '3D000';
 const wrongPassword = '28P01';
+const tooManyConnections = '53300';
 
 /** A usable server and how to connect to it. */
 export interface UsableServer {
@@ -34,9 +36,11 @@ export async function findServer(
 ): Promise<UsableServer> {
   // Without these keys pg would read PGUSER, PGPASSWORD and PGDATABASE from the environment.
   const { user = '', password = '', database = '', applicationName, options } = address;
+  const { passwordFile } = config;
   const common: ClientConfig = {
     user,
-    password,
+    // Read for each connection, because it may have been rotated.
+    password: passwordFile === undefined ? password : () => readPassword(passwordFile),
     database,
     ...(applicationName !== undefined && { application_name: applicationName }),
     connectionTimeoutMillis,
@@ -77,6 +81,11 @@ export async function findServer(
   }
 }
 
+/** The password in a file, without the line end. @throws Error when the file cannot be read */
+async function readPassword(file: string): Promise<string> {
+  return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
+}
+
 /** What is wrong with a server, as it says itself or because it says nothing. */
 function problem(cause: unknown): string {
   const state = sqlState(cause);
@@ -84,6 +93,8 @@ function problem(cause: unknown): string {
     return `does not exist: create it, or correct DATABASE_URL (${connectionErrorText(cause)})`;
   if (state === wrongPassword)
     return `refuses the login: correct DATABASE_URL (${connectionErrorText(cause)})`;
+  if (state === tooManyConnections)
+    return `has no connection left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or end other clients (${connectionErrorText(cause)})`;
   return `does not answer: ${connectionErrorText(cause)}`;
 }
 

@@ -1,5 +1,6 @@
+import { accessSync, constants } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import {
   choiceVariable,
   instanceFolder,
@@ -9,6 +10,7 @@ import {
   type Variable,
   type VariableValues,
 } from '../config/index.ts';
+import { fileReason, UserError } from '../errors.ts';
 import { type Address, describeAddress, isAddress, parseAddress } from './address.ts';
 
 const duration = [1, 600_000] as const;
@@ -19,6 +21,7 @@ export const databaseVariables = {
   /** The address of PostgreSQL; undefined means the embedded database. */
   databaseAddress: {
     name: 'DATABASE_URL',
+    refusesBlank: true,
     fallback: undefined,
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
     show: (address) => (address === undefined ? '' : describeAddress(address)),
@@ -38,13 +41,28 @@ export const databaseVariables = {
   } satisfies Variable<readonly Address[]> as Variable<readonly Address[]>,
   /** How old what a replica has may be for callers who cannot write, in milliseconds. */
   replicaLagMs: integerVariable('DATABASE_REPLICA_LAG_MS', 1000, [300, 600_000]),
+  /** A file with the password of the database, read again for each connection; undefined: the address has it. */
+  passwordFile: {
+    name: 'DATABASE_PASSWORD_FILE',
+    fallback: undefined,
+    expected: 'a file',
+    read: (given) => {
+      const file = resolve(given);
+      try {
+        accessSync(file, constants.R_OK);
+      } catch (cause) {
+        throw new UserError(`${file} cannot be read: ${fileReason(cause)}`, { cause });
+      }
+      return file;
+    },
+  } satisfies Variable<string | undefined> as Variable<string | undefined>,
   /** Whether a pooler shares the connections; undefined: detected at start. */
   databasePooler: choiceVariable<boolean | undefined>('DATABASE_POOLER', undefined, {
     transaction: true,
     none: false,
   }),
   /** Folder of the embedded database. */
-  dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder'),
+  dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { refusesBlank: true }),
   /** Folder of migrations. */
   migrations: pathVariable('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
   /** Folder of the platform's migrations; null if `migrations` has them too. */

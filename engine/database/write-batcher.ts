@@ -130,6 +130,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
       }
     },
     load: () => ({ pool: 'writes', waiting: waiting.length, ...connections.load() }),
+    yieldFor: connections.yieldFor,
     renew: connections.renew,
     close: connections.close,
   };

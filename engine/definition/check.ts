@@ -124,8 +124,14 @@ function checkFormerNames(drafts: readonly Draft[], problems: YamlIssue[]): void
       problems.push(each.parsed.problem({ path: ['renamed_from'] }, message));
     const other = former.get(from);
     if (other !== undefined) report(`"${other.name}" is renamed from "${from}" already`);
-    if (alias === true && drafts.some(({ name }) => name === from))
-      report(`there is a resource "${from}", too`);
+    // Renaming a table while another definition keeps its name would leave that one an empty table.
+    if (from !== each.name && drafts.some(({ name }) => name === from)) {
+      report(
+        alias === true
+          ? `there is a resource "${from}", too`
+          : `the resource "${from}" is still declared. Remove it, or "renamed_from" here.`,
+      );
+    }
     former.set(from, each);
   }
 }
@@ -197,7 +203,14 @@ function checkFormerFields(
     const report = (message: string) => reporter(place, problems)('renamed_from', message);
     const other = former.get(from);
     if (other !== undefined) report(`"${other}" is renamed from "${from}" already`);
-    if (alias !== undefined && places.has(from)) report(`there is a field "${from}", too`);
+    // Renaming the column while another field keeps its name would leave that one without its values.
+    if (from !== name && places.has(from)) {
+      report(
+        alias === undefined
+          ? `the field "${from}" is still declared. Remove it, or "renamed_from" here.`
+          : `there is a field "${from}", too`,
+      );
+    }
     former.set(from, name);
   }
 }

@@ -50,7 +50,8 @@ export function readField(
   const typeName = raw.type as FieldTypeName;
   const type: FieldType = fieldTypes[typeName];
   const readOnly = raw.read_only === true || type.joins === true;
-  const nullable = raw.nullable === true;
+  // A record may have neither: keys need no user, and users can be deleted.
+  const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
   if (reservedFieldNames.has(name)) report(undefined, `"${name}" cannot be a field name`);
   for (const [key, ability] of [

@@ -8,6 +8,6 @@ export { type Deprecation, type Field, fieldColumns, type ServerValue } from './
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
 export { indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 export { isStorable } from './string.ts';
-export { isDate, parseTimestamp } from './temporal.ts';
+export { isDate, parseInstant, parseTimestamp } from './temporal.ts';
 export type { Distinction, FieldType, JsonSchema, ParameterText } from './type.ts';
 export { errorMessage, validateValue, validator, valueSchema } from './validate.ts';

@@ -119,3 +119,10 @@ export const dateType: FieldType = {
 
 /** Whether a text is a calendar day. */
 export const isDate = (text: string): boolean => parseDate(text) !== undefined;
+
+/**
+ * A point in time given as a calendar day, which starts in UTC, or as an RFC 3339 timestamp.
+ * @returns its text for a `timestamptz` parameter, or undefined if it is neither
+ */
+export const parseInstant = (text: string): string | undefined =>
+  isDate(text) ? `${text}T00:00:00Z` : timestampType.parse?.(text);

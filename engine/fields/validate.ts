@@ -46,7 +46,8 @@ export const validator = new Validator({
     // RE2 runs in linear time for every pattern and every text.
     compile: (pattern: string) => {
       const compiled = RE2JS.compile(pattern);
-      return (value: string) => compiled.matcher(value).find();
+      // The empty value of a text is always valid: a record can be sent back as it was read.
+      return (value: string) => value === '' || compiled.matcher(value).find();
     },
   })
   .addFormat('rfc3339', (value) => parseTimestamp(value) !== undefined)

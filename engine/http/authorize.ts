@@ -6,6 +6,7 @@ import { type Action, allows, type Principal } from '../records/index.ts';
 export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
+    request.assertAllowed = authorizeAgain(app, request, object, [action]);
     done(allows(principal.grants, object, action) ? undefined : errors.forbidden(object, action));
   }
   return (request, _reply, done) => {

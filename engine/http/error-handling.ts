@@ -2,7 +2,13 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { databaseFailure, isDatabaseError, sqlState } from '../database/index.ts';
+import {
+  databaseFailure,
+  failureReason,
+  isDatabaseError,
+  rejectingRule,
+  sqlState,
+} from '../database/index.ts';
 import { type ErrorCode, errorJson, errors, HttpError } from '../errors.ts';
 import type { NotFound } from './not-found.ts';
 import { json } from './reply.ts';
@@ -43,6 +49,7 @@ export function httpErrorOf(error: unknown, request: FastifyRequest): HttpError 
   const failure = toHttpError(error, request);
   // While the process drains, refusals are expected.
   if (isFailure(failure) && failure.status !== 503) logFailure(failure, request);
+  if (failure.code === 'rejected_by_database') logRejection(request.log, request.id, failure.cause);
   return failure;
 }
 
@@ -66,11 +73,26 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
     method: request.method,
     route: request.routeOptions.url,
     sqlstate: sqlState(cause),
+    ...(failure.code === 'database_failed' && { reason: failureReason(cause) }),
     code: word(cause?.code),
     cause: word(cause?.name),
     stack: framesOf(cause),
   };
   request.log.error(details, failure.message);
+}
+
+/**
+ * Logs why a constraint or trigger rejected a write, in the words of the database: its operator wrote the rule. The detail,
+ * which has the whole row, is left out.
+ */
+export function logRejection(
+  log: Pick<FastifyRequest['log'], 'warn'>,
+  requestId: string,
+  cause: unknown,
+): void {
+  const { message } = (cause ?? {}) as Thrown;
+  const details = { request_id: requestId, sqlstate: sqlState(cause), rule: rejectingRule(cause) };
+  log.warn({ ...details, reason: String(message) }, 'the database rejected a write');
 }
 
 /** A thrown value. */

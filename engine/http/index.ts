@@ -4,7 +4,7 @@
 export { authenticateAgain, authorize } from './authorize.ts';
 export { cors } from './cors.ts';
 export { crud } from './crud.ts';
-export { httpErrorOf, sendError } from './error-handling.ts';
+export { httpErrorOf, logRejection, sendError } from './error-handling.ts';
 export { importRoutes } from './imports.ts';
 export { rejectOtherMethods } from './methods.ts';
 export { apiPrefix, openApiDocument } from './openapi.ts';

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Admission } from '../database/index.ts';
 import { errors } from '../errors.ts';
+import { ownerOf } from './owner.ts';
 
 /** Bounds on the memory that clients use. Sizes in bytes. */
 export interface MemoryOptions {
@@ -17,6 +18,15 @@ export interface MemoryOptions {
   readonly windowMs?: number;
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Rejects once the caller is no longer allowed to read the response; absent for strangers. */
+    assertAllowed?: () => Promise<unknown>;
+  }
+}
+
+/** How often the caller of a streamed response is checked again, in milliseconds. */
+const checkMs = 1000;
 /** Smaller bodies and responses are bounded by the number of connections. */
 const large = 32 * 1024;
 /** Bytes of a large response in one write. */
@@ -46,6 +56,7 @@ export const memory = fastifyPlugin(
     app.addHook('onSend', (request, reply, payload, done) => {
       if (payload instanceof Readable) {
         watch(request, reply);
+        checkCaller(payload, request);
         return done(null, payload);
       }
       const isText = typeof payload === 'string';
@@ -75,6 +86,25 @@ interface Transfer {
 
 /** Bytes that the reader of a connection has taken. */
 const takenOf = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
+
+/** Ends a streamed response once its caller is no longer allowed to read it, however slowly it is read. */
+function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
+  if (assertAllowed === undefined) return;
+  let isChecking = false;
+  const check = async () => {
+    if (isChecking) return;
+    isChecking = true;
+    try {
+      await assertAllowed();
+    } catch (cause) {
+      stream.destroy(cause as Error);
+    } finally {
+      isChecking = false;
+    }
+  };
+  const timer = setInterval(check, checkMs).unref();
+  stream.once('close', () => clearInterval(timer));
+}
 
 /** A stream that produces bytes only as fast as the client reads them. */
 function slices(bytes: Buffer): Readable {
@@ -144,14 +174,15 @@ function boundBodies(app: FastifyInstance, total: number): void {
   });
 }
 
-/** The organization that a request's memory counts for; partners and strangers share one. */
-const ownerOf = ({ principal }: FastifyRequest): string => principal?.organization ?? '';
-
 /** Work for when a connection is gone: one listener for each, however many requests it has pipelined. */
 const endings = new WeakMap<Socket, Set<() => void>>();
 
-/** Runs work once, when the response has been sent or its connection is gone. */
-function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, work: () => void): void {
+/** Runs work once, when the response has been sent or its connection is closed. */
+export function afterwards(
+  { raw: { socket } }: FastifyRequest,
+  { raw }: FastifyReply,
+  work: () => void,
+): void {
   if (socket.destroyed) {
     work();
     return;

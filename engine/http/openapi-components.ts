@@ -38,11 +38,11 @@ const failure = (description: string, examples: readonly HttpError[], headers?: 
     'application/json': {
       schema: { $ref: '#/components/schemas/Error' },
       examples: Object.fromEntries(
-        examples.map(({ code, message, extra: { fields } }) => [
+        examples.map(({ code, message, extra: { fields, constraint } }) => [
           code,
           {
             summary: errorCodes[code],
-            value: { error: message, code, ...(fields && { fields }), request_id: exampleId },
+            value: { error: message, code, ...(fields && { fields }), constraint, request_id: exampleId },
           },
         ]),
       ),
@@ -66,6 +66,7 @@ const badRequest = (...more: readonly HttpError[]) =>
         { field: 'parent_id', message: 'parent_id refers to a record that does not exist' },
       ]),
       errors.organizationNeeded(),
+      errors.rejectedByDatabase('orders_total_is_positive'),
       ...more,
     ],
     preferenceApplied,
@@ -189,8 +190,8 @@ export const parameters = {
     name: 'page',
     in: 'query',
     description:
-      'Page of 20 records, the first by default. Values below 1 count as 1; beyond the last, `data` is empty.',
-    schema: { type: 'integer' },
+      'Selects a page of 20 records. Values below 1 count as 1. `data` is empty beyond the last page.',
+    schema: { type: 'integer', default: 1 },
   },
   IfMatch: {
     name: 'If-Match',

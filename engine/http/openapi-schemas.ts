@@ -4,42 +4,71 @@ import { changeSchemas } from '../records/index.ts';
 
 /** The schemas that all resources share. */
 
-const errorSchema = {
-  type: 'object',
-  description: 'What every error responds.',
-  required: ['error', 'code', 'request_id'],
-  properties: {
-    error: { type: 'string', description: 'What is wrong, for a person. May change.' },
-    fields: {
-      type: 'array',
-      description: 'With 400 and 409: each wrong field or parameter.',
-      items: {
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+
+/**
+ * The schemas of errors. What several of them share is a schema by itself, because generators do not resolve references
+ * to parts of another schema.
+ */
+const errorSchemas = {
+  ErrorMessage: { type: 'string', description: 'Explains the error to a person. The text can change.' },
+  ErrorCode: {
+    type: 'string',
+    // Not "enum": generated clients must accept codes that are added later.
+    description: `Identifies the error for programs. ${Object.entries(errorCodes)
+      .map(([code, meaning]) => `\`${code}\`: ${meaning}`)
+      .join(' ')} Codes can be added: handle an unknown one by its status.`,
+    examples: Object.keys(errorCodes),
+    'x-extensible-enum': Object.keys(errorCodes),
+  },
+  FieldErrors: {
+    type: 'array',
+    description: 'The invalid fields or parameters, with 400 and 409; at most 100.',
+    maxItems: 100,
+    items: ref('FieldError'),
+  },
+  FieldError: {
+    type: 'object',
+    description: 'An error in a field or parameter.',
+    required: ['field', 'message'],
+    properties: { field: { type: 'string' }, message: { type: 'string' } },
+  },
+  OmittedFields: {
+    type: 'integer',
+    minimum: 1,
+    description:
+      'Number of invalid fields or parameters that `fields` omits; absent if it lists all of them.',
+  },
+  ExistingId: {
+    type: 'integer',
+    format: 'int64',
+    description:
+      'The ID of the record that has the value, with `duplicate`, if the caller is allowed to read it.',
+  },
+  RejectedConstraint: {
+    type: 'string',
+    description:
+      'The constraint, or the function of the trigger, that rejected the write, with `rejected_by_database`.',
+  },
+  Error: {
+    type: 'object',
+    description: 'The body of every error response.',
+    required: ['error', 'code', 'request_id'],
+    properties: {
+      error: ref('ErrorMessage'),
+      fields: ref('FieldErrors'),
+      more: ref('OmittedFields'),
+      code: ref('ErrorCode'),
+      report: {
         type: 'object',
-        required: ['field', 'message'],
-        properties: { field: { type: 'string' }, message: { type: 'string' } },
+        description: 'The `ImportReport` of an import that failed after writing some of its lines.',
       },
-    },
-    code: {
-      type: 'string',
-      // Not "enum": new codes may come, and generated clients must accept them.
-      description: `What is wrong, for a program. ${Object.entries(errorCodes)
-        .map(([code, meaning]) => `\`${code}\`: ${meaning}`)
-        .join(' ')} Others may come: treat one that you do not know by its status.`,
-      examples: Object.keys(errorCodes),
-      'x-extensible-enum': Object.keys(errorCodes),
-    },
-    report: {
-      type: 'object',
-      description: 'Of an import that failed after it had written some lines: as `ImportReport`.',
-    },
-    existing_id: {
-      type: 'integer',
-      format: 'int64',
-      description: 'With `duplicate`: the record that has the value, for callers who may read it.',
-    },
-    request_id: {
-      type: 'string',
-      description: 'The `X-Request-Id` of the response, as the log and the activity have it.',
+      existing_id: ref('ExistingId'),
+      constraint: ref('RejectedConstraint'),
+      request_id: {
+        type: 'string',
+        description: "The response's `X-Request-Id`, as in the log and in the activity.",
+      },
     },
   },
 };
@@ -73,7 +102,9 @@ const importReport = {
           line: { type: 'integer', minimum: 1, description: 'Where the record begins in the body.' },
           error: { type: 'string' },
           code: { type: 'string' },
-          fields: errorSchema.properties.fields,
+          fields: ref('FieldErrors'),
+          more: ref('OmittedFields'),
+          constraint: ref('RejectedConstraint'),
         },
       },
     },
@@ -88,7 +119,7 @@ export const schemas = {
     required: ['ok'],
     properties: { ok: { type: 'boolean', const: true } },
   },
-  Error: errorSchema,
+  ...errorSchemas,
   ImportReport: importReport,
   ...batchSchemas,
   ...changeSchemas,

@@ -31,7 +31,7 @@ const exemplified =
         }
       : body;
 
-/** Adds what every operation has: examples, the headers of every response, 405, and HEAD beside each GET. */
+/** Adds to every operation its examples, the headers of every response, and 405. */
 function completed(paths: Paths, examples: Named<unknown>): Paths {
   const withExample = exemplified(examples);
   const response = (described: JsonSchema): JsonSchema =>
@@ -46,23 +46,10 @@ function completed(paths: Paths, examples: Named<unknown>): Paths {
       405: { $ref: '#/components/responses/MethodNotAllowed' },
     },
   });
-  return mapValues(paths, (path) => {
-    const operations = mapValues(path, (part) => ('responses' in part ? operation(part) : part));
-    const { get } = operations;
-    return get !== undefined && 'responses' in get ? { ...operations, head: headOf(get) } : operations;
-  });
+  return mapValues(paths, (path) =>
+    mapValues(path, (part) => ('responses' in part ? operation(part) : part)),
+  );
 }
-
-/** HEAD of what a GET responds; shared responses describe errors, which have no body here either. */
-const headOf = (get: JsonSchema): JsonSchema => ({
-  ...get,
-  operationId: `${get.operationId}Head`,
-  summary: `${get.summary}: headers only`,
-  description: 'Responds what GET does, without the body.',
-  // Explorers show the GET.
-  'x-scalar-ignore': true,
-  responses: mapValues(get.responses as Named<JsonSchema>, ({ content, ...response }) => response),
-});
 
 const merged = <T>(parts: readonly (Named<T> | undefined)[]): Record<string, T> =>
   Object.assign({}, ...parts);
@@ -88,7 +75,7 @@ export function openApiDocument(
       ...about,
       summary: "Records of the caller's own organization.",
       description:
-        'Every record belongs to one organization; the API key decides which. Lists have pages of 20; follow the `next` of their `Link` header until there is none. A parameter that a list does not know is ignored unless the request says `Prefer: handling=strict`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was written: a client that validates them must allow offsets. HEAD responds what GET does, without the body; OPTIONS responds 204 with `Allow`.',
+        'Every record belongs to one organization; the API key decides which. Lists have pages of 20; follow the `next` of their `Link` header until there is none. A parameter that a list does not know is ignored unless the request says `Prefer: handling=strict`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was written: a client that validates them must allow offsets. Every path with GET also serves HEAD, which is not listed: the same status and headers without the body. OPTIONS returns 204 with `Allow`.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],

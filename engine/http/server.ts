@@ -5,12 +5,14 @@ import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
 import { draining } from './draining.ts';
 import { errorHandling, rejectMalformedRequest, rejectUndecodableUrl } from './error-handling.ts';
+import { gracefulClose } from './graceful-close.ts';
 import { logRequests, logStream } from './log.ts';
 import { memory } from './memory.ts';
 import { restoreMethod, substituteMethod } from './methods.ts';
 import { createNotFound, type NamedResource, type NotFound } from './not-found.ts';
 import { rawBodies } from './raw-bodies.ts';
 import { requestIdOf } from './request-id.ts';
+import { requestScopes } from './request-scope.ts';
 import type { HttpConfig } from './variables.ts';
 
 /**
@@ -34,6 +36,8 @@ export async function httpServer(
   const maxConnections = processShare(config.maxConnections, config);
   const bodyBytes = processShare(config.responseBytes, config);
   await app.register(errorHandling, { missing: refused });
+  await app.register(gracefulClose);
+  await app.register(requestScopes);
   await app.register(draining);
   await app.register(bodyTimeout);
   await app.register(compression, { compress: config.compress });

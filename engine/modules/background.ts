@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { runOutsideRequests } from '../database/index.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -75,7 +76,8 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
         clearInterval(task.timer);
         await task.running;
       });
-      return { now: () => (isOurs || ask === undefined ? task.work() : ask(name)) };
+      // A request may ask for it, and neither waits for it nor pays for it.
+      return { now: () => (isOurs || ask === undefined ? runOutsideRequests(task.work) : ask(name)) };
     },
     isOurs: () => isOurs,
     begin: () => {

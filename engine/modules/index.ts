@@ -2,7 +2,7 @@
 // are removed.
 // May import errors, config, definition, tables, compile.
 
-export { type BackgroundOfProcess, backgroundWork } from './background.ts';
+export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';
 export type { DoctorCheck, DoctorSubject, Finding } from './check.ts';
 export {
   type CommandLine,

@@ -36,7 +36,6 @@ export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput
   } catch (cause) {
     if (file !== undefined) await rm(partial, { force: true });
     const { code, path } = cause as NodeJS.ErrnoException;
-    if (code === 'EPIPE') throw new UserError('nobody reads the output any more', { cause });
     if (code !== undefined && path !== undefined)
       throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     throw cause;

@@ -77,6 +77,5 @@ export function afterPosition(
   const keys = [...(field.type.order?.(value) ?? []), id];
   const bounds = [...(field.type.bounds?.(placeholder((given) => given.key)) ?? []), bound];
   const rest = `(${keys.join(', ')}) ${than} (${bounds.join(', ')})`;
-  const isNullable = field.nullable || field.set === 'creator' || field.set === 'editor';
-  return ascends && isNullable ? [rest, `${value} is null`] : [rest];
+  return ascends && field.nullable ? [rest, `${value} is null`] : [rest];
 }

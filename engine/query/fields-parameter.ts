@@ -19,7 +19,7 @@ export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | und
   describe: (declared) => [
     describeNames(
       'fields',
-      'Only these fields, separated by commas, and `id`; the others are absent from the response, also those that its schema requires. There is no `ETag` then. Empty: all fields.',
+      'Limits records to these fields, separated by commas, and `id`. The response then has no `ETag`. Empty: all fields.',
       declared,
     ),
   ],

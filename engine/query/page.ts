@@ -1,5 +1,5 @@
 import type { FieldIssue } from '../errors.ts';
-import { parameterIssue, type Query, type QueryPart } from './part.ts';
+import { parameterIssue, parameterValue, type Query, type QueryPart } from './part.ts';
 
 /** Records on one page of a list. */
 export const pageSize = 20;
@@ -25,10 +25,11 @@ export const page: QueryPart<null, PageParameter> = {
   reserved: ['page'],
   parameters: () => ['page'],
   parse: (_, query, problems) => {
-    if (query.page !== undefined && query.cursor !== undefined) {
+    const input = parameterValue(query, 'page');
+    if (input !== undefined && query.cursor !== undefined) {
       problems.push(parameterIssue('page', 'must not be given with cursor, which has its own place'));
     }
-    const text = pageNumber(query.page, problems);
+    const text = pageNumber(input, problems);
     const number = Number(text);
     return {
       page: text,
@@ -49,13 +50,13 @@ export const page: QueryPart<null, PageParameter> = {
 
 const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean => offset >= farOffset;
 
-/** The page as canonical decimal text; values below 1 become 1. */
-function pageNumber(given: Query[string], problems: FieldIssue[]): string {
-  if (given === undefined) return '1';
-  if (typeof given !== 'string' || !/^-?\d+$/.test(given)) {
+/** Returns the page as canonical decimal text. Values below 1 become 1. */
+function pageNumber(input: Query[string], problems: FieldIssue[]): string {
+  if (input === undefined) return '1';
+  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     problems.push(parameterIssue('page', 'must be an integer'));
     return '1';
   }
-  const digits = given.replace(/^0+/, '');
-  return given.startsWith('-') || digits === '' ? '1' : digits;
+  const digits = input.replace(/^0+/, '');
+  return input.startsWith('-') || digits === '' ? '1' : digits;
 }

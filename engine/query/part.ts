@@ -1,9 +1,12 @@
-import type { FieldIssue } from '../errors.ts';
+import { excerpt, type FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
 /** A request's query parameters; a repeated one is a list. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** Returns the value of a parameter, or undefined if it is absent or empty: forms send inputs that were left blank. */
+export const parameterValue = (query: Query, name: string): Query[string] => query[name] || undefined;
 
 /** The input of a part that reads its YAML key. */
 export interface DeclarationContext {
@@ -90,8 +93,8 @@ export interface QueryPart<Declared = unknown, Asked = unknown> {
   readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
 }
 
-/** A wrong parameter; the message begins with its name. */
-export const parameterIssue = (name: string, message: string): FieldIssue => ({
-  field: name,
-  message: `${name} ${message}`,
-});
+/** Returns the error of a field or parameter; the message starts with its name. */
+export const parameterIssue = (name: string, message: string): FieldIssue => {
+  const field = excerpt(name);
+  return { field, message: `${field} ${message}` };
+};

@@ -2,7 +2,7 @@ import type { Field } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
 import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
-import { parameterIssue, type QueryPart } from './part.ts';
+import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
 /** The order of a resource's lists, as its YAML says. */
 export interface Sort {
@@ -71,8 +71,9 @@ export const sort: QueryPart<Sort, Order> = {
     if (query.cursor !== undefined && place === undefined) problems.push(foreignCursorIssue());
     const begin = place && { after: place };
     if (declared.choices.size === 0) return { field, direction, ...begin };
-    if (query.sort !== undefined) {
-      const chosen = typeof query.sort === 'string' ? declared.choices.get(query.sort) : undefined;
+    const name = parameterValue(query, 'sort');
+    if (name !== undefined) {
+      const chosen = typeof name === 'string' ? declared.choices.get(name) : undefined;
       if (chosen === undefined) {
         problems.push(parameterIssue('sort', `must be one of ${[...declared.choices.keys()].join(', ')}`));
       } else if (chosen !== field) {
@@ -80,8 +81,9 @@ export const sort: QueryPart<Sort, Order> = {
         direction = 'asc';
       }
     }
-    if (query.dir !== undefined) {
-      const chosen = typeof query.dir === 'string' ? query.dir.toLowerCase() : '';
+    const dir = parameterValue(query, 'dir');
+    if (dir !== undefined) {
+      const chosen = typeof dir === 'string' ? dir.toLowerCase() : '';
       if (chosen === 'asc' || chosen === 'desc') direction = chosen;
       else problems.push(parameterIssue('dir', 'must be asc or desc'));
     }

@@ -1,5 +1,5 @@
 import { sqlState } from '../database/index.ts';
-import { errorJson, errors, type HttpError } from '../errors.ts';
+import { errorJson, errors, fieldLimiter, type HttpError } from '../errors.ts';
 import { type Placeholder, type Prepared, prepare, record } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { BatchPlan } from './batch.ts';
@@ -18,10 +18,8 @@ export const prepareBatch = <Input>(write: (placeholder: Placeholder<Input>) => 
 /** Whether two statements waited for each other; one of them is ended, without a change. */
 export const isDeadlock = (cause: unknown): boolean => sqlState(cause) === '40P01';
 
-const failureOf = (error: HttpError): string => {
-  const { status } = error;
-  return `{"status":${status},${errorJson(error, {}).slice(1)}`;
-};
+const failureOf = (error: Pick<HttpError, 'status' | 'message' | 'code' | 'extra'>): string =>
+  `{"status":${error.status},${errorJson(error, {}).slice(1)}`;
 const notFound = failureOf(errors.notFound());
 
 /** SQL of the response: one result for each item, in their order. @param results rows of `_n` and its JSON */
@@ -32,7 +30,12 @@ export const resultsSql = ($: Placeholder<BatchPlan>, results: readonly string[]
   ].join(' union all ')}) _r(_n, _json)) || ']}'`;
 
 const skippedOf = ({ skipped }: BatchPlan) => skipped;
-const failuresOf = ({ failures }: BatchPlan) => [...failures.values()].map(failureOf);
+const failuresOf = ({ failures }: BatchPlan) => {
+  const limitFields = fieldLimiter();
+  return [...failures.values()].map(({ status, message, code, extra }) =>
+    failureOf({ status, message, code, extra: limitFields(extra) }),
+  );
+};
 
 /** SQL of the JSON of a record that was written. @param id SQL of its id */
 export const successSql = (status: 200 | 201, id: string): string =>

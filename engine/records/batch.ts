@@ -2,9 +2,10 @@ import type { TextRows } from '../database/index.ts';
 import { errors, type FieldIssue, HttpError } from '../errors.ts';
 import { ExactNumber, integerText } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
+import type { Statement } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemValues } from './items.ts';
-import type { OperationPlan, OperationRequest, OperationResponse } from './operation.ts';
+import type { OperationPlan, OperationRequest, OperationResponse, Parts } from './operation.ts';
 import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
 import { createYield } from './yield.ts';
 
@@ -24,6 +25,8 @@ export interface BatchPlan extends OperationPlan, ItemValues {
   readonly place: (number: number) => string;
   /** What is wrong with items, by their numbers; the first one is 1. */
   readonly failures: ReadonlyMap<number, HttpError>;
+  /** The values of some items, by their numbers. */
+  readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
 }
 
 /** The body of a batch, without its items' contents. */
@@ -124,12 +127,16 @@ export async function batchPlan(
       failures.set(index + 1, sameKey);
     }
   }
-  const columns: ItemColumn[] = [];
-  for (const item of valid) {
-    await pause();
-    table.add(columns, item);
-  }
-  const plan = { ...planRequest(request), stops, size: items.length, place, columns: arrayTexts(columns) };
+  const columnsOf = async (numbers: Iterable<number>) => {
+    const columns: ItemColumn[] = [];
+    for (const number of numbers) {
+      await pause();
+      table.add(columns, valid[number - 1]);
+    }
+    return arrayTexts(columns);
+  };
+  const columns = await columnsOf(valid.map((_, index) => index + 1));
+  const plan = { ...planRequest(request), stops, size: items.length, place, columns, columnsOf };
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
@@ -140,9 +147,35 @@ export function withFailures<P extends BatchPlan>(plan: P, more: ReadonlyMap<num
   return { ...plan, failures, skipped: [...failures.keys()].map(String) };
 }
 
+/** The parts of a batch. @param bind binds the statement that writes its items */
+export const partsOf = <P extends BatchPlan>(bind: (plan: P) => Statement): Parts<P> => ({
+  numbers: ({ size, failures }) =>
+    Array.from({ length: size }, (_, index) => index + 1).filter((number) => !failures.has(number)),
+  statement: async (plan, numbers) =>
+    bind({
+      ...plan,
+      stops: false,
+      size: numbers.length,
+      columns: await plan.columnsOf(numbers),
+      failures: new Map(),
+      skipped: [],
+    }),
+  without: withFailures,
+});
+
+/** Failures of items as the cause of an error: for imports, which report each line. */
+export class ItemFailures extends Error {
+  readonly failures: ReadonlyMap<number, HttpError>;
+  constructor(failures: ReadonlyMap<number, HttpError>) {
+    super('items failed');
+    this.failures = failures;
+  }
+}
+
 const itemsRefused = ({ place }: BatchPlan, failures: ReadonlyMap<number, HttpError>): HttpError =>
   errors.itemsRefused(
     new Map([...failures].sort(([a], [b]) => a - b).map(([number, error]) => [place(number), error])),
+    new ItemFailures(failures),
   );
 
 /**

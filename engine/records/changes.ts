@@ -17,9 +17,12 @@ export const hasPreviousVersionSql = (p: string, l: string): string =>
 /** SQL of the names of the fields that a change changed, a JSON array as text; of a record that is new or gone every field, of others not those that their definition did not have then. */
 const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`;
 
-/** Rows `l` of the ledger, each with what the record was before and after (`_s`). */
-const withBefore = (rows: string, fields: string): string =>
-  `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before") _s`;
+/**
+ * Rows `l` of the ledger, each with what the record was before and after (`_s`).
+ * @param once with OFFSET 0, long texts are parsed once, not wherever they are used
+ */
+const withBefore = (rows: string, fields: string, once = ''): string =>
+  `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${once}) _s`;
 
 /**
  * The statement that selects columns of rows of the ledger, and `changed`: the names of the fields that differ.
@@ -34,11 +37,22 @@ export const selectChangedNames = (rows: string, fields: string, columns: string
  * @param fields SQL of the array of the fields that are shown of a row `l`
  * @param order of the rows, called `l`
  * @param further columns, each beginning with a comma
+ * @param excerpt characters of each text to select; undefined: all
  */
-export const selectChanges = (rows: string, fields: string, order: string, further = ''): string => {
+export const selectChanges = (
+  rows: string,
+  fields: string,
+  order: string,
+  further = '',
+  excerpt?: number,
+): string => {
   // As text: what is stored comes back byte by byte, exact numbers included.
+  const value =
+    excerpt === undefined
+      ? '_f.value::text'
+      : `case when json_typeof(_f.value) = 'string' and length(_f.value::text) > ${excerpt} then to_json(left(_f.value #>> '{}', ${excerpt}))::text else _f.value::text end`;
   const shown = (json: string) =>
-    `(select '{' || string_agg(to_json(_f.key)::text || ':' || _f.value::text, ',') || '}' from json_each(${json}) _f where _f.key = any(_s."fields"))::json`;
+    `(select '{' || string_agg(to_json(_f.key)::text || ':' || ${value}, ',') || '}' from json_each(${json}) _f where _f.key = any(_s."fields"))::json`;
   const values = {
     position: `l."transaction"::text || '-' || l."id"::text`,
     at: `replace((l."at" at time zone 'UTC')::text, ' ', 'T') || 'Z'`,
@@ -54,7 +68,7 @@ export const selectChanges = (rows: string, fields: string, order: string, furth
   };
   const columns = Object.entries(values).map(([name, value]) => `${value} as "${name}"`);
   return [
-    `select row_to_json(_e)::text${further} ${withBefore(rows, fields)}`,
+    `select row_to_json(_e)::text${further} ${withBefore(rows, fields, excerpt === undefined ? '' : ' offset 0')}`,
     `cross join lateral (select ${columns.join(', ')}) _e order by ${order}`,
   ].join(' ');
 };

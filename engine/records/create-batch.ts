@@ -4,7 +4,15 @@ import type { Field } from '../fields/index.ts';
 import type { Placeholder, Prepared } from '../sql/index.ts';
 import { allows } from './access.ts';
 import { assignIf, assignmentsOf } from './assignments.ts';
-import { type BatchPlan, batchBytes, batchPlan, envelopeOf, objectOf, withFailures } from './batch.ts';
+import {
+  type BatchPlan,
+  batchBytes,
+  batchPlan,
+  envelopeOf,
+  objectOf,
+  partsOf,
+  withFailures,
+} from './batch.ts';
 import {
   isDeadlock,
   lockedItemsSql,
@@ -89,6 +97,7 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
       respond: (plan, rows) =>
         plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : idempotentResponse(plan, rows),
       retryable: (cause) => lostRace(cause) || isDeadlock(cause),
+      parts: partsOf<CreateBatchPlan>((plan) => way(plan).simple.bind(plan)),
       refusal: {
         statement: (plan) => way(plan).refusals.statement?.bind(plan),
         remaining: (plan, rows) => withFailures(plan, way(plan).refusals.errors(plan, rows)),

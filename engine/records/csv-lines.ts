@@ -1,11 +1,18 @@
-import { pipeline, Readable } from 'node:stream';
-import { type InfoField, parse } from 'csv-parse';
-import { errors, type FieldIssue } from '../errors.ts';
+import { type InfoField, type InfoRecord, parse } from 'csv-parse';
+import { errors, excerpt, type FieldIssue } from '../errors.ts';
 import { type Field, jsonNumber } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
 import type { Body } from './body.ts';
 import { type LineReader, maxRecord, type ParsedLine } from './lines.ts';
 import { unknownField } from './unknown.ts';
+import { createYield } from './yield.ts';
+
+/** Maximum number of cells in a line: more than PostgreSQL allows columns in a table. */
+export const maxCells = 2000;
+/** Maximum number of bytes in the header: until it has ended, the parser allocates hundreds of bytes for each of them. */
+const maxHeader = 128 * 1024;
+/** Number of bytes parsed without a pause: 500 lines with too many cells take 20 ms. */
+const sliceBytes = 1024;
 
 /** A cell of CSV: its text; undefined if it is empty and has no quotes. */
 type Cell = string | undefined;
@@ -17,9 +24,10 @@ interface Column {
 }
 
 /**
- * The records of CSV (RFC 4180), whose first one has the names of fields. Iterating fails with an HttpError 400 where
- * the text is no CSV, or its header has no writable field, the same one twice or, if the caller is strict, any other.
- * @param current gives the name that a field has now, by one that it had
+ * Reads the records of CSV (RFC 4180) whose first line names the fields. Iterating fails with an HttpError 400 if the
+ * text is not CSV, if a line exceeds {@link maxRecord} or {@link maxCells}, or if the header has no writable field, a
+ * duplicate or, for strict callers, an unknown field.
+ * @param current returns the current name of a field by its current or a former name
  */
 export function csvLines(
   source: AsyncIterable<Buffer>,
@@ -28,45 +36,53 @@ export function csvLines(
   current = (name: string): string => name,
 ): LineReader {
   const ignored: string[] = [];
-  // A file with both names, as exports are, has the former one as a further column.
-  const named = (header: readonly Cell[]) =>
-    header.map((name = '') => (header.includes(current(name)) ? name : current(name)));
+  // Exports contain both names: there, the column with the former name is an additional one.
+  const named = (header: readonly Cell[]) => {
+    const names = new Set(header);
+    return header.map((name = '') => (names.has(current(name)) ? name : current(name)));
+  };
   const read = (header: readonly Cell[]) => columnsOf(named(header), fields, strict, ignored);
   return Object.assign(records(source, read), { ignored });
 }
 
+/** Parses slice by slice, so that the lines before an error are written before it is thrown. */
 async function* records(
   source: AsyncIterable<Buffer>,
   read: (header: readonly Cell[]) => readonly (Column | undefined)[],
 ): AsyncGenerator<readonly ParsedLine[]> {
+  let columns: readonly (Column | undefined)[] | undefined;
+  let lines: ParsedLine[] = [];
   const parser = parse({
     bom: true,
-    cast: (text: string, { quoting }: InfoField): Cell => (text === '' && !quoting ? undefined : text),
-    info: true,
+    cast: (text: string, { index, lines: line, quoting }: InfoField): Cell => {
+      // The size limit does not count separators.
+      if (index >= maxCells) throw errors.invalidCsv(`line ${line}: it has more than ${maxCells} cells`);
+      return text === '' && !quoting ? undefined : text;
+    },
     max_record_size: maxRecord,
+    on_record: (cells: readonly Cell[], { lines: end }: InfoRecord) => {
+      if (columns === undefined) columns = read(cells);
+      else lines.push({ ...measured(cells, end), record: recordOf(columns, cells) });
+      return null;
+    },
     relax_column_count: true,
     skip_empty_lines: true,
   });
-  pipeline(Readable.from(texts(source)), parser, () => {});
-  let columns: readonly (Column | undefined)[] | undefined;
-  try {
-    for await (const { record, info } of parser as AsyncIterable<Parsed>) {
-      if (columns === undefined) columns = read(record);
-      else yield [{ ...measured(record, info.lines), record: recordOf(columns, record) }];
-    }
-  } catch (cause) {
-    throw csvError(cause) ?? cause;
-  }
+  // The callbacks below receive the error.
+  parser.on('error', () => {});
+  parser.resume();
+  const parsed = async function* (start: (done: (cause?: Error | null) => void) => void) {
+    const cause = await new Promise<unknown>(start);
+    yield lines;
+    lines = [];
+    if (cause) throw csvError(cause) ?? cause;
+  };
+  for await (const text of texts(source)) yield* parsed((done) => parser.write(text, done));
+  yield* parsed((done) => parser.end(done));
   if (columns === undefined) throw errors.invalidCsv('the body is empty');
 }
 
-/** What the parser yields; `lines` is where the record ends. */
-interface Parsed {
-  readonly record: readonly Cell[];
-  readonly info: { readonly lines: number };
-}
-
-/** Decodes a text. @throws HttpError 400 unless it is UTF-8 */
+/** Decodes a text in slices that take few milliseconds to parse. @throws HttpError 400 unless it is UTF-8 */
 async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const decode = (bytes?: Buffer): string => {
@@ -76,8 +92,34 @@ async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
       throw errors.invalidCsv('it is not UTF-8');
     }
   };
-  for await (const bytes of source) yield decode(bytes);
+  const pause = createYield();
+  const checkHeader = headerLimit();
+  for await (const bytes of source) {
+    for (let at = 0; at < bytes.length; at += sliceBytes) {
+      await pause();
+      const slice = bytes.subarray(at, at + sliceBytes);
+      checkHeader(slice);
+      yield decode(slice);
+    }
+  }
   yield decode();
+}
+
+/** Returns a function that takes a text slice by slice. @throws HttpError 400 if its first line is longer than {@link maxHeader} */
+function headerLimit(): (slice: Buffer) => void {
+  const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
+  let isQuoted = false;
+  let hasEnded = false;
+  let size = 0;
+  return (slice) => {
+    if (hasEnded) return;
+    for (const byte of slice) {
+      if (byte === quote) isQuoted = !isQuoted;
+      hasEnded = !isQuoted && (byte === lineFeed || byte === carriageReturn);
+      if (hasEnded) return;
+      if (++size > maxHeader) throw errors.invalidCsv(`the header is longer than ${maxHeader} bytes`);
+    }
+  };
 }
 
 /** The parser's reasons; its own messages quote the text, which may hold personal data. */
@@ -103,11 +145,14 @@ function columnsOf(
 ): readonly (Column | undefined)[] {
   const problems: FieldIssue[] = [];
   const unknown = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  const names = new Set<string>();
   const columns = header.map((name = '', index) => {
-    const field = fields.find((each) => each.name === name);
-    if (header.indexOf(name) < index) problems.push(parameterIssue(name, 'is there twice'));
+    const field = byName.get(name);
+    if (names.has(name)) problems.push(parameterIssue(name, 'is there twice'));
+    names.add(name);
     if (field !== undefined && !field.readOnly) return { name, value: reader(field) };
-    ignored.push(name);
+    ignored.push(excerpt(name));
     if (strict) problems.push(field ? parameterIssue(name, 'is read-only') : unknown(name, index));
     return undefined;
   });

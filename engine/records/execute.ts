@@ -3,11 +3,13 @@ import {
   databaseFailure,
   isStatementTimeout,
   type ReadServer,
+  rejectingRule,
   type TextRows,
 } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import { canWrite } from './access.ts';
+import { rejectedItems } from './database-rejections.ts';
 import type { CompiledOperation, OperationPlan } from './operation.ts';
 import { isRejection } from './rejections.ts';
 
@@ -20,13 +22,13 @@ const mostTraced = 100;
 /** The parts of an operation that say what runs. */
 type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
-  'statement' | 'creates' | 'readsOnly' | 'further' | 'retryable' | 'refusal'
+  'statement' | 'creates' | 'readsOnly' | 'further' | 'retryable' | 'refusal' | 'parts'
 >;
 
 /**
  * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
  * the database.
- * @throws HttpError 403 where the organization may have no more records; 400 naming every reference that points to no record of the organization; 409 naming the unique
+ * @throws HttpError 400 naming the constraint or trigger of the operator's that rejects the write; 403 where the organization may have no more records; 400 naming every reference that points to no record of the organization; 409 naming the unique
  *   fields that another record has the same values of; 500 when the database fails or does not respond; 503 when the
  *   turn does not come in time or the database ends the statement
  */
@@ -36,7 +38,7 @@ export async function execute<P extends OperationPlan>(
   plan: P,
   tries = 1,
 ): Promise<TextRows> {
-  const { statement, creates, readsOnly, further, retryable, refusal } = operation;
+  const { statement, creates, readsOnly, further, retryable, refusal, parts } = operation;
   const asked = statement(plan);
   if (asked === undefined) return [];
   if (creates !== undefined && tries === 1) {
@@ -54,7 +56,15 @@ export async function execute<P extends OperationPlan>(
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     const why = isRejection(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
-    if (refusal === undefined || why === undefined) throw databaseFailure(cause);
+    if (refusal === undefined || why === undefined) {
+      if (parts === undefined || rejectingRule(cause) === undefined || tries > maxTries)
+        throw databaseFailure(cause);
+      const rejected = await rejectedItems(database, plan, parts).catch((failure: unknown) => {
+        throw failure instanceof HttpError ? failure : databaseFailure(failure);
+      });
+      if (rejected.size === 0) throw databaseFailure(cause);
+      return execute(database, operation, parts.without(plan, rejected), tries + 1);
+    }
     const rows = await timed(database, plan, why).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });

@@ -1,6 +1,6 @@
 import type { TextRows } from '../database/index.ts';
 import { fieldColumns } from '../fields/index.ts';
-import { parameterIssue, queryShape } from '../query/index.ts';
+import { parameterIssue, parameterValue, queryShape } from '../query/index.ts';
 import { column, type Prepared, prepare, record } from '../sql/index.ts';
 import { type FormatName, formatOf } from './formats.ts';
 import type { LinkedPlan } from './links.ts';
@@ -34,7 +34,7 @@ export function exporting<P extends LinkedPlan>(
   return {
     plan: (request) => {
       const plan = planOf(request);
-      if (request.query.page !== undefined) {
+      if (parameterValue(request.query, 'page') !== undefined) {
         rejectRequest([parameterIssue('page', 'must not be given: every page is sent in this format')]);
       }
       return plan;

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { Database, TextRows } from '../database/index.ts';
+import { boundToRequest, type Database, type TextRows } from '../database/index.ts';
 import { separators } from '../sql/index.ts';
 import { execute } from './execute.ts';
 import { type FormatName, formatOf } from './formats.ts';
@@ -22,7 +22,7 @@ export function exported<P extends OperationPlan>(
     const turn = database.admission.run('stream', plan.organization, async () => {
       const text = batches(database, operation, plan, format, assertAllowed);
       const first = await text.next();
-      const stream = Readable.from(continued(first, text), { objectMode: false });
+      const stream = Readable.from(boundToRequest(continued(first, text)), { objectMode: false });
       const closed = new Promise<void>((done) => stream.once('close', done));
       resolve(stream);
       await closed;

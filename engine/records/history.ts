@@ -7,12 +7,19 @@ import {
   positionText,
   type UnverifiedCursor,
 } from '../query/index.ts';
-import { arrayText, literal, prepare, record } from '../sql/index.ts';
+import { arrayText, literal, type Placeholder, prepare, record } from '../sql/index.ts';
 import { changesSchema, loggedFieldNames, selectChanges } from './changes.ts';
-import type { LinkContext, Operation, OperationPlan, OperationRequest } from './operation.ts';
+import type {
+  CompiledOperation,
+  LinkContext,
+  Operation,
+  OperationContext,
+  OperationPlan,
+  OperationRequest,
+} from './operation.ts';
 import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { organizationOf } from './rows.ts';
-import { type ById, byIdSql, tableOf } from './statements.ts';
+import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
 /** GET of a record's changes. */
 export interface HistoryPlan extends OperationPlan, ById {
@@ -33,14 +40,19 @@ export const history: Operation<HistoryPlan> = {
     /** What a cursor belongs to. */
     const signed = ({ organization, id }: HistoryPlan, place: string) =>
       JSON.stringify([organization, name, 'history', id, place]);
-    const { bind } = prepare<HistoryPlan>(`${name}_history`, 'deep', ($) => {
-      const ofRecord = `_l."organization_id" = ${organizationOf($)} and _l."object" = ${literal(name)} and _l."object_id" = ${$(({ id }) => id)}::bigint`;
+    const { excerpt } = context;
+    const { bind } = prepare<HistoryPlan>(statementName(context, 'history'), 'deep', ($) => {
+      const ofRecord = changesOf(name, $);
       const before = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
-      const rows = `select * from "crm_ledger" _l where ${ofRecord} and ${before} order by _l."version" desc limit ${pageSize}`;
-      const fields = `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
-      const changes = selectChanges(rows, fields, 'l."version" desc', ', l."version"::text');
+      const page = `select * from "crm_ledger" _l where ${ofRecord} and ${before} order by _l."version" desc limit ${pageSize}`;
+      const rows = excerpt === undefined ? page : upToBytes(page);
+      // Whether there are older changes: a page of excerpts may end before it is full.
+      const more = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
+      const fields = shownFields(definition);
+      const changes = selectChanges(rows, fields, 'l."version" desc', `, l."version"::text${more}`, excerpt);
       // A row of nulls: the record is there, and none of its changes.
-      return `with _changes as (${changes}) select * from _changes union all select null, null from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
+      const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
+      return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
     return {
       plan: (request) => {
@@ -59,7 +71,8 @@ export const history: Operation<HistoryPlan> = {
         const { links, id, after } = plan;
         if (rows.length === 0 && after === undefined) throw errors.noRecord(definition.singular);
         const changes = rows.filter(([change]) => change !== null);
-        const last = changes.length === pageSize ? changes.at(-1)?.[1] : undefined;
+        const hasMore = changes.length === pageSize || changes.at(-1)?.[2] === 'true';
+        const last = hasMore ? changes.at(-1)?.[1] : undefined;
         const body = `{"data":[${changes.map(([change]) => change).join(',')}]}`;
         if (links === undefined || last === undefined) return { body };
         const text = positionText({ page: '1', key: null, id: String(last) });
@@ -84,6 +97,61 @@ export const history: Operation<HistoryPlan> = {
     },
   }),
 };
+
+/** The fields that changes of a resource show, as SQL. */
+const shownFields = (definition: OperationContext['definition']): string =>
+  `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
+
+/** The condition that a row `_l` of the ledger is a change of the plan's record. */
+const changesOf = (resource: string, $: Placeholder<ById>): string =>
+  `_l."organization_id" = ${organizationOf($)} and _l."object" = ${literal(resource)} and _l."object_id" = ${$(idOf)}::bigint`;
+
+const idOf = ({ id }: ById): string => id;
+
+/** Bytes of stored records that one page of excerpts reads; at least one change. */
+const pageBytes = 2 * 1024 * 1024;
+
+/** The first rows of a page of the ledger, up to {@link pageBytes}. The sizes of values are known without reading these. */
+const upToBytes = (page: string): string => {
+  const size = `coalesce(octet_length(_l."record"), 0) + coalesce(octet_length(_l."before"), 0)`;
+  const newer = 'order by _l."version" desc rows between unbounded preceding and 1 preceding';
+  return [
+    `select * from (select _l.*, coalesce(sum(${size}) over (${newer}), 0) as "_bytes",`,
+    `row_number() over (order by _l."version" desc) as "_place", count(*) over () as "_count" from (${page}) _l) _p`,
+    `where _p."_bytes" < ${pageBytes}`,
+  ].join(' ');
+};
+
+/** One change of a record, by its position. */
+export interface ChangePlan extends OperationPlan, ById {
+  readonly position: readonly [transaction: string, id: string];
+}
+
+const positionForm = /^(\d{1,19})-(\d{1,18})$/;
+
+/** Compiles how one change of a record is read, for pages: the API lists changes. */
+export function compileChange(context: OperationContext): CompiledOperation<ChangePlan> {
+  const { definition } = context;
+  const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) => {
+    const at = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
+    const rows = `select * from "crm_ledger" _l where ${changesOf(definition.name, $)} and ${at}`;
+    return selectChanges(rows, shownFields(definition), 'l."version" desc');
+  });
+  return {
+    plan: (request) => {
+      const { change } = request.query;
+      const [, transaction, id] = (typeof change === 'string' ? positionForm.exec(change) : null) ?? [];
+      if (transaction === undefined || id === undefined) throw errors.notFound();
+      return { ...planRequest(request), id: recordId(context, request), position: [transaction, id] };
+    },
+    statement: bind,
+    readsOnly: true,
+    respond: (_plan, [row]) => {
+      if (row === undefined) throw errors.notFound();
+      return { body: String(row[0]) };
+    },
+  };
+}
 
 /** The place that a request names. @throws HttpError 400 if it is malformed */
 function placeOf({ query }: OperationRequest): UnverifiedCursor | undefined {

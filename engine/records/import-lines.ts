@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import { HttpError } from '../errors.ts';
+import { fieldLimiter, HttpError } from '../errors.ts';
 import type { Body } from './body.ts';
 import type { LineReader, ParsedLine } from './lines.ts';
 import { isBlankValue } from './uniques.ts';
@@ -10,6 +10,7 @@ import {
   type WriteMany,
   type WriteOutcome,
 } from './write-many.ts';
+import { createYield } from './yield.ts';
 
 /** A line that failed. */
 export interface FailedLine extends RejectedRecord {
@@ -64,6 +65,8 @@ export async function importLines(
   let size = 0;
   let done = 0;
   let stopped = false;
+  const pause = createYield();
+  const limitFields = fieldLimiter();
 
   const flush = async (): Promise<void> => {
     const taken = batch;
@@ -80,7 +83,7 @@ export async function importLines(
       counts.failed++;
       stopped = stops;
       const { number = 0 } = taken[index] ?? {};
-      if (failures.length < maxReported) failures.push({ line: number, ...result });
+      if (failures.length < maxReported) failures.push({ line: number, ...limitFields(result) });
     }
     onProgress(done);
   };
@@ -107,6 +110,7 @@ export async function importLines(
   try {
     for await (const some of lines) {
       for (const line of some) {
+        await pause();
         await add(line);
         if (stopped) return report();
       }

@@ -23,6 +23,7 @@ export {
   selectChangedNames,
   selectChanges,
 } from './changes.ts';
+export { compileExcerpts, type Excerpts } from './excerpts.ts';
 export { execute } from './execute.ts';
 export { exported } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
@@ -40,6 +41,7 @@ export type {
   OperationContext,
   OperationPlan,
   OperationRequest,
+  OperationResponse,
   Principal,
   TextSigner,
   Trace,

@@ -107,7 +107,6 @@ const skipped = ({ skipped }: ItemValues) => skipped;
 export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>
   columns.map(({ text }) => `{${text}}`);
 
-const special = /["\\]/g;
-/** A value within the text of an array. */
+/** Writes a value as an element of an array's text. Plain replacements are several times as fast as a pattern's. */
 const element = (value: ParameterText): string =>
-  value === null ? 'null' : `"${value.replace(special, '\\$&')}"`;
+  value === null ? 'null' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;

@@ -1,6 +1,7 @@
 import type { TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
+import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Lane, Statement } from '../sql/index.ts';
@@ -101,6 +102,8 @@ export interface OperationContext {
   readonly projection: Projection;
   /** Those of all resources, by name. */
   readonly projections: ReadonlyMap<string, Projection>;
+  /** Characters of each text that is read, see `excerpts.ts`; absent: all. */
+  readonly excerpt?: number;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
   /** The references that point to records of this resource. */
@@ -190,6 +193,16 @@ export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
   readonly remaining: (plan: P, rows: TextRows) => P;
 }
 
+/** How the items of a batch are written apart, to find those that a rule of the operator's in the database rejects. */
+export interface Parts<P extends OperationPlan = OperationPlan> {
+  /** The numbers of the items that a plan writes. */
+  readonly numbers: (plan: P) => readonly number[];
+  /** The statement that writes some of them. */
+  readonly statement: (plan: P, numbers: readonly number[]) => Promise<Statement>;
+  /** The plan without the items that failed. @throws HttpError if it stops at errors */
+  readonly without: (plan: P, failures: ReadonlyMap<number, HttpError>) => P;
+}
+
 /** How the whole result of an operation is read for another format than JSON, batch after batch. */
 export interface ExportReader<P extends OperationPlan = OperationPlan> {
   /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
@@ -230,6 +243,8 @@ export interface CompiledOperation<
   readonly further?: (plan: P, rows: TextRows) => Statement | undefined;
   /** Explains a write that the database refused. */
   readonly refusal?: ExplainRejection<P>;
+  /** The items of a batch; absent for a single write. */
+  readonly parts?: Parts<P>;
   /** The whole result in the further formats of the operation. */
   readonly export?: ExportReader<P>;
 }

@@ -49,13 +49,18 @@ export function compileOperations(context: OperationContext): CompiledOperations
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
 }
 
-/** The same operation for requests that may have former names. */
-function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
-  const renamed = (request: OperationRequest): OperationRequest => ({
+/** A request with the current names of fields in place of former ones. */
+export const currentNames =
+  (aliases: Aliases) =>
+  (request: OperationRequest): OperationRequest => ({
     ...request,
     query: aliases.query(request.query),
     body: (...limits) => aliases.body(request.body(...limits)),
   });
+
+/** The same operation for requests that may have former names. */
+function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
+  const renamed = currentNames(aliases);
   const exports = compiled.export;
   return {
     ...compiled,

@@ -9,6 +9,7 @@ import {
   envelopeOf,
   idOf,
   objectOf,
+  partsOf,
   withFailures,
 } from './batch.ts';
 import {
@@ -74,6 +75,7 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
       statement: bind,
       respond: batchResponse,
       retryable: isDeadlock,
+      parts: partsOf<BatchPlan>(bind),
       refusal: {
         statement: (plan) => refusals.statement?.bind(plan),
         remaining: (plan, rows) => withFailures(plan, refusals.errors(plan, rows)),

@@ -77,7 +77,7 @@ const maxShapes = 500;
  * @returns a function of the shape and of what prepares its statement under a name
  */
 export function statementsByShape<Input>(
-  { definition }: OperationContext,
+  { definition, excerpt }: OperationContext,
   prefix: string,
 ): (shape: string, make: (name: string) => Prepared<Input>) => Prepared<Input> {
   const made = new LRUCache<string, Prepared<Input>>({ max: maxShapes });
@@ -85,7 +85,10 @@ export function statementsByShape<Input>(
     const known = made.get(shape);
     if (known !== undefined) return known;
     // The same shape has the same name on every node and after every restart.
-    const hash = createHash('sha256').update(shape).digest('hex').slice(0, 16);
+    const hash = createHash('sha256')
+      .update(excerpt === undefined ? shape : `${excerpt} ${shape}`)
+      .digest('hex')
+      .slice(0, 16);
     const prepared = make(identifier(`${definition.name}_${prefix}_${hash}`));
     made.set(shape, prepared);
     return prepared;

@@ -21,12 +21,21 @@ export interface Projection {
   readonly mark: string;
 }
 
-/** The record as columns named like its fields, and the joins that joined fields need. */
-export function projection(definition: ResourceDefinition, all: readonly ResourceDefinition[]): Projection {
+/**
+ * The record as columns named like its fields, and the joins that joined fields need.
+ * @param excerpt characters of each text to select; undefined: all
+ */
+export function projection(
+  definition: ResourceDefinition,
+  all: readonly ResourceDefinition[],
+  excerpt?: number,
+): Projection {
   const links = new Map<string, Link>();
   const columns = new Map<string, string>();
   const values = new Map<string, string>();
-  const show = (field: Field, value: string) => {
+  const show = (field: Field, whole: string) => {
+    const isText = field.type.bounded === true || field.through !== undefined;
+    const value = isText && excerpt !== undefined ? `left(${whole}, ${excerpt})` : whole;
     values.set(field.name, value);
     columns.set(field.name, `${value} as ${quote(field.name)}`);
   };

@@ -11,7 +11,7 @@ import {
 } from './projected-columns.ts';
 import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { recordResponse, recordRow } from './responses.ts';
-import { type ById, byIdSql, selectRead, selectRecord, tableOf } from './statements.ts';
+import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
 /** GET of one record. */
 export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
@@ -28,7 +28,7 @@ export const read: Operation<ReadPlan> = {
   compile: (context) => {
     const { definition } = context;
     const whole = prepare<ReadPlan>(
-      `${definition.name}_read`,
+      statementName(context, 'read'),
       'read',
       ($) => `${selectRead(context)} where ${byIdSql($)}`,
       { fields: definition.fields, further: ['_versions'] },
@@ -72,7 +72,7 @@ export const read: Operation<ReadPlan> = {
     operationId: `get${recordName}`,
     summary: `Read ${aRecord}`,
     parameters: recordQuery.describe(definition),
-    success: { description: 'The record.', schema: recordName },
+    success: { description: 'The record.', schema: `${recordName}Projection` },
   }),
 };
 

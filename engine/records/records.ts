@@ -1,4 +1,4 @@
-import { violatedConstraint } from '../database/index.ts';
+import { rejectingRule, violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type HttpError } from '../errors.ts';
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
@@ -75,7 +75,8 @@ export function records(
   };
   const written = ({ definition }: RecordResource, statement: Statement) =>
     run(statement).catch((cause: unknown) => {
-      throw duplicateOf(definition, cause) ?? cause;
+      const rule = rejectingRule(cause);
+      throw duplicateOf(definition, cause) ?? (rule ? errors.rejectedByDatabase(rule, cause) : cause);
     });
   return {
     create: async (name, body, readOnly = {}) => {

@@ -1,7 +1,7 @@
 import { errors } from '../errors.ts';
 import { fieldTypes } from '../fields/index.ts';
 import { record } from '../sql/index.ts';
-import { type BatchPlan, batchBytes, batchPlan, batchResponse, envelopeOf, idOf } from './batch.ts';
+import { type BatchPlan, batchBytes, batchPlan, batchResponse, envelopeOf, idOf, partsOf } from './batch.ts';
 import {
   allFoundSql,
   isDeadlock,
@@ -51,6 +51,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
       statement: bind,
       respond: batchResponse,
       retryable: (cause) => isDeadlock(cause) || isReferenceConflict(cause),
+      parts: partsOf<BatchPlan>(bind),
     };
   },
   describe: ({ pluralName, definition }) => ({

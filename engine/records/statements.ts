@@ -252,6 +252,12 @@ interface Recorded extends Pick<OperationContext, 'effects'> {
 /** The alias of a written row for effects, which read the table too. */
 const writtenRow = '_w';
 
+/** The name of the statement of an operation; the one that reads excerpts has a name of its own. */
+export const statementName = (
+  { definition, excerpt }: Pick<OperationContext, 'definition' | 'excerpt'>,
+  operation: string,
+): string => identifier(`${definition.name}_${operation}${excerpt === undefined ? '' : `_${excerpt}`}`);
+
 /** The quoted table of a resource. */
 export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>
   quote(definition.name);

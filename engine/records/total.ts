@@ -30,7 +30,9 @@ export function estimate(
 ): Statement | undefined {
   if (plan.counting !== 'estimated' || Number(rows[0]?.[total]) <= counted) return undefined;
   const { after: _, ...sort } = plan.asked.sort;
-  const asked = { ...plan.asked, sort };
+  // The statement has no OFFSET. PostgreSQL cannot infer the type of a parameter that the text does not use.
+  const page = { ...plan.asked.page, depth: 'first' } as const;
+  const asked = { ...plan.asked, sort, page };
   // Unnamed, because it is rare. Its first row has the planner's estimate.
   const { bind } = prepare<LinkedPlan>('', 'scan', ($) => {
     const { where = [] } = queryClauses(context.definition, asked, $);

@@ -1,6 +1,7 @@
 import type { Database } from '../database/index.ts';
 import { type FieldIssue, HttpError } from '../errors.ts';
 import { parseExactJson } from '../fields/index.ts';
+import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
 import type { CreateBatchPlan } from './create-batch.ts';
 import { execute } from './execute.ts';
@@ -12,6 +13,10 @@ export interface RejectedRecord {
   readonly error: string;
   readonly code: string;
   readonly fields?: readonly FieldIssue[] | undefined;
+  /** The constraint or trigger function that rejected it. */
+  readonly constraint?: string;
+  /** Number of entries that `fields` lacks. */
+  readonly more?: number | undefined;
   /** Id of the record that is in the way, as a JSON number. */
   readonly existing_id?: object;
 }
@@ -47,13 +52,12 @@ export const writeMany =
       body: () => ({ records: bodies, on_error: 'continue', match }),
       bytes: () => Buffer.alloc(0),
     });
-    const checked = async (): Promise<readonly WriteOutcome[]> => {
+    if (isTrial) {
       const { refusal } = createBatch;
       if (refusal?.statement(plan) === undefined) return resultsOf(plan);
       const rows = await execute(database, { statement: refusal.statement }, plan);
       return resultsOf(refusal.remaining(plan, rows));
-    };
-    if (isTrial) return checked();
+    }
     if (stops && plan.failures.size > 0) return resultsOf(plan);
     try {
       const rows = await execute(database, createBatch, { ...plan, stops });
@@ -61,8 +65,8 @@ export const writeMany =
       const { results } = parseExactJson(String(body), Number.POSITIVE_INFINITY) as { results: Result[] };
       return results.map(writtenOf);
     } catch (cause) {
-      if (!(cause instanceof HttpError && cause.code === 'items_refused')) throw cause;
-      return checked();
+      if (!(cause instanceof HttpError && cause.cause instanceof ItemFailures)) throw cause;
+      return resultsOf({ ...plan, failures: cause.cause.failures });
     }
   };
 
@@ -86,12 +90,14 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[]
 export function toRejectedRecord({
   message,
   code,
-  extra: { fields, existingId },
+  extra: { fields, more, existingId, constraint },
 }: HttpError): RejectedRecord {
   return {
     error: message,
     code,
     ...(fields && { fields }),
+    ...(constraint !== undefined && { constraint }),
+    ...(more !== undefined && { more }),
     ...(existingId !== undefined && { existing_id: JSON.rawJSON(existingId) }),
   };
 }

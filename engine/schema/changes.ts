@@ -5,6 +5,7 @@ import { fieldColumns } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import { type ApiChange, apiChanges, apiOf } from './api.ts';
 import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
+import { assertAddedOnce } from './merged.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { renaming } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
@@ -33,13 +34,14 @@ export interface Intent {
 
 /**
  * The statements that bring the tables of the last migration to those of the definitions. Needs no database.
- * @throws UserError for a `renamed_from` or a drop that names nothing, and a reference that would point to other records
+ * @throws UserError for a column that two migrations add, a `renamed_from` or a drop that names nothing, and a reference that would point to other records
  */
 export async function changeOf(
   config: DatabaseConfig,
   model: Model,
   { drop = [], using = new Map() }: Intent = {},
 ): Promise<ModelChange> {
+  assertAddedOnce(config);
   const generator = await openModel(config, entitiesOf(model));
   const [stored, after] = [storedModel(config), generator.shapes()];
   const { tables: before, api } = stored;

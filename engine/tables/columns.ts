@@ -91,10 +91,21 @@ export interface PersonalData {
   readonly rows: 'go' | 'stay';
 }
 
-const ofPeople = new Map<keyof TableRows, PersonalData>();
+/** A table of people with the columns of its primary key after the organization, each with its PostgreSQL type. */
+interface KeyedTable extends PersonalData {
+  readonly key: readonly (readonly [column: string, type: string])[];
+}
+
+const ofPeople = new Map<keyof TableRows, KeyedTable>();
 
 /** The tables that were declared with {@link PersonalData}. */
-export const personalDataTables: ReadonlyMap<keyof TableRows, PersonalData> = ofPeople;
+export const personalDataTables: ReadonlyMap<keyof TableRows, KeyedTable> = ofPeople;
+
+/** The primary key of a table of tenants, without the organization. */
+const keyOf = (properties: Properties): KeyedTable['key'] =>
+  Object.entries(properties)
+    .filter(([name, { primary }]) => primary === true && !name.startsWith('organization_id'))
+    .map(([name, { columnType }]) => [name, String(columnType)]);
 
 /** Keys and indexes of a table in addition to its primary key. */
 interface Keys {
@@ -122,7 +133,7 @@ export function defineTable(
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
   if (named !== undefined) ofResources.set(entity, named);
-  if (people !== undefined) ofPeople.set(name, people);
+  if (people !== undefined) ofPeople.set(name, { ...people, key: keyOf(properties) });
   if (paths !== undefined) ofPaths.set(entity, paths);
   return entity;
 }

@@ -18,7 +18,22 @@ export {
   textColumn,
   timestampColumn,
 } from './columns.ts';
-export { inSnapshot, runForId, type Tables, tablesOf, transaction } from './handle.ts';
-export { displayName } from './names.ts';
-export { findOrganization, organizationId, organizationSlugs, organizations } from './organizations.ts';
+export {
+  attempts,
+  inSnapshot,
+  readTransaction,
+  runForId,
+  type Tables,
+  tablesOf,
+  transaction,
+} from './handle.ts';
+export { displayName, singleLine } from './names.ts';
+export {
+  findOrganization,
+  formerSlugs,
+  organizationId,
+  organizationSlugs,
+  organizations,
+  slugsOf,
+} from './organizations.ts';
 export * from './tables.ts';

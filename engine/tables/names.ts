@@ -1,15 +1,33 @@
 import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
 
+/** Line breaks and other control characters, and characters that change the direction of text. */
+const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
+
 /**
- * Validates a name that a person gives to something, and trims it.
+ * Validates a name that a user gives to something, and trims it. Names are displayed next to other text and sent in emails,
+ * so they are a single line without characters that change how the text around them is displayed.
  * @param what is named, as in "the name must have …"
  * @throws UserError if it cannot be stored and displayed
  */
 export function displayName(given: string, what: string): string {
-  const trimmed = given.trim();
-  if (trimmed === '' || trimmed.length > 200 || !isStorable(trimmed)) {
+  const name = given.trim();
+  if (name === '' || name.length > 200 || !isStorable(name)) {
     throw new UserError(`${what} must have 1 to 200 characters`);
   }
-  return trimmed;
+  const [found] = invisible.exec(name) ?? [];
+  if (found !== undefined) {
+    throw new UserError(
+      `${what} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(found)})`,
+    );
+  }
+  return name;
 }
+
+/** Replaces each run of characters that {@link displayName} rejects by a space, for text stored before it did. */
+export const singleLine = (text: string): string =>
+  text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').trim();
+
+/** As in "U+202E". */
+const codePoint = (character: string): string =>
+  `U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`;

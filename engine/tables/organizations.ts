@@ -1,5 +1,5 @@
 import { UserError } from '../errors.ts';
-import { defineTable, identity, now, textColumn } from './columns.ts';
+import { bigintColumn, defineTable, identity, now, textColumn } from './columns.ts';
 import type { Tables } from './handle.ts';
 
 /** The tenants: every other table belongs to one of them. */
@@ -9,21 +9,60 @@ export const organizations = defineTable(
   { uniques: [{ name: 'crm_organizations_slug', properties: ['slug'] }] },
 );
 
-/** Id of the organization with a slug; without one, of the organization with the lowest id. */
+/**
+ * Slugs that organizations had before. They stay reserved for their holder, also after it has been deleted, because
+ * configuration and links may still name them. Without `organization_id`, so that deleting an organization keeps them.
+ */
+export const formerSlugs = defineTable(
+  'crm_former_slugs',
+  { slug: { ...textColumn, primary: true }, holder_id: bigintColumn, freed_at: now },
+  { indexes: [{ name: 'crm_former_slugs_holder', properties: ['holder_id'] }] },
+);
+
+/** ID of the organization that has or had a slug; without a slug, of the organization with the lowest ID. */
 export async function findOrganization(
   tables: Tables,
   slug: string | undefined,
 ): Promise<string | undefined> {
-  // PostgreSQL takes no text with U+0000.
+  // PostgreSQL does not accept text with U+0000.
   if (slug?.includes('\0')) return undefined;
-  const base = tables.selectFrom('crm_organizations').select('id');
-  const one = slug === undefined ? base.orderBy('id').limit(1) : base.where('slug', '=', slug);
-  return (await one.executeTakeFirst())?.id;
+  const base = tables.selectFrom('crm_organizations as o').select('o.id').limit(1);
+  const query =
+    slug === undefined
+      ? base.orderBy('o.id')
+      : base.where((where) =>
+          where.or([
+            where('o.slug', '=', slug),
+            where(
+              'o.id',
+              '=',
+              where.selectFrom('crm_former_slugs as f').select('f.holder_id').where('f.slug', '=', slug),
+            ),
+          ]),
+        );
+  return (await query.executeTakeFirst())?.id;
 }
 
-/** The slugs of all organizations. */
-export const organizationSlugs = async (tables: Tables): Promise<string[]> =>
-  (await tables.selectFrom('crm_organizations').select('slug').execute()).map(({ slug }) => slug);
+/** The slugs of all organizations, current and former. */
+export async function organizationSlugs(tables: Tables): Promise<string[]> {
+  const former = tables
+    .selectFrom('crm_former_slugs as f')
+    .innerJoin('crm_organizations as o', 'o.id', 'f.holder_id')
+    .select('f.slug');
+  const rows = await tables.selectFrom('crm_organizations').select('slug').union(former).execute();
+  return rows.map(({ slug }) => slug);
+}
+
+/** The slugs of an organization, the current one first. Empty if it does not exist. */
+export async function slugsOf(tables: Tables, id: string): Promise<readonly string[]> {
+  const rows = await tables
+    .selectFrom('crm_organizations as o')
+    .leftJoin('crm_former_slugs as f', 'f.holder_id', 'o.id')
+    .select(['o.slug', 'f.slug as former'])
+    .where('o.id', '=', id)
+    .execute();
+  return [...new Set(rows.flatMap(({ slug, former }) => (former === null ? [slug] : [slug, former])))];
+}
 
 /**
  * The id of the organization with a slug.

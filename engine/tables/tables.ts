@@ -6,4 +6,5 @@ import type { Generated } from 'kysely';
  */
 export interface TableRows {
   crm_organizations: { id: Generated<string>; slug: string; name: string; created_at: Generated<Date> };
+  crm_former_slugs: { slug: string; holder_id: string; freed_at: Generated<Date> };
 }

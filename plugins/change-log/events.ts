@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Database } from '../../engine/database/index.ts';
+import { boundToRequest, type Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { authenticateAgain, json, rejectOtherMethods } from '../../engine/http/index.ts';
@@ -69,6 +69,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
     url: feedPath,
     onRequest: async (request) => {
       request.principal = await app.authenticate(request);
+      request.assertAllowed = () => authenticateAgain(app, request);
     },
     handler: async (request, reply) => {
       if (!config.audit) throw errors.notRecorded();
@@ -100,7 +101,8 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         const following = { read, wait: readers.wait, organization, signal };
         if (isStream) {
           const { hold } = database.admission;
-          const text = Readable.from(stream(first, { ...following, cursorOf, hold }), { objectMode: false });
+          const events = stream(first, { ...following, cursorOf, hold });
+          const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
           // It ends by itself, but not while its reader takes nothing.
           const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);

@@ -1,4 +1,4 @@
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, runOutsideRequests } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { arrayText, prepare } from '../../engine/sql/index.ts';
 import type { FeedPosition } from './position.ts';
@@ -89,7 +89,8 @@ export function createWaiters(database: Database): Waiters {
         readers.add(reader);
         if (isAsking) return;
         isAsking = true;
-        setTimeout(ask, everyMs).unref();
+        // One statement is for all readers, whoever was the first.
+        runOutsideRequests(() => setTimeout(ask, everyMs).unref());
       }),
   };
 }

@@ -115,5 +115,11 @@ inBrowser(
       });
     }
   },
-  { environment: { MAIL_FROM: 'CRM <crm@people.example>', SMTP_URL: server.url } },
+  {
+    environment: {
+      MAIL_FROM: 'CRM <crm@people.example>',
+      SMTP_URL: server.url,
+      PUBLIC_URL: 'http://localhost',
+    },
+  },
 );

@@ -23,6 +23,7 @@ import {
   crm,
   crmJson,
   migratedStorage,
+  rows,
   type Storage,
   serve,
   start,
@@ -157,8 +158,11 @@ for (const driver of drivers) {
       });
 
       test('every row is the same, and with --keys keep the key opens', async () => {
-        const { rows, tables } = await crmJson(['restore', file, '--keys', 'keep'], target.environment);
-        assert.ok(Number(rows) > 600 && Number(tables) > 20);
+        const { rows: count, tables } = await crmJson(
+          ['restore', file, '--keys', 'keep'],
+          target.environment,
+        );
+        assert.ok(Number(count) > 600 && Number(tables) > 20);
         const quiet = join(folder.path, `${driver}-quiet.backup`);
         const again = await served(target);
         try {
@@ -171,12 +175,12 @@ for (const driver of drivers) {
         const [before, since] = [linesIn(file), linesIn(quiet)].map(
           (lines) =>
             JSON.parse(lines.at(-1) ?? '') as {
-              end: { tables: Record<string, unknown> };
+              end: { tables: Record<string, unknown>; sequences: Record<string, [string, boolean]> };
             },
         );
-        const same = (end: typeof before) =>
+        const same = <T>(found: Record<string, T> = {}) =>
           Object.fromEntries(
-            Object.entries(end?.end.tables ?? {}).filter(
+            Object.entries(found).filter(
               ([name]) =>
                 ![
                   'crm_ledger',
@@ -185,10 +189,15 @@ for (const driver of drivers) {
                   'crm_users',
                   'crm_api_keys',
                   'crm_name_uses',
-                ].includes(name),
+                ].includes(name.split('.')[0] ?? ''),
             ),
           );
-        assert.deepEqual(same(since), same(before));
+        assert.deepEqual(same(since?.end.tables), same(before?.end.tables));
+        // The next ID of each table: also where none has been given yet, or the latest was deleted.
+        const sequences = same(before?.end.sequences);
+        assert.deepEqual(same(since?.end.sequences), sequences);
+        for (const isUsed of [true, false])
+          assert.ok(Object.values(sequences).some(([, used]) => used === isUsed));
         const hashes = (path: string) =>
           rowsIn(path, 'crm_users').map(({ email, password_hash: hash }) => [email, hash]);
         assert.deepEqual(hashes(quiet), hashes(file));
@@ -197,8 +206,8 @@ for (const driver of drivers) {
       test('moved back, every row is the same', async () => {
         const back = await storage(unmigratedStorage(driver));
         const to = driver === 'embedded' ? back.folder : String(back.environment.DATABASE_URL);
-        const { rows } = await crmJson(['move', '--to', to], target.environment);
-        assert.ok(Number(rows) > 600);
+        const { rows: count } = await crmJson(['move', '--to', to], target.environment);
+        assert.ok(Number(count) > 600);
         const [from, there] = [await contents(target.environment), await contents(back.environment)];
         const ledgerOf = (found: Record<string, string[]>) =>
           found.crm_ledger?.map((row) => row.replace(/"transaction":"?\d+"?/, '')).sort();
@@ -217,6 +226,29 @@ for (const driver of drivers) {
       assert.ok(target);
       assertRefused(await crm(['restore', file], target.environment), /is not empty, accounts has rows/);
     });
+
+    const hands: readonly (readonly [name: string, body: string])[] = [
+      ['drops a row', `if new.name like '%a%' then return null; end if; return new;`],
+      ['changes a value', 'new.name := upper(new.name); return new;'],
+      [
+        'adds a row',
+        `insert into contacts (organization_id, id, created_at, updated_at) values (new.organization_id, 9000000 + new.id, now(), now()); return new;`,
+      ],
+    ];
+    for (const [name, body] of hands) {
+      test(`is refused as a whole where a trigger added by hand ${name}`, async () => {
+        const target = await storage(migratedStorage(driver));
+        const run = (text: string) => rows(target.environment, text);
+        await run(`create function meddle() returns trigger language plpgsql as $$ begin ${body} end $$`);
+        await run('create trigger meddle before insert on accounts for each row execute function meddle()');
+        assertRefused(
+          await crm(['restore', file], target.environment),
+          /the database has \d+ rows of (accounts|contacts)/,
+        );
+        for (const table of ['accounts', 'contacts', 'crm_organizations', 'crm_users'])
+          assert.deepEqual(await run(`select from ${table}`), [], table);
+      });
+    }
 
     // Migrations are the same on either driver.
     if (driver !== drivers.at(-1)) return;

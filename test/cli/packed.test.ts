@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -28,6 +28,7 @@ import { freePort } from '../support/postgres.ts';
 import {
   crm,
   crmJson,
+  type Environment,
   migratedStorage,
   onDatabase,
   project,
@@ -129,8 +130,11 @@ describe('the packed package', { concurrency: 1 }, () => {
       assert.ok(text(output, name) === text(join(project, 'client'), name), name);
   });
 
-  /** Packs the package, and installs what was packed; its dependencies are those of this project. */
-  const install = (instance: string): void => {
+  /**
+   * Packs the package and installs the tarball as npm does; its dependencies are those of this project.
+   * @returns the tarball
+   */
+  const install = (instance: string): string => {
     for (const name of ['package.json', 'bin/crm.js'])
       cpSync(join(project, name), join(home, 'package', name));
     const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', home];
@@ -139,6 +143,12 @@ describe('the packed package', { concurrency: 1 }, () => {
     rmSync(to, { recursive: true, force: true });
     mkdirSync(to, { recursive: true });
     execFileSync('tar', ['-xzf', join(home, tarball), '-C', to, '--strip-components=1']);
+    const resolved = `file:${relative(instance, join(home, tarball))}`;
+    writeFileSync(
+      join(instance, 'node_modules/.package-lock.json'),
+      JSON.stringify({ packages: { 'node_modules/crm-engine': { resolved } } }),
+    );
+    return join(home, tarball);
   };
 
   /** Changes a file of the package. */
@@ -146,6 +156,35 @@ describe('the packed package', { concurrency: 1 }, () => {
     const text = readFileSync(join(folder, name), 'utf8');
     assert.ok(text.includes(from), `${from} in ${name}`);
     writeFileSync(join(folder, name), text.replace(from, to));
+  };
+
+  /** Starts the service with `npm start`, ends npm with SIGTERM, and checks that the service has stopped before npm. @returns the demo key */
+  const assertStopsByNpm = async (instance: string, environment: Environment): Promise<string> => {
+    mkdirSync(join(instance, 'node_modules/.bin'));
+    symlinkSync('../crm-engine/bin/crm.js', join(instance, 'node_modules/.bin/crm'));
+    // Some shells replace themselves with a last command by themselves; here it is never the last one.
+    const shell = join(instance, 'node_modules/.bin/plain-shell');
+    writeFileSync(shell, '#!/bin/sh\nexec /bin/sh -c "$2\n:"\n', { mode: 0o755 });
+    const npm = spawn('npm', ['--silent', '--script-shell', shell, 'start', '--', '--json'], {
+      cwd: instance,
+      env: { ...inherited(), ...environment, PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+      detached: true,
+    });
+    const ended = once(npm, 'exit');
+    try {
+      const [printed] = (await once(npm.stdout, 'data')) as [Buffer];
+      const { url, key } = JSON.parse(printed.toString()) as { url: string; key: string };
+      npm.kill('SIGTERM');
+      assert.deepEqual(await ended, [0, null]);
+      await assert.rejects(fetch(url), 'the service has ended too');
+      return key;
+    } finally {
+      // Whatever is left of its group.
+      try {
+        process.kill(-(npm.pid ?? assert.fail()), 'SIGKILL');
+      } catch {}
+    }
   };
 
   test('an instance of its own: made, extended, and upgraded to the next version with its data', async () => {
@@ -161,13 +200,15 @@ describe('the packed package', { concurrency: 1 }, () => {
       assert.deepEqual(((outcome) => [outcome.code, outcome.stderr])(await ended), [0, '']);
     };
     const first = join(temporary.path, 'first');
-    install(first);
+    const tarball = install(first);
     const bin = join(first, 'node_modules/crm-engine/bin/crm.js');
-    await crmJson(['new', './my-crm'], {}, { cwd: temporary.path, program: [bin] });
+    const made = await crm(['new', './my-crm'], {}, { cwd: temporary.path, program: [bin] });
+    const [, engine = ''] = /^Made \.\/my-crm with --engine file:(\S+)\. Next:\n/.exec(made.stdout) ?? [];
+    assert.equal(resolve(instance, engine), tarball, made.stdout + made.stderr);
     renameSync(join(first, 'node_modules'), join(instance, 'node_modules'));
+    const key = await assertStopsByNpm(instance, environment);
 
     let service = await serve(environment, options);
-    const key = String(service.printed.key);
     const lead = { last_name: 'Lovelace', company: 'Analytical Engines' };
     const { id } = (await service.call('POST /api/v1/leads', { key, body: lead })).json;
     await stop(service);

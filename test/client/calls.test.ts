@@ -17,10 +17,14 @@ import {
   NotFoundError,
   PreconditionFailedError,
   RateLimitedError,
+  readEvent,
   UnauthenticatedError,
 } from '../../client/src/index.ts';
 import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
@@ -37,6 +41,9 @@ interface Person extends ResourceTypes {
 const peopleInfo = { people: { numbers: { id: 'int64', code: 'int64' }, references: {} } } as const;
 
 const sources = await sourcesWith(people);
+const receiver = await startReceiver();
+after(() => receiver.close());
+const { environment } = settingsFile(eventsTo(receiver.port));
 onBothDrivers(
   'The client',
   (instance) => {
@@ -104,6 +111,52 @@ onBothDrivers(
         const contact = await crm.contacts.create({ account_id: account.id });
         const shown = await crm.contacts.get(contact.id, { expand: ['account_id'] });
         assert.deepEqual(shown.expanded.account_id, account);
+      });
+
+      test('JSON.stringify writes what the instance sent, digit by digit', async () => {
+        const account = await crm.accounts.create({ name: 'Acme' });
+        const input = { amount: '12345678901234567.89', probability: 2n ** 62n, account_id: account.id };
+        const made = await crm.opportunities.create(input);
+        const path = `/api/v1/opportunities/${made.id}`;
+        const textOf = async (query: string) =>
+          (await instance().call(`GET ${path}${query}`, { key: organization.key })).text;
+        assert.equal(JSON.stringify(made), await textOf(''));
+        assert.match(
+          JSON.stringify(made),
+          /"amount":12345678901234567\.89,.*"probability":4611686018427387904/,
+        );
+        const expanded = await crm.opportunities.get(made.id, { expand: ['account_id'] });
+        assert.equal(JSON.stringify(expanded), await textOf('?expand=account_id'));
+        const page = await crm.opportunities.list({ fields: ['amount'], where: { account_id: account.id } });
+        assert.equal(JSON.stringify(page.data), `[${await textOf('?fields=amount')}]`);
+        for await (const change of crm.opportunities.history(made.id)) {
+          const { json } = await instance().call(`GET ${path}/history`, { key: organization.key });
+          assert.deepEqual(JSON.parse(JSON.stringify(change)), (json.data as unknown[])[0]);
+        }
+        assert.match(
+          JSON.stringify(await crm.opportunities.createMany([input])),
+          /^\[\{"status":201,"id":\d+\}\]$/,
+        );
+        assert.deepEqual(
+          Object.keys(made).filter((name) => name === 'toJSON'),
+          [],
+          'only members are enumerable',
+        );
+        assert.deepEqual(structuredClone(made), made);
+      });
+
+      test('a runtime that would round them is an error before anything is sent', async () => {
+        const { rawJSON } = JSON as unknown as { readonly rawJSON: unknown };
+        Reflect.deleteProperty(JSON, 'rawJSON');
+        try {
+          assert.throws(() => clientWith(), { name: 'TypeError', message: /JSON\.rawJSON.*Node\.js 22/ });
+          await assert.rejects(readEvent('{}', {}, 'whsec_c2VjcmV0'), {
+            name: 'TypeError',
+            message: /rawJSON/,
+          });
+        } finally {
+          Object.defineProperty(JSON, 'rawJSON', { value: rawJSON, writable: true, configurable: true });
+        }
       });
 
       test('what is not exact is not sent', async () => {
@@ -177,6 +230,7 @@ onBothDrivers(
           assert.ok(error instanceof kind && error instanceof ApiError && error instanceof CrmError);
           assert.deepEqual([error.code, error.status, error.name], [code, status, kind.name]);
           assert.match(error.requestId ?? '', /^[\w-]{8,}$/);
+          assert.ok(error.message.endsWith(` (status ${status}, request ${error.requestId})`), error.message);
           assert.equal(error.isUncertain, false);
         });
       }
@@ -202,6 +256,7 @@ onBothDrivers(
           const error = await failureOf(crm.leads.list());
           assert.ok(error instanceof ApiError);
           assert.deepEqual([error.status, error.code], [status, 'unknown']);
+          assert.equal(error.message, `the response is not from the API (status ${status})`);
         }
       });
 
@@ -395,6 +450,128 @@ onBothDrivers(
       });
     });
 
+    describe('the instance', () => {
+      test('me: the key, its organization and what it is granted', async () => {
+        next('drop');
+        const me = await crm.me();
+        assert.equal(me.user, null);
+        assert.deepEqual(
+          [me.organizations[0]?.id, me.organizations[0]?.slug, me.key?.name, me.limits.per_page],
+          [BigInt(organization.id), 'alpha', 'admin', 20],
+        );
+        assert.match(JSON.stringify(me), new RegExp(`"id":${organization.id},"slug":"alpha"`));
+        const wrong = await failureOf(clientWith({ key: 'crm_wrong' }).me());
+        assert.ok(wrong instanceof UnauthenticatedError);
+      });
+
+      test('events: pages of changes after a cursor, typed by their resource, with exact numbers', async () => {
+        const begin = [];
+        for await (const page of crm.events({ after: 'now' })) begin.push(page);
+        assert.deepEqual(begin[0]?.data, []);
+        const after = begin[0]?.next ?? '';
+        const amount = '12345678901234567.89';
+        const made = await crm.opportunities.create({ amount });
+        await crm.leads.create({ company: 'not asked for' });
+        await crm.opportunities.delete(made.id);
+        const changes = [];
+        let last = after;
+        next('lose');
+        // Changes are in the feed once no older transaction is running.
+        const query = { after, resources: ['opportunities'], follow: true } as const;
+        for await (const { data, next: cursor } of crm.events(query)) {
+          changes.push(...data);
+          last = cursor;
+          if (changes.length >= 2) break;
+        }
+        assert.deepEqual(
+          changes.map(({ action, id, version }) => [action, id, version]),
+          [
+            ['create', made.id, 1n],
+            ['delete', made.id, 2n],
+          ],
+        );
+        const [created] = changes;
+        assert.ok(created?.resource === 'opportunities');
+        assert.equal(created.after?.amount, amount);
+        assert.match(JSON.stringify(created), /"amount":12345678901234567\.89/);
+        const { value: rest } = await crm.events({ after: last, resources: ['opportunities'] }).next();
+        assert.deepEqual(rest?.data, [], 'nothing twice');
+        await assert.rejects(crm.events({ after: 'x' }).next(), InvalidInputError);
+      });
+
+      test('events: with follow, they come until the signal aborts', async () => {
+        const stop = new AbortController();
+        const pages = crm.events({
+          after: 'now',
+          resources: ['contacts'],
+          follow: true,
+          signal: stop.signal,
+        });
+        await pages.next();
+        const [found, made] = await Promise.all([
+          (async () => {
+            for await (const { data } of pages) if (data.length > 0) return data[0];
+            return undefined;
+          })(),
+          crm.contacts.create({ last_name: 'Followed' }),
+        ]);
+        assert.equal(found?.id, made.id);
+        const waiting = crm.events({ after: 'now', follow: true, signal: stop.signal });
+        await waiting.next();
+        network.arrived.length = 0;
+        const further = waiting.next();
+        await until(async () => network.arrived.length > 0, 'the feed is asked');
+        stop.abort();
+        await assert.rejects(further, { name: 'AbortError' });
+      });
+
+      test('subscriptions: create, list, change, test, replay, deliveries, secrets, delete', async () => {
+        const key = await organization.keyWith([
+          { object: 'events', actions: ['*'] },
+          { object: '*', actions: ['*'] },
+        ]);
+        const { subscriptions, leads } = clientWith({ key });
+        const url = `${receiver.url}/client`;
+        const { secret, ...made } = await subscriptions.create({ url, resources: ['leads'] });
+        assert.match(secret, /^whsec_/);
+        assert.deepEqual(await subscriptions.get(made.id), made);
+        assert.deepEqual(await subscriptions.list(), [made]);
+        const changed = await subscriptions.update(made.id, { actions: ['create'] });
+        assert.deepEqual([changed.id, changed.actions], [made.id, ['create']]);
+
+        const arrived = (count: number) =>
+          until(async () => receiver.at('/client').length >= count, `${count} events`, 20_000);
+        const delivery = await subscriptions.test(made.id);
+        assert.equal(typeof delivery, 'bigint');
+        await arrived(1);
+        const lead = await leads.create({ company: 'Subscribed' });
+        await arrived(2);
+        const received = receiver.at('/client')[1];
+        assert.ok(received);
+        const event = await readEvent(received.text, received.headers, secret);
+        assert.ok(event.type === 'leads.created');
+        assert.deepEqual([event.data.id, event.data.record], [lead.id, lead]);
+        assert.match(JSON.stringify(event), new RegExp(`"id":${lead.id},`));
+
+        const all = async (status?: 'dead') => {
+          const found = [];
+          for await (const each of subscriptions.deliveries(made.id, status && { status })) found.push(each);
+          return found;
+        };
+        assert.deepEqual((await all()).map(({ id }) => id).at(-1), delivery);
+        assert.deepEqual(await all('dead'), []);
+        assert.equal(await subscriptions.replay(made.id, { from: delivery }), 1);
+        await arrived(3);
+        assert.notEqual((await subscriptions.rotateSecret(made.id)).secret, secret);
+        assert.equal((await subscriptions.update(made.id, { state: 'off' })).state, 'off');
+        next('lose');
+        await subscriptions.delete(made.id);
+        await assert.rejects(subscriptions.get(made.id), NotFoundError);
+        const nothing = clientWith({ key: await organization.keyWith([]) });
+        await assert.rejects(nothing.subscriptions.list(), ForbiddenError);
+      });
+    });
+
     test('a key may be a function, and people name their organization', async () => {
       let asked = 0;
       const key = async () => {
@@ -407,7 +584,7 @@ onBothDrivers(
       assert.equal(network.arrived[1]?.path, '/api/v1/leads?page=2&org=alpha');
     });
   },
-  { sources },
+  { sources, environment, ownServer: true },
 );
 
 /** What a call fails with. */

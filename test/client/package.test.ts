@@ -74,12 +74,14 @@ describe('a description of strangers', () => {
   const property = (name: string, schema: object): Record<string, object> => ({ [name]: schema });
   const documentOf = (properties: Record<string, object>): Document => {
     const list = { responses: {}, parameters: [] };
-    const one = { responses: { 200: { content: { 'application/json': { schema: { $ref: '#/x/Lead' } } } } } };
+    const create = {
+      responses: { 201: { content: { 'application/json': { schema: { $ref: '#/x/Lead' } } } } },
+    };
     const codes = { type: 'string', 'x-extensible-enum': ['not_found'] };
     return {
-      paths: { '/api/v1/leads': { get: list, post: list }, '/api/v1/leads/{id}': { get: one } },
+      paths: { '/api/v1/leads': { get: list, post: create }, '/api/v1/leads/{id}': { get: list } },
       components: {
-        schemas: { Lead: { properties }, Error: { properties: { code: codes } } },
+        schemas: { Lead: { properties }, ErrorCode: codes },
         parameters: {},
       },
     };
@@ -140,7 +142,7 @@ fields:
   });
 
   test('is a package of JavaScript and types', () => {
-    const names = ['client', 'errors', 'events', 'http', 'index', 'json', 'resources'];
+    const names = ['changes', 'client', 'errors', 'events', 'http', 'index', 'instance', 'json', 'resources'];
     assert.deepEqual(installed.files, [
       'LICENSE',
       'README.md',

@@ -39,29 +39,33 @@ before(async () => {
 });
 after(() => installed?.remove());
 
-onBothDrivers("The client's README", (instance, driver) => {
-  test('every block does what it says', async (t) => {
-    const errors = t.mock.method(console, 'error', () => {});
-    const { key } = await instance().organization('alpha');
-    const { run } = (await import(
-      `${pathToFileURL(join(installed.folder, 'compiled/readme.js'))}?${driver}`
-    )) as {
-      readonly run: (
-        url: string,
-        key: string,
-        check: (actual: unknown, expected: unknown) => void,
-      ) => Promise<void>;
-    };
-    let checked = 0;
-    await run(instance().url, key, (actual, expected) => {
-      checked++;
-      assert.deepEqual(actual, expected);
+onBothDrivers(
+  "The client's README",
+  (instance, driver) => {
+    test('every block does what it says', async (t) => {
+      const errors = t.mock.method(console, 'error', () => {});
+      const { key } = await instance().organization('alpha');
+      const { run } = (await import(
+        `${pathToFileURL(join(installed.folder, 'compiled/readme.js'))}?${driver}`
+      )) as {
+        readonly run: (
+          url: string,
+          key: string,
+          check: (actual: unknown, expected: unknown) => void,
+        ) => Promise<void>;
+      };
+      let checked = 0;
+      await run(instance().url, key, (actual, expected) => {
+        checked++;
+        assert.deepEqual(actual, expected);
+      });
+      assert.ok(checked >= 20, `only ${checked} values were checked`);
+      assert.equal(checked, readme.match(/ \/\/ → /g)?.length, 'every arrow');
+      const [[fields] = []] = errors.mock.calls.map((call) => call.arguments);
+      assert.deepEqual(fields, [
+        { field: 'account_id', message: 'account_id refers to a record that does not exist' },
+      ]);
     });
-    assert.ok(checked >= 20, `only ${checked} values were checked`);
-    assert.equal(checked, readme.match(/ \/\/ → /g)?.length, 'every arrow');
-    const [[fields] = []] = errors.mock.calls.map((call) => call.arguments);
-    assert.deepEqual(fields, [
-      { field: 'account_id', message: 'account_id refers to a record that does not exist' },
-    ]);
-  });
-});
+  },
+  { ownServer: true },
+);

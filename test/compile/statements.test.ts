@@ -142,6 +142,7 @@ function* all(resource: Resource): Generator<Statement> {
     size: 1,
     place: String,
     failures: new Map(),
+    columnsOf: async () => [],
   };
   const matches = [
     '',

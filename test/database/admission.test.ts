@@ -1,7 +1,9 @@
 // Admission: who runs, who waits, in which order, and who is refused.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { readConfig } from '../../app/config.ts';
 import { type Admission, type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
+import { postgresLimits } from '../../engine/database/limits.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
@@ -21,6 +23,8 @@ const bounds: AdmissionLimits = {
     scan: [scans],
     export: [scans],
     stream: [scans],
+    module: [records],
+    lookup: [scans],
   },
   queue: { each: 4, total: 6 },
   bytes: { each: 100, total: 150 },
@@ -49,6 +53,40 @@ function works({ run }: Admission) {
 
 const overloaded = (error: unknown) =>
   error instanceof HttpError && error.status === 503 && error.code === 'overloaded';
+
+describe('the bounds of a service', () => {
+  for (const pool of [8, 20, 32, 64]) {
+    const config = { ...readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' }), pool };
+    const organizations = Array.from({ length: 20 }, (_, index) => `o${index}`);
+    for (const lane of ['batch', 'export', 'scan', 'list', 'write', 'read'] as const) {
+      test(`${pool} connections: whatever is asked for by ${lane}, others have their turn`, () => {
+        const { ask, names } = works(createAdmission(postgresLimits(config)));
+        const running = (name: string) =>
+          names()
+            .split(' ')
+            .filter((each) => each === name).length;
+        for (let count = 0; count < pool; count++) ask(lane, 'greedy');
+        if (lane === 'batch' || lane === 'export') assert.equal(running('greedy'), 1);
+        ask(lane, 'modest');
+        assert.equal(running('modest'), pool === 8 && ['batch', 'scan'].includes(lane) ? 0 : 1);
+        // Batches, which last long, never take all that writes have, and writes not all that reads have.
+        for (const each of organizations) ask(lane, each);
+        if (lane === 'batch') {
+          ask('write', 'writer');
+          assert.equal(running('writer'), 1);
+        }
+        if (lane !== 'read' && lane !== 'list' && lane !== 'scan') {
+          ask('read', 'reader');
+          assert.equal(running('reader'), 1);
+        }
+        if (lane !== 'list') {
+          ask('list', 'lister');
+          assert.equal(running('lister'), 1);
+        }
+      });
+    }
+  }
+});
 
 describe('admission', () => {
   test('one organization never has all: what it may not have is free for another', async () => {

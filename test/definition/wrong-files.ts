@@ -195,6 +195,24 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:4:22  there is a field "b", too',
   ],
   [
+    things('  a: { type: string, renamed_from: b }', '  b: { type: string }'),
+    'things.yaml:4:22  the field "b" is still declared. Remove it, or "renamed_from" here.',
+  ],
+  [
+    things('  a: { type: string, renamed_from: b }', '  b: { type: string, retired: true }'),
+    'things.yaml:4:22  the field "b" is still declared. Remove it, or "renamed_from" here.',
+  ],
+  // Names that are swapped.
+  [
+    things('  a: { type: string, renamed_from: b }', '  b: { type: string, renamed_from: a }'),
+    'things.yaml:4:22  the field "b" is still declared. Remove it, or "renamed_from" here.',
+    'things.yaml:5:22  the field "a" is still declared. Remove it, or "renamed_from" here.',
+  ],
+  [
+    { ...things('renamed_from: others'), 'others.yaml': head.join('\n') },
+    'things.yaml:4:15  the resource "others" is still declared. Remove it, or "renamed_from" here.',
+  ],
+  [
     things('  a: { type: string, renamed_from: c }', '  b: { type: string, renamed_from: c }'),
     'things.yaml:5:22  "a" is renamed from "c" already',
   ],

@@ -25,6 +25,43 @@ async function run(cwd: string, program: string, ...options: readonly string[]):
   return stdout;
 }
 
+/** The file of a package's only command: two versions of Orval cannot both be linked under its name. */
+function commandOf(name: string): string {
+  const folder = join(root, 'node_modules', name);
+  const { bin } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    readonly bin: string | Readonly<Record<string, string>>;
+  };
+  return join(folder, typeof bin === 'string' ? bin : (Object.values(bin)[0] ?? ''));
+}
+
+/** Configurations of generators that are not in docs/api.md. */
+const others: Readonly<Record<string, string>> = {
+  'kubb.config.ts': `
+import { pluginClient } from '@kubb/plugin-client';
+import { pluginOas } from '@kubb/plugin-oas';
+import { pluginTs } from '@kubb/plugin-ts';
+import { pluginZod } from '@kubb/plugin-zod';
+export default {
+  input: { path: './openapi.json' },
+  output: { path: 'kubb', extension: { '.ts': '.ts' }, format: false },
+  plugins: [
+    pluginOas(),
+    pluginTs(),
+    pluginZod({ dateType: 'stringOffset' }),
+    pluginClient({ client: 'fetch', parser: 'zod', bundle: true }),
+  ],
+};`,
+  'orval-7.config.ts': `
+const input = './openapi.json';
+const contentType = { include: ['application/json'] };
+const zod = { dateTimeOptions: { offset: true } };
+const baseUrl = 'https://crm.example.com';
+export default {
+  client: { input, output: { target: 'orval-7.ts', client: 'fetch', baseUrl, override: { contentType } } },
+  schemas: { input, output: { target: 'orval-7-zod.ts', client: 'zod', override: { contentType, zod } } },
+};`,
+};
+
 const skip = !installed && 'needs npm ci --prefix test/clients';
 describe('the description, as linters and generators take it', { skip }, () => {
   let instance: Instance;
@@ -53,13 +90,26 @@ describe('the description, as linters and generators take it', { skip }, () => {
       if (file !== undefined) writeFileSync(join(generated, file), text);
       for (const [, program = '', options = ''] of language === 'sh'
         ? text.matchAll(/^npx (\S+) ?(.*)$/gm)
-        : [])
-        await run(generated, program, ...options.split(' ').filter((option) => option !== ''));
+        : []) {
+        const words = options.split(' ').filter((option) => option !== '');
+        if (program === 'orval') await run(generated, process.execPath, commandOf(program), ...words);
+        else await run(generated, program, ...words);
+      }
     }
     await Promise.all([run(root, 'tsc', '-p', '.'), run(root, 'tsc', '-p', 'tsconfig.hey-api.json')]);
   });
 
-  for (const client of ['openapi-typescript', 'hey-api', 'orval']) {
+  test('Kubb, Orval 7 and swagger-typescript-api make clients that compile', async () => {
+    for (const [file, text] of Object.entries(others))
+      writeFileSync(join(generated, file), text.replace('https://crm.example.com', instance.url));
+    const swagger = ['-p', 'openapi.json', '-o', '.', '-n', 'swagger-typescript-api.ts'];
+    await run(generated, 'kubb', 'generate', '--config', 'kubb.config.ts');
+    await run(generated, process.execPath, commandOf('orval-7'), '--config', 'orval-7.config.ts');
+    await run(generated, 'swagger-typescript-api', 'generate', ...swagger);
+    await run(root, 'tsc', '-p', 'tsconfig.others.json');
+  });
+
+  for (const client of ['openapi-typescript', 'hey-api', 'orval', 'kubb', 'orval-7']) {
     test(`the client of ${client} creates, finds, walks, changes and deletes`, async () => {
       const compiled = pathToFileURL(join(generated, 'out/rounds', `${client}.js`));
       const { round } = (await import(compiled.href)) as {

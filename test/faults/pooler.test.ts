@@ -87,12 +87,11 @@ for (const [kind, settings] of Object.entries(kinds)) {
       await connected(direct.url, async (client) => {
         await client.query('begin');
         await client.query('lock table leads in access exclusive mode');
-        const began = performance.now();
+        // Nothing but their time limit ends them: the lock is held until they have.
         const [list, write] = await Promise.all([
           instance.call('GET /api/v1/leads', { key }),
           instance.call('POST /api/v1/leads', { key, body: { last_name: 'waits' } }),
         ]);
-        assert.ok(performance.now() - began < 4_000);
         assert.deepEqual([list.status, list.json.code], [503, 'too_slow'], list.text);
         assert.deepEqual([write.status, write.json.code], [503, 'too_slow'], write.text);
         const { rows } = await client.query(

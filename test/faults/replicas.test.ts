@@ -263,7 +263,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       isLeaving: () => false,
       replicas,
     });
-    const admin = await operations({ readiness, metrics: async () => [] });
+    const admin = await operations({ liveness: () => undefined, readiness, metrics: async () => [] });
     const { statusCode, body } = await admin.inject('/readyz');
     const metrics = (await admin.inject('/metrics')).body;
     assert.match(metrics, /^crm_replica_used\{replica="127.0.0.1:1\/none"\} 0$/m);

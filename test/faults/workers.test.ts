@@ -1,11 +1,12 @@
 // WORKERS: several processes serve one instance. One that dies is replaced, and nothing else notices; work besides requests
 // is done once.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { heartbeats } from '../../app/serve/heartbeats.ts';
 import { restartBackoff } from '../../app/serve/restart-backoff.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { send, temporaryFolder } from '../support/instance.ts';
@@ -13,6 +14,7 @@ import { samplesOf, sumOf } from '../support/metrics.ts';
 import { type Added, deliver, integrate, onStored, settingsFile } from '../support/partners.ts';
 import {
   assertRefused,
+  childrenOf,
   connected,
   crm,
   type Environment,
@@ -25,10 +27,6 @@ import {
 } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
 
-/** The processes that a process has started. */
-const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
-
 test('a worker that dies is replaced, ever later; where none is left, not for ever', () => {
   const alone = restartBackoff();
   const delays = Array.from({ length: 9 }, (_, index) => alone.next(index * 1000, false));
@@ -37,6 +35,119 @@ test('a worker that dies is replaced, ever later; where none is left, not for ev
   const others = restartBackoff();
   const beside = Array.from({ length: 20 }, (_, index) => others.next(index * 1000, true));
   assert.equal(beside.at(-1), 10_000);
+});
+
+test('a worker that misses five heartbeats in a row is hung, a starting one later', () => {
+  const pulse = heartbeats<string>(2, 30);
+  pulse.add('serving');
+  pulse.serves('serving');
+  pulse.add('starting');
+  const hungAt: Record<string, number> = {};
+  for (let beat = 1; beat <= 40; beat++) {
+    for (const worker of pulse.beat().hung) hungAt[worker] = beat;
+    // One response forgives what was missed before.
+    if (beat === 4) pulse.responded('serving');
+    if (beat === 12) pulse.remove('serving');
+    if (beat === 14) assert.equal(pulse.problem(), undefined);
+    if (beat === 15) assert.equal(pulse.problem(), 'no worker responds');
+  }
+  assert.deepEqual(hungAt, { serving: 10, starting: 31 });
+  assert.equal(pulse.problem(), 'a worker cannot be ended');
+  pulse.remove('starting');
+  pulse.add('next');
+  pulse.serves('next');
+  pulse.responded('next');
+  assert.equal(pulse.problem(), undefined, 'the replacement responds');
+});
+
+test('replacing workers again and again does not help', () => {
+  const pulse = heartbeats<number>(1, 30);
+  pulse.add(0);
+  pulse.serves(0);
+  const hangs = [1, 2, 3].map((worker) => {
+    pulse.add(worker);
+    pulse.serves(worker);
+    for (let beat = 0; beat < 6; beat++) {
+      pulse.beat();
+      pulse.responded(0);
+    }
+    pulse.remove(worker);
+    return pulse.problem();
+  });
+  assert.deepEqual(hangs, [undefined, undefined, 'workers hang again and again']);
+  for (let beat = 0; beat < 60; beat++) {
+    pulse.beat();
+    pulse.responded(0);
+  }
+  assert.equal(pulse.problem(), undefined, 'none has hung for a while');
+});
+
+test('a stopped worker is killed and replaced; /livez fails when none responds', {
+  skip: process.platform !== 'linux',
+}, async (t) => {
+  const storage = await emptyStorage('postgresql');
+  const service = await serve({
+    ...storage.environment,
+    WORKERS: '2',
+    MIGRATE_ON_START: 'true',
+    ADMIN_PORT: '0',
+    DATABASE_POOL: '12',
+    WORKER_TIMEOUT_MS: '5000',
+    LOG_LEVEL: 'fatal',
+  });
+  t.after(async () => {
+    await service.kill();
+    await storage.remove();
+  });
+  const admin = String(service.printed.admin);
+  const livez = async () => (await send(admin, 'GET /livez')).status;
+  const isComplete = async () => {
+    const { status, json } = await send(admin, 'GET /readyz');
+    return status === 200 && (json.workers as { serving: number }).serving === 2;
+  };
+  const [stopped = assert.fail()] = childrenOf(service.pid);
+  process.kill(stopped, 'SIGSTOP');
+  await until(() => !childrenOf(service.pid).includes(stopped), 'kill the stopped worker', 60_000);
+  await until(isComplete, 'replace it', 60_000);
+  assert.ok(
+    service.stderr().includes(`crm: worker ${stopped} has not responded for 5 s: it is killed\n`),
+    service.stderr(),
+  );
+  assert.equal(await livez(), 200);
+
+  // Each replacement is stopped too, so replacing does not help.
+  const halted = new Set<number>();
+  await until(
+    async () => {
+      for (const pid of childrenOf(service.pid)) {
+        if (!halted.has(pid)) process.kill(pid, 'SIGSTOP');
+        halted.add(pid);
+      }
+      return (await livez()) === 503;
+    },
+    'not be alive',
+    60_000,
+  );
+  assert.match((await send(admin, 'GET /livez')).text, /"not alive: no worker responds"/);
+  for (const pid of childrenOf(service.pid)) process.kill(pid, 'SIGKILL');
+  await until(async () => (await isComplete()) && (await livez()) === 200, 'be alive again', 60_000);
+  assert.ok([...halted].every((pid) => !childrenOf(service.pid).includes(pid)));
+});
+
+test('the end of a test ends workers that are stopped', { skip: process.platform !== 'linux' }, async () => {
+  const storage = await emptyStorage('postgresql');
+  const service = await serve({
+    ...storage.environment,
+    WORKERS: '2',
+    MIGRATE_ON_START: 'true',
+    DATABASE_POOL: '12',
+    LOG_LEVEL: 'fatal',
+  });
+  const workers = childrenOf(service.pid);
+  for (const pid of workers) process.kill(pid, 'SIGSTOP');
+  await service.kill();
+  await until(() => workers.every((pid) => !existsSync(`/proc/${pid}`)), 'end');
+  await storage.remove();
 });
 
 test('the embedded database is for one process', async () => {
@@ -66,6 +177,8 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       ADMIN_PORT: '0',
       DATABASE_POOL: '32',
       STOP_DELAY_MS: '500',
+      // A test stops a worker for as long as it takes others to respond.
+      WORKER_TIMEOUT_MS: '120000',
       DATABASE_LOCK_TIMEOUT_MS: '20000',
       DATABASE_STATEMENT_TIMEOUT_MS: '20000',
       LOG_LEVEL: 'fatal',

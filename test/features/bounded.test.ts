@@ -1,29 +1,56 @@
-// What a stranger can make the service do is bounded: every route of the router, with hostile heads and bodies of up to
-// its own limit, never stands still for longer than a tenth of a second and never fails.
+// The cost of any input is linear and bounded: every route of the router, with hostile heads and with hostile bodies of
+// every content type it accepts, up to its own limit, plain and compressed. Cost is CPU time of the thread, relative to
+// a calibration loop in the same process, and bytes allocated; nothing may fail, and errors stay small.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { publicUrl } from '../support/channels.ts';
-import { type HostileBody, hostileBodies } from '../support/hostile/bodies.ts';
+import { type HostileBody, hostileBodies, hostileFiles, usualTypes } from '../support/hostile/bodies.ts';
 import { type Client, type Got, startClient } from '../support/hostile/client.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
-import { longestStall } from '../support/hostile/stalls.ts';
-import { assertKnown, partnerSecrets, type Target, targetsOf } from '../support/hostile/targets.ts';
+import {
+  assertKnown,
+  documentedTypes,
+  type FileTarget,
+  fileTargetsOf,
+  partnerSecrets,
+  type Target,
+  targetsOf,
+} from '../support/hostile/targets.ts';
 import { heads, queries } from '../support/hostile/values.ts';
+import { calibrate, type Work, workOf } from '../support/hostile/work.ts';
 import { drivers, type Instance, startInstance } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { entries, organization, variables } from '../support/payments.ts';
 import { startProvider } from '../support/providers.ts';
 import { openScreens } from '../support/screens.ts';
 
-/** How long the event loop may stand still, in milliseconds. */
-const mostMs = 100;
+/** Longest time without a return to the event loop, in runs of the calibration loop, which takes about 3 ms. */
+const mostStall = 35;
+/** Most CPU time, in runs of the calibration loop: of a request, of each MiB of its body, and of each line of a file. */
+const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
+/** Most bytes allocated: by a request, by each byte of its body, and by each line of a file. */
+const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
+/** Most bytes of an error response in JSON. */
+const mostErrorBytes = 64 * 1024;
 /**
- * A stall is tried again so often, later each time; the shortest counts: the collector of garbage runs when it likes,
- * and the same work takes a core twice the time while another process uses its caches. A slow parser is slow each time.
+ * A request that costs too much is tried again so often, later each time; the smallest cost counts: the collector of
+ * garbage runs when it likes, and the service has work of its own. A slow parser is slow each time.
  */
 const tries = 10;
+const mebibyte = 1024 * 1024;
+
+const newlines = (count: number, byte: number): number => (byte === 10 ? count + 1 : count);
+
+/** The size of a body, before it is compressed. */
+interface Size {
+  readonly bytes: number;
+  /** Lines of a file. */
+  readonly lines: number;
+}
+const none: Size = { bytes: 0, lines: 0 };
 const bodiless = ['GET', 'HEAD'];
 /** Answers that only come when credentials and signatures are right, so that the bodies are read. */
 const mustReach = [
@@ -42,9 +69,17 @@ const mustReach = [
   'POST a channel that takes 262144 200',
   'a form 303',
   'a form 400',
+  'an import of text/csv 200',
+  'an import of text/csv 400',
+  'an import of application/x-ndjson 200',
+  'a form with a file 200',
+  'a form with a file 400',
+  'a form with a file 403',
 ];
 /** Bytes of a body where another route of the same kind gets it at full size. */
 const smaller = 64 * 1024;
+/** Bytes of a file where another driver gets it at full size. */
+const smallest = 4 * 1024;
 
 const graph = await startProvider();
 after(() => graph.close());
@@ -66,6 +101,7 @@ for (const driver of drivers) {
     let instance: Instance;
     let routes: Route[];
     const targets: Target[] = [];
+    const files: FileTarget[] = [];
     let client: Client;
     /** What did not hold, all of it. */
     const problems: string[] = [];
@@ -78,39 +114,62 @@ for (const driver of drivers) {
       const screens = await openScreens(instance);
       await instance.organization(organization);
       const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
-      for (const route of routes) targets.push(...(await targetsOf(world, route)));
+      for (const route of routes) {
+        targets.push(...(await targetsOf(world, route)));
+        files.push(...(await fileTargetsOf(world, route)));
+      }
     });
     after(async () => {
       await client.close();
       await instance.close();
     });
 
-    /** Sends a request until it stalls the loop no longer than it may, or has done so each time. */
-    async function exchange(name: string, send: () => Promise<Got>): Promise<Got> {
+    /** The shortest time that the calibration loop has taken. */
+    let unitMs = calibrate();
+
+    /** What a request costs more than it may; its calibration loop runs when it has been slow. */
+    function excessOf({ stallMs, cpuMs, allocated }: Work, { bytes, lines }: Size): string[] {
+      const most = mostCpu.request + (mostCpu.mebibyte * bytes) / mebibyte + mostCpu.line * lines;
+      const mostBytes = mostAllocated.request + mostAllocated.byte * bytes + mostAllocated.line * lines;
+      const isSlow = stallMs > mostStall * unitMs || cpuMs > most * unitMs;
+      const now = isSlow ? calibrate() : unitMs;
+      unitMs = Math.min(unitMs, now);
+      const [stall, cpu] = [stallMs / now, cpuMs / now];
+      return [
+        ...(stall > mostStall ? [`no return to the event loop for ${stall.toFixed(1)} units`] : []),
+        ...(cpu > most ? [`${cpu.toFixed(1)} units of CPU time, ${most.toFixed(1)} at most`] : []),
+        ...(allocated > mostBytes ? [`${allocated} bytes allocated, ${mostBytes} at most`] : []),
+      ];
+    }
+
+    /** Sends a request until it costs no more than it may, or has cost more each time. @param size of its body, decoded */
+    async function exchange(name: string, send: () => Promise<Got>, size: Size = none): Promise<Got> {
       let got: Got | undefined;
-      let shortest = Number.POSITIVE_INFINITY;
-      // The embedded database works on this thread too: there the time is its own.
+      let excess: string[] = [];
+      // The embedded database works on this thread too: there the work is its own.
       const measured = driver === 'postgresql';
-      for (let attempt = 0; attempt < (measured ? tries : 1) && shortest > mostMs; attempt++) {
+      for (let attempt = 0; attempt < (measured ? tries : 1); attempt++) {
         if (attempt > 0) await pause(attempt * 20);
-        const stall = await longestStall(async () => {
+        const work = await workOf(async () => {
           got = await send();
         });
-        shortest = Math.min(shortest, stall);
+        excess = measured ? excessOf(work, size) : [];
+        if (excess.length === 0) break;
       }
       assert.ok(got);
-      if (measured && shortest > mostMs) {
-        problems.push(`${name}: the loop stood still for ${Math.round(shortest)} ms`);
-      }
-      const { status, headers, text, failed = '' } = got;
+      problems.push(...excess.map((what) => `${name}: ${what}`));
+      const { status, headers, text, size: sizeOfResponse, failed = '' } = got;
       if (status >= 500 && status !== 501 && status !== 503) problems.push(`${name}: ${status} ${text}`);
       if (status === 0 && !/ECONNRESET|EPIPE/.test(failed)) problems.push(`${name}: ${failed}`);
+      const isJson = String(headers['content-type']).startsWith('application/json');
+      if (status >= 400 && isJson && sizeOfResponse > mostErrorBytes)
+        problems.push(`${name}: an error of ${sizeOfResponse} bytes`);
       if (status > 0 && headers['x-content-type-options'] !== 'nosniff') problems.push(`${name}: no nosniff`);
       return got;
     }
 
     const sendTo = (
-      { method, headers }: Target,
+      { method, headers }: Pick<Target, 'method' | 'headers'>,
       path: string,
       bytes: Uint8Array | undefined,
       more: Readonly<Record<string, string>>,
@@ -148,9 +207,35 @@ for (const driver of drivers) {
     // What reads heads is the same on both.
     if (driver === 'postgresql') test('hostile heads and queries', headsAndQueries);
 
+    test('every content type that a route accepts has hostile bodies', async () => {
+      const sent = new Map<string, Set<string>>();
+      for (const { route } of targets) sent.set(route.url, new Set(usualTypes));
+      for (const { route, expected } of files) sent.get(route.url)?.add(expected.type);
+      // The batches and imports of all resources are alike.
+      const alike = (url: string) => url.replace(/^\/api\/v1\/\w+\/(batch|import)$/, '/api/v1/leads/$1');
+      for (const route of routes) {
+        const types = sent.get(alike(route.url));
+        for (const method of route.methods) {
+          for (const type of await documentedTypes({ instance }, { method, route }))
+            assert.ok(types?.has(type.replace('merge-patch+', '')), `${method} ${route.url}: ${type}`);
+        }
+        // Where any type is parsed, the description names those that are accepted.
+        if (route.parses('application/anything')) continue;
+        for (const type of ['text/csv', 'application/x-ndjson', 'multipart/form-data']) {
+          const isSent = files.some(
+            ({ route: { url }, expected }) => url === route.url && expected.type === type,
+          );
+          if (route.parses(type) && route.methods.includes('POST'))
+            assert.ok(isSent, `${route.url}: ${type}`);
+        }
+      }
+    });
+
+    /** Statuses by kind of target. */
+    const reached = new Set<string>();
+
     test('hostile bodies', async () => {
       const taking = targets.filter(({ method }) => !bodiless.includes(method));
-      const reached = new Set<string>();
       for (const alike of Map.groupBy(taking, ({ kind }) => kind).values()) {
         for (const [place, target] of alike.entries()) {
           for (const [index, body] of hostileBodies(target.expected).entries()) {
@@ -168,17 +253,30 @@ for (const driver of drivers) {
           }
         }
       }
+    });
+
+    test('hostile files', async () => {
+      for (const target of files) {
+        for (const body of hostileFiles(target.expected)) {
+          const size = driver === 'postgresql' ? target.route.bodyLimit : smallest;
+          reached.add(`${target.kind} ${await sendBody(target, body, size)}`);
+        }
+      }
       for (const way of mustReach) assert.ok(reached.has(way), `${way}, not ${[...reached].join(', ')}`);
     });
 
     async function sendBody(
-      target: Target,
-      { name, type, bytes }: HostileBody,
-      size: number,
+      target: Target | FileTarget,
+      { name, type, bytes, encoding, most = Number.POSITIVE_INFINITY }: HostileBody,
+      limit: number,
     ): Promise<number> {
-      const raw = bytes(size);
-      const what = `${target.method} ${target.route.url}, ${name} (${raw.length} bytes)`;
-      const got = await exchange(what, () => sendTo(target, target.path, raw, { 'content-type': type }));
+      const plain = bytes(Math.min(limit, most));
+      const raw = encoding === undefined ? plain : gzipSync(plain, { level: 1 });
+      const what = `${target.method} ${target.route.url}, ${name} (${plain.length} bytes)`;
+      const isFile = 'field' in target.expected;
+      const size = { bytes: plain.length, lines: isFile ? plain.reduce(newlines, 0) : 0 };
+      const headers = { 'content-type': type, ...(encoding && { 'content-encoding': encoding }) };
+      const got = await exchange(what, () => sendTo(target, target.path, raw, headers), size);
       return got.status;
     }
 

@@ -17,6 +17,17 @@ function linkOf(answer: Answer, relation: string): string | undefined {
   return links.map((link) => /^<(.*)>; rel="(\w+)"$/.exec(link)).find((link) => link?.[2] === relation)?.[1];
 }
 
+/** A resource whose records may lack a creator and an editor although its fields do not say `nullable`. */
+const signed = {
+  file: 'signed.yaml',
+  text: `fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+  author: { type: int64, read_only: true, set: creator }
+  reviewer: { type: int64, read_only: true, set: editor }
+  note: { type: string, nullable: true }`,
+};
+
 const ids = (records: readonly ExactRecord[]) => records.map(({ id }) => numberText(id));
 
 onBothDrivers(
@@ -29,12 +40,13 @@ onBothDrivers(
     async function follow(
       path: string,
       between: (page: number) => Promise<unknown> = async () => undefined,
+      key = alpha.key,
     ): Promise<readonly ExactRecord[]> {
       const seen: ExactRecord[] = [];
       let page = 0;
       for (let next: string | undefined = path; next !== undefined; next = linkOf(await lastAnswer, 'next')) {
         page++;
-        lastAnswer = get(next);
+        lastAnswer = get(next, key);
         const answer = await lastAnswer;
         assert.equal(answer.status, 200, answer.text);
         assert.equal(answer.json.page, page);
@@ -89,6 +101,34 @@ onBothDrivers(
           const pages = (await walk(instance(), '/api/v1/loose', query, alpha.key)).flat();
           assert.deepEqual(ids(await follow(`/api/v1/loose?${query}`)), ids(pages), query);
           assert.equal(new Set(ids(pages)).size, 65);
+        }
+      }
+    });
+
+    test('records without a creator or editor are listed, wherever a page ends', async () => {
+      const path = '/api/v1/signed';
+      // Pages end before, within, between and exactly at the two blocks.
+      for (const [signed, unsigned] of [
+        [25, 20],
+        [40, 5],
+        [20, 21],
+        [0, 45],
+        [41, 1],
+      ] as const) {
+        const { key, id } = await instance().organization(`signed-${signed}`);
+        await instance().database.run({
+          name: '',
+          text: `insert into signed (organization_id, author, reviewer, note)
+            select $1::bigint, u, u, u::text from (select case when n <= $2::int then n % 3 + 1 end u from generate_series(1, $3::int) n) _t`,
+          values: [id, String(signed), String(signed + unsigned)],
+        });
+        for (const sort of ['author', 'reviewer', 'note']) {
+          for (const dir of ['asc', 'desc']) {
+            const query = `sort=${sort}&dir=${dir}`;
+            const pages = (await walk(instance(), path, query, key)).flat();
+            assert.equal(new Set(ids(pages)).size, signed + unsigned);
+            assert.deepEqual(ids(await follow(`${path}?${query}`, async () => undefined, key)), ids(pages));
+          }
         }
       }
     });
@@ -280,7 +320,7 @@ onBothDrivers(
       );
     });
   },
-  { sources: await sourcesWith(...everyType) },
+  { sources: await sourcesWith(...everyType, signed) },
 );
 
 describe('cursors of an instance', () => {

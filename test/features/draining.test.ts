@@ -82,3 +82,62 @@ test('a response that began before it closes arrives whole, and its connection e
   assert.ok(received > 10_000_000, String(received));
   assert.ok(performance.now() - start < 20_000, 'not only when the connection times out');
 });
+
+test('idle connections: a request sent while the service closes gets a 503 or a clean close, never a reset', async () => {
+  const instance = await startInstance('postgresql');
+  const { key } = await instance.organization('acme');
+  const head = (line: string, ...fields: string[]) =>
+    [line, 'Host: crm', `Authorization: Bearer ${key}`, ...fields, '', ''].join(crlf);
+  const body = '{"last_name":"while it closes"}';
+  const post = `${head('POST /api/v1/leads HTTP/1.1', 'Content-Type: application/json', `Content-Length: ${body.length}`)}${body}`;
+  const clients = await Promise.all(
+    Array.from({ length: 24 }, async (_, index) => {
+      const socket = connect({
+        host: '127.0.0.1',
+        port: Number(new URL(instance.url).port),
+        allowHalfOpen: true,
+      });
+      const client = { socket, text: '', outcome: new Promise<string>(() => {}) };
+      socket.setEncoding('latin1').on('data', (chunk: string) => {
+        client.text += chunk;
+      });
+      client.outcome = new Promise((resolve) => {
+        socket.once('error', ({ message }) => resolve(message));
+        socket.once('end', () => resolve('closed'));
+      });
+      // Every fourth connection has not been used.
+      if (index % 4 === 0) return client;
+      socket.write(head('GET /api/v1/leads HTTP/1.1'));
+      await until(() => client.text.includes(crlf + crlf), 'the first response');
+      return client;
+    }),
+  );
+  const server = instance.app.server;
+  const connections = () =>
+    new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+  await until(async () => (await connections()) === clients.length, 'accept all of them');
+  const closed = instance.app.close();
+  for (const [index, { socket, text }] of clients.entries()) {
+    const send = () => {
+      // The head in two parts: the second one arrives when the first may have met a closed connection.
+      socket.write(post.slice(0, 30));
+      setImmediate(() => socket.write(post.slice(30)));
+    };
+    // Before the service closes its side, while it does, and after the client has seen it.
+    if (index % 3 === 0) send();
+    else if (index % 3 === 1) setImmediate(() => setImmediate(send));
+    else socket.once('end', send);
+    assert.doesNotMatch(text, /HTTP\/1\.1 (?!200)/);
+  }
+  const outcomes = await Promise.all(clients.map(({ outcome }) => outcome));
+  assert.deepEqual(outcomes, Array<string>(clients.length).fill('closed'));
+  const late = clients.map(
+    ({ socket }) => new Promise<void>((resolve) => socket.once('close', () => resolve())),
+  );
+  for (const { socket } of clients) socket.end();
+  await Promise.all([closed, ...late]);
+  const statuses = clients.flatMap(({ text }) => text.match(/HTTP\/1\.1 \d{3}/g) ?? []);
+  assert.deepEqual([...new Set(statuses)].sort(), ['HTTP/1.1 200', 'HTTP/1.1 503']);
+  assert.equal(statuses.filter((status) => status.endsWith('200')).length, 18, 'nothing is executed');
+  await instance.close();
+});

@@ -9,8 +9,9 @@ import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { idempotencyRetention } from '../../plugins/api/idempotency/retention.ts';
 import { describeLike } from '../support/described.ts';
+import { alignIds } from '../support/ids.ts';
 import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
-import { activityOf } from '../support/people.ts';
+import { activityOf, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { definitions, fullBody, missing, oneOfEach, pathOf } from '../support/records.ts';
 import { assertErrorShape } from '../support/scenario.ts';
@@ -89,6 +90,26 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
       assert.notEqual(other.text, first.text);
     }
     assert.equal(replayed(await post('scope', body)), 'true');
+  });
+
+  test('a key belongs to a user or to an API key, also if both have the same number', async () => {
+    const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
+    const person = await makePerson(instance(), [{ organization }]);
+    const machine = await organization.makeKey();
+    assert.deepEqual([person.id, machine.id], [number, number]);
+    const { token } = await logIn(instance(), person);
+    const body = { description: 'the same number' };
+    const first = await post('same-number', body, leads, token);
+    const second = await post('same-number', body, leads, machine.key);
+    assert.deepEqual([first.status, second.status, replayed(second)], [201, 201, null], second.text);
+    assert.notEqual(second.json.id, first.json.id);
+    for (const [as, made] of [
+      [token, first],
+      [machine.key, second],
+    ] as const) {
+      const again = await post('same-number', body, leads, as);
+      assert.deepEqual([replayed(again), again.text], ['true', made.text]);
+    }
   });
 
   test('401 and 403 come before a replay', async () => {

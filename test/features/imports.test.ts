@@ -320,6 +320,36 @@ onBothDrivers(
       assert.deepEqual(row, ['1500']);
     });
 
+    test('a line has at most 2,000 cells, in CSV of any size, compressed or not, with or without dry_run', async () => {
+      const before = await count();
+      const wide = (cells: number) => Array.from({ length: cells }, (_, index) => `c${index}`).join();
+      const most = await load('?dry_run=true', csv, `last_name,${wide(1999)}\nx,${','.repeat(1998)}\n`);
+      assert.deepEqual([most.status, most.json.created], [200, 1], most.text.slice(0, 200));
+      for (const [body, line] of [
+        [`last_name,${wide(2000)}\nx\n`, 1],
+        [','.repeat(2_000_000), 1],
+        [`last_name\nx\n${','.repeat(2000)}\n`, 3],
+      ] as const) {
+        for (const query of ['', '?dry_run=true']) {
+          for (const [bytes, more] of [
+            [body, {}],
+            [gzipSync(body), { 'content-encoding': 'gzip' }],
+          ] as const) {
+            const { status, json } = await load(query, csv, bytes, more);
+            assert.deepEqual(
+              [status, json.code, json.error],
+              [400, 'invalid_csv', `invalid CSV: line ${line}: it has more than 2000 cells`],
+            );
+          }
+        }
+      }
+      for (const header of [`"\n",${'b'.repeat(131_072)}`, `"${'\n'.repeat(131_072)}"`]) {
+        const { status, json } = await load('', csv, `last_name,${header}\nx,y\n`);
+        assert.deepEqual([status, json.error], [400, 'invalid CSV: the header is longer than 131072 bytes']);
+      }
+      assert.equal(await count(), before, 'nothing is written before the batch is full');
+    });
+
     test('a report has the first 1,000 failing lines', async () => {
       const { json } = await load('?dry_run=true', ndjson, '{"lead_score":"x"}\n'.repeat(1300));
       assert.deepEqual([json.failed, (json.lines as unknown[]).length, json.truncated], [1300, 1000, true]);
@@ -346,39 +376,48 @@ onBothDrivers(
       assert.equal((await load('', ndjson, '\n'.repeat(2 * 1024 * 1024 + 1))).status, 413);
     });
 
-    for (const [what, status, end] of [
-      ['a key that is revoked', 401, (tables, by, { id }) => revokeKey(tables, by, acme.id, id)],
-      [
-        'a grant that is taken away',
-        403,
-        (tables, by, { profile }) =>
-          changeProfile(tables, by, acme.id, profile, [{ object: 'leads', actions: ['list'] }]),
-      ],
+    const grantsLeft =
+      (...actions: Grant['actions'][number][]) =>
+      (tables: Tables, by: Actor, { profile }: { profile: string }) =>
+        changeProfile(tables, by, acme.id, profile, [{ object: 'leads', actions }]);
+    for (const [what, query, status, end] of [
+      ['a key that is revoked', '', 401, (tables, by, { id }) => revokeKey(tables, by, acme.id, id)],
+      ['a grant that is taken away', '', 403, grantsLeft('list', 'update')],
+      ['the grant to create taken from an upsert', '?match=email', 403, grantsLeft('list', 'update')],
+      ['the grant to update taken from an upsert', '?match=email', 403, grantsLeft('list', 'create')],
     ] satisfies [
+      string,
       string,
       number,
       (tables: Tables, by: Actor, key: { id: string; profile: string }) => Promise<void>,
     ][]) {
       test(`${what} in the middle ends it, with a report of what is written`, async () => {
         const [{ database }, by] = [instance(), command(instance())];
-        const grants: Grant[] = [{ object: 'leads', actions: ['create'] }];
+        const grants: Grant[] = [{ object: 'leads', actions: ['create', 'update'] }];
         const profile = await transaction(database, (tables) =>
           createProfile(tables, by, acme.id, what, grants),
         );
         const { id, key } = await acme.makeKey({ profile: what });
         const before = await count();
-        const sent = request(`${instance().url}/api/v1/leads/import`, {
+        const sent = request(`${instance().url}/api/v1/leads/import${query}`, {
           method: 'POST',
           headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
           agent: false,
         });
         const responded = once(sent, 'response');
-        sent.write(lines(...numbered(1000)));
+        const part = (first: number) =>
+          lines(
+            ...numbered(1000).map((record, index) => ({
+              ...record,
+              email: `${what.replaceAll(' ', '-')}-${first + index}@example.com`,
+            })),
+          );
+        sent.write(part(0));
         await until(async () => (await count()) === before + 1000, 'the first part');
         await transaction(database, (tables) => end(tables, by, { id, profile }));
         // No node knows a key for longer than that.
         await pause(1000);
-        sent.end(lines(...numbered(1000)));
+        sent.end(part(1000));
         const [response] = await responded;
         const { code, report } = JSON.parse(await text(response));
         assert.deepEqual(

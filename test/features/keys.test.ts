@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { revokeKey } from '../../plugins/access/api-keys/keys.ts';
+import { listKeys, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import { changeProfile, createProfile, type Grant } from '../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
@@ -212,6 +212,37 @@ onBothDrivers('API keys', (instance) => {
           .execute(),
       );
     });
+  });
+
+  describe('a rotated key works for the overlap, and never longer than before', () => {
+    const hour = 3_600_000;
+    for (const [name, lifetime, remaining] of [
+      ['without an expiry', null, hour],
+      ['that expires later', 2 * hour, hour],
+      ['that expires sooner', hour / 2, hour / 2],
+    ] as const) {
+      test(name, async () => {
+        const expiresAt = lifetime === null ? null : new Date(Date.now() + lifetime);
+        const old = await organization.makeKey({ expiresAt });
+        const before = Date.now();
+        const rotated = await transaction(instance().database, (tables) =>
+          rotateKey(tables, by(), 'crm_', { organization: organization.id, id: old.id, overlapMs: hour }),
+        );
+        const after = Date.now();
+        const keys = await listKeys(tablesOf(instance().database), organization.id);
+        const expiryOf = (id: string) => keys.find((key) => key.id === id)?.expires_at ?? null;
+        const end = Date.parse(expiryOf(old.id) ?? '');
+        if (remaining === lifetime) assert.equal(end, expiresAt?.getTime());
+        else assert.ok(end >= before + remaining && end <= after + remaining, expiryOf(old.id) ?? '');
+        assert.equal(
+          expiryOf(rotated.id),
+          expiresAt?.toISOString() ?? null,
+          'the new key has the old expiry',
+        );
+        for (const key of [old.key, rotated.plaintext])
+          assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
+      });
+    }
   });
 
   for (const definition of definitions) {

@@ -210,7 +210,6 @@ onBothDrivers('lists', (instance) => {
         const refused = [
           ...columns,
           ...joined.map(({ name }) => name),
-          '',
           ' id',
           'ID',
           'id;--',
@@ -258,7 +257,7 @@ onBothDrivers('lists', (instance) => {
           ids(dataOf(await get(definition, `dir=${direction}`))),
           ordered(definition, field, direction).slice(0, 20),
         );
-        for (const query of ['dir=', 'dir=up', 'dir=ascending', 'dir=asc%20', 'dir=1', 'dir=asc&dir=desc']) {
+        for (const query of ['dir=up', 'dir=ascending', 'dir=asc%20', 'dir=1', 'dir=asc&dir=desc']) {
           const answer = await get(definition, query);
           const message = 'dir must be asc or desc';
           const expected = { error: message, code: 'invalid_input', fields: [{ field: 'dir', message }] };
@@ -296,7 +295,6 @@ onBothDrivers('lists', (instance) => {
         const message = 'page must be an integer';
         const body = { error: message, code: 'invalid_input', fields: [{ field: 'page', message }] };
         const wrong = [
-          '',
           'abc',
           '1.5',
           '1.0',
@@ -319,6 +317,21 @@ onBothDrivers('lists', (instance) => {
           const answer = await get(definition, query);
           assert.deepEqual([answer.status, errorOf(answer)], [400, body], query);
         }
+      });
+    }
+
+    for (const definition of definitions) {
+      test(`${definition.name}: empty parameters count as absent, alone and beside others`, async () => {
+        const whole = await get(definition, '');
+        for (const query of ['page=', 'sort=', 'dir=', 'page=&sort=&dir=', 'status=&page=&sort=&dir=']) {
+          const answer = await get(definition, query);
+          assert.deepEqual([answer.status, answer.text], [200, whole.text], query);
+        }
+        const second = await get(definition, 'page=2');
+        assert.equal((await get(definition, 'page=2&sort=&dir=')).text, second.text);
+        const [, cursor] = /[?&]cursor=([\w.-]+)>; rel="next"/.exec(whole.headers.get('link') ?? '') ?? [];
+        const { status, json } = await get(definition, `cursor=${cursor}&page=`);
+        assert.deepEqual([status, json.data], [200, second.json.data], 'an empty page beside a cursor');
       });
     }
 

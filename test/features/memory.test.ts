@@ -67,6 +67,8 @@ describe('slow readers', () => {
       export: all,
       stream: all,
       batch: all,
+      module: all,
+      lookup: all,
     };
     const counted = createAdmission({ turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();

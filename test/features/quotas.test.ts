@@ -1,14 +1,19 @@
 // quotas in config.yaml: creates beyond them are refused wherever records and keys are made, and nothing else is.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { assertKeyQuota, listKeys, revokeKey } from '../../plugins/access/api-keys/keys.ts';
 import type { QuotaSettings } from '../../plugins/tenants/quotas/quota.ts';
+import { recordQuotas } from '../../plugins/tenants/quotas/record-quotas.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Call, type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, integrate, settingsFile } from '../support/partners.ts';
 import { customers, entries, newSecret, organization, variables } from '../support/payments.ts';
+import { command } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
 
 const partners = {
   inbound_leads: { secrets: ['the-secret-of-inbound-leads'] },
@@ -124,6 +129,82 @@ onBothDrivers(
         assert.doesNotMatch(await home(), /Records: /);
       });
 
+      test('a batch counts what it may create: its right records, and one where records are matched', async () => {
+        const counted = await instance().organization('counted');
+        const batch = (body: object) =>
+          ask('POST', 'contacts/batch', { on_error: 'continue', ...body }, { key: counted.key });
+        const named = (...names: unknown[]) => names.map((last_name) => ({ last_name }));
+        await set({ organizations: { counted: { records: 3 } } });
+        const four = await batch({ records: named('A', 1, 'B', 2, 'C', 3) });
+        assert.equal(four.status, 200, 'three wrong records need no room');
+        refused(await batch({ records: named('D') }));
+        assert.equal((await batch({ records: named(1, 2) })).status, 200, 'nothing to create');
+        const upsert = (body: object) => ask('POST', 'people/batch', body, { key: counted.key });
+        const matched = { match: ['email'], records: [{ email: 'a@people.example' }] };
+        refused(await upsert(matched));
+        await set({ organizations: { counted: { records: 4 } } });
+        assert.equal((await upsert(matched)).status, 200);
+        refused(await upsert(matched));
+      });
+
+      test('what is admitted while records are counted is counted with them', async () => {
+        const { database, resources } = instance();
+        const busy = await instance().organization('busy');
+        const quotas: QuotaSettings = { records: 10, storage_mb: 0, keys: 0, organizations: {} };
+        let gate = Promise.resolve();
+        let counts = 0;
+        // Counting waits at the gate, as it does for its turn on a busy instance.
+        const admission = {
+          ...database.admission,
+          run: async (...[turn, organization, work]: Parameters<typeof database.admission.run>) => {
+            counts++;
+            await gate;
+            return database.admission.run(turn, organization, work);
+          },
+        } as typeof database.admission;
+        const { admit } = recordQuotas(
+          { database: { ...database, admission }, resources, settings: { current: { quotas } } },
+          (cause) => assert.fail(String(cause)),
+        );
+        const passes = async (count: number) => {
+          try {
+            await admit(busy.id, count);
+            return true;
+          } catch (cause) {
+            assert.equal((cause as { code?: string }).code, 'quota_exceeded');
+            return false;
+          }
+        };
+        assert.ok(await passes(2), 'two of ten');
+        let open = () => {};
+        gate = new Promise<void>((resolve) => {
+          open = resolve;
+        });
+        // Refused by the last count, which is old enough after a moment: the next one is made, and held at the gate.
+        const before = counts;
+        let late: Promise<boolean> | undefined;
+        await until(() => {
+          late = counts === before ? passes(11) : late;
+          return counts > before;
+        }, 'count again');
+        assert.ok(await passes(4), 'four while the count is under way');
+        open();
+        assert.equal(await late, false);
+        // What is admitted is created sooner or later: another count sees it.
+        const create = (count: number) =>
+          database.run({
+            name: '',
+            text: `insert into leads (organization_id, created_at, updated_at)
+              select $1::bigint, now(), now() from generate_series(1, $2::int)`,
+            values: [busy.id, String(count)],
+          });
+        await create(4);
+        assert.ok(!(await passes(7)), 'seven and four are more than ten');
+        assert.ok(await passes(6), 'six and four are ten');
+        await create(6);
+        assert.ok(!(await passes(1)));
+      });
+
       test('of many creates at once no more pass than there is room for', async () => {
         await set({ records: 20 });
         const bodies = Array.from({ length: 40 }, (_, index) => ({ last_name: `P${index}` }));
@@ -172,6 +253,32 @@ onBothDrivers(
       });
       assert.ok(rotate.status < 500);
     });
+
+    test('keys: revoked and expired ones do not count, those that expire later do', async () => {
+      await acme.makeKey({ expiresAt: new Date(Date.now() - 1) });
+      const { id: revoked } = await acme.makeKey();
+      await transaction(instance().database, (tables) =>
+        revokeKey(tables, command(instance()), acme.id, revoked),
+      );
+      await acme.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
+      const keys = await listKeys(tablesOf(instance().database), acme.id);
+      const live = keys.filter(
+        ({ revoked_at, expires_at }) =>
+          revoked_at === null && (expires_at === null || Date.parse(expires_at) > Date.now()),
+      ).length;
+      assert.ok(live < keys.length - 1);
+      const rooms = [];
+      for (const quota of [live, live + 1]) {
+        const room = transaction(instance().database, (tables) => assertKeyQuota(tables, acme.id, quota));
+        rooms.push(
+          await room.then(
+            () => true,
+            () => false,
+          ),
+        );
+      }
+      assert.deepEqual(rooms, [false, true], `${live} of ${keys.length} count`);
+    });
   },
-  { environment: file.environment },
+  { environment: file.environment, sources: await sourcesWith(people) },
 );

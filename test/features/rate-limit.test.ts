@@ -6,7 +6,9 @@ import type { FastifyInstance } from 'fastify';
 import { readConfig } from '../../app/config.ts';
 import { buildService } from '../../app/serve/build.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
-import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';
+import { alignIds } from '../support/ids.ts';
+import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
+import { logIn, makePerson } from '../support/people.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
 const limit = 40;
@@ -66,6 +68,25 @@ onBothDrivers(
         assert.equal(fields(refused).left, 0);
       }
       assert.equal((await instance().call('GET /api/v1/leads', second)).status, 200);
+    });
+
+    test('a user and an API key with the same number are two callers, and so is a user in two organizations', async () => {
+      const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
+      const beta = await instance().organization('beta');
+      const person = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
+      const machine = await acme.makeKey();
+      const next = String(BigInt(number) + 1n);
+      assert.deepEqual(
+        [person.id, machine.id],
+        [next, next],
+        'the administrator of beta has the first number',
+      );
+      const { byToken } = await logIn(instance(), person);
+      const left = async (call: Call, org: string) =>
+        fields(await instance().call(`GET /api/v1/leads?org=${org}`, call)).left;
+      const user = { headers: byToken };
+      assert.deepEqual([await left(user, 'acme'), await left(user, 'acme')], [limit - 1, limit - 2]);
+      assert.deepEqual([await left(machine, 'acme'), await left(user, 'beta')], [limit - 1, limit - 1]);
     });
 
     test('who calls, what it may do and what is there in public are not counted', async () => {

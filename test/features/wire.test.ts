@@ -283,12 +283,10 @@ describe('The wire', { concurrency: 1 }, () => {
     const { headersTimeout } = server;
     server.headersTimeout = 500;
     try {
-      const start = performance.now();
+      // The client gives up after 20 s, and Node's own default looks every 30 s only.
       const [answer] = await exchanged(`${list}${crlf}Host: cr`);
       assert.ok(answer);
       assertError(answer, 408);
-      // Node's own default looks every 30 s only.
-      assert.ok(performance.now() - start < 10_000);
     } finally {
       server.headersTimeout = headersTimeout;
     }

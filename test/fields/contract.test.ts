@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { FieldType } from '../../engine/fields/type.ts';
 import {
+  beyond,
   computed,
   everyType,
   kinds,
@@ -172,7 +173,7 @@ onBothDrivers(
       const nonsense = anyText
         ? ['%00']
         : ['%00', 'nonsense', '%20', '1%202', "'%20or%201=1--", '[]', 'null'];
-      for (const text of nonsense) {
+      for (const text of [...nonsense, ...(beyond[String(json.format)] ?? []).map(encodeURIComponent)]) {
         const answer = await send(`GET ${list}?${field}=${text}`, undefined, key);
         assert.equal(answer.status, 400, `${text}: ${answer.text}`);
         assertErrorShape(answer);

@@ -28,38 +28,63 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     model.write(things());
     await model.create();
     await migrate();
+    await model.sql('create schema elsewhere');
+    await model.sql('create table elsewhere.writes (number int)');
     await model.sql(
       `insert into things (organization_id, name, created_at, updated_at) select 1, 'n' || n, now(), now() from generate_series(1, ${rows}) n`,
     );
   });
   after(() => model.close());
 
-  const report = (what: string, longest: number, count: number) => {
-    if (rows > 100_000) console.log(`${what}: ${count} writes, the longest ${Math.round(longest)} ms`);
-  };
+  /** Writes to another table that may overtake one write: as many as half a second has on a machine that does nothing else. */
+  const mostOvertaking = 500;
 
-  /** Writes until some work is done. @param column gets a value too @returns the longest that one waited, in milliseconds */
-  const writing = async (work: () => Promise<unknown>, column = 'name') => {
+  /**
+   * Writes until some work is done, and to another table as well. A write that waits for a lock is overtaken by many of
+   * those; one that is slow because the machine is busy is not, because all are.
+   * @param work is given what waits for so many more writes
+   * @param column gets a value too
+   */
+  const writing = async (
+    what: string,
+    work: (moreWrites: (count: number) => Promise<void>) => Promise<unknown>,
+    column = 'name',
+  ) => {
     let isDone = false;
     let longest = 0;
     let count = 0;
+    let others = 0;
+    let overtaken = 0;
+    const other = connected(url(), async (client) => {
+      while (!isDone) {
+        await client.query('insert into elsewhere.writes values ($1)', [others]);
+        others++;
+      }
+    });
     const writer = connected(url(), async (client) => {
       while (!isDone) {
         const start = performance.now();
+        const before = others;
         await client.query(
           `insert into things (organization_id, ${column}, created_at, updated_at) values (1, '${column === 'name' ? 'w' : ''}', now(), now())`,
         );
         const id = 1 + Math.floor((Math.random() * rows) / 2);
         await client.query(`update things set updated_at = now() where organization_id = 1 and id = ${id}`);
         longest = Math.max(longest, performance.now() - start);
+        overtaken = Math.max(overtaken, others - before);
         count++;
       }
     });
-    await work().finally(() => {
+    const moreWrites = (more: number) => {
+      const enough = count + more;
+      return until(() => count >= enough, `${more} writes`, 60_000);
+    };
+    await work(moreWrites).finally(() => {
       isDone = true;
     });
-    await writer;
-    return { longest, count };
+    await Promise.all([writer, other]);
+    if (rows > 100_000) console.log(`${what}: ${count} writes, the longest ${Math.round(longest)} ms`);
+    assert.ok(overtaken < mostOvertaking, `${what}: ${overtaken} other writes overtook one`);
   };
 
   test('an index and a foreign key: they are valid afterwards, and no write waited for long', async () => {
@@ -70,10 +95,17 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       ),
     );
     await model.create();
-    const { longest, count } = await writing(migrate);
-    report('an index and a reference', longest, count);
-    assert.ok(count > 10, `${count} writes`);
-    assert.ok(longest < 500, `a write waited ${Math.round(longest)} ms`);
+    await writing('an index and a reference', (moreWrites) =>
+      connected(url(), async (client) => {
+        // The migration cannot end before this transaction does, and there are writes in between.
+        await client.query('begin');
+        await client.query(`update things set name = 'held' where organization_id = 1 and id = ${rows}`);
+        const migrated = migrate();
+        await moreWrites(10);
+        await client.query('commit');
+        await migrated;
+      }),
+    );
     assert.deepEqual(await model.drift(), []);
     const [left] = await model.sql('select count(*)::text from crm_migrations where remaining is not null');
     assert.deepEqual(left, ['0']);
@@ -87,18 +119,35 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       ),
     );
     await model.create();
-    const { longest, count } = await writing(() =>
+    /** The query that waits for a lock on the table, by when it began. */
+    const attempt = async () =>
+      String(
+        await model.sql(
+          `select a.query_start::text from pg_locks l join pg_stat_activity a using (pid)
+            where not l.granted and l.relation = 'things'::regclass and l.mode = 'AccessExclusiveLock'`,
+        ),
+      );
+    await writing('a column, while a lock is held', (moreWrites) =>
       connected(url(), async (client) => {
         await client.query('begin');
         await client.query('select from things limit 1');
         const migrated = migrate();
-        await delay(1500);
+        // It tries, gives up so that others go on, and tries again.
+        const attempts = new Set<string>();
+        await until(
+          async () => {
+            const found = await attempt();
+            if (found !== '') attempts.add(found);
+            return attempts.size >= 2;
+          },
+          'two attempts',
+          60_000,
+        );
+        await moreWrites(10);
         await client.query('commit');
         await migrated;
       }),
     );
-    report('a column, while a lock is held', longest, count);
-    assert.ok(longest < 1000, `a write waited ${Math.round(longest)} ms`);
     assert.deepEqual(await model.drift(), []);
   });
 
@@ -167,14 +216,12 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     const before = String(await model.sql(versions));
     model.write(typed('int64', 'integer'));
     await model.create();
-    const { longest, count } = await writing(async () => {
+    await writing('other types of two fields with indexes', async () => {
       const migrated = migrate();
       await delay(200);
       await model.sql(`update things set code = '77' where name = 'n1'`);
       await migrated;
     });
-    report('other types of two fields with indexes', longest, count);
-    assert.ok(longest < 500, `a write waited ${Math.round(longest)} ms`);
     assert.deepEqual(await model.drift(), []);
     assert.deepEqual(
       await model.sql(
@@ -223,9 +270,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       await model.create({
         drop: drop.filter((name) => undecided.some((each) => each.includes(` ${name}`))),
       });
-      const { longest, count } = await writing(migrate, column);
-      report(what, longest, count);
-      assert.ok(longest < 500, `${what}: a write waited ${Math.round(longest)} ms`);
+      await writing(what, migrate, column);
       assert.deepEqual(await model.drift(), [], what);
     }
   });

@@ -1,5 +1,8 @@
 // Records in the browser: list, record, forms and CSV of any resource, as far as a member may.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
 import { everyType, stored } from '../support/every-type.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -87,8 +90,35 @@ onBothDrivers(
       assert.equal(rowsOf(columns)[0], 'Ann L34');
       assert.match(columns.text, /aria-sort="descending"/);
       const wrong = await admin.get(`${data}/leads?created_at%5Bgt%5D=soon`);
-      assert.deepEqual([wrong.status, rowsOf(wrong).length], [200, 0]);
+      assert.deepEqual([wrong.status, rowsOf(wrong).length], [400, 0]);
       assert.match(said(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
+    });
+
+    test('the heading of a column sorts by it, ascending at first, and turns the order around after that', async () => {
+      const { definition } =
+        instance().resources.find(({ name }) => name === 'accounts') ?? assert.fail('accounts');
+      const { field: usual, direction } = definition.sort;
+      // An empty list has no headings.
+      await make('accounts', { name: fresh('Account') });
+      const heading = async (query: string, name: string) => {
+        const page = await admin.get(`${data}/accounts?columns=${name}${query}`);
+        const headings = [...page.text.matchAll(/<th scope="col"([^>]*)><a[^>]*href="([^"]*)"/g)].map(
+          ([, state = '', link = '']) => ({ order: state, href: readable(link) }),
+        );
+        const { order = '', href = '' } =
+          headings.find((each) => new URL(each.href, instance().url).searchParams.get('sort') === name) ?? {};
+        const next = new URL(href, instance().url).searchParams;
+        return [/aria-sort="(\w+)"/.exec(order)?.[1], next.get('sort'), next.get('dir')];
+      };
+      for (const name of ['city', 'industry'].filter((each) => definition.sort.choices.has(each))) {
+        assert.deepEqual(await heading('', name), [undefined, name, 'asc']);
+        assert.deepEqual(await heading(`&sort=${name}`, name), ['ascending', name, 'desc']);
+        assert.deepEqual(await heading(`&sort=${name}&dir=asc`, name), ['ascending', name, 'desc']);
+        assert.deepEqual(await heading(`&sort=${name}&dir=desc`, name), ['descending', name, 'asc']);
+      }
+      const [now, next] = direction === 'asc' ? ['ascending', 'desc'] : ['descending', 'asc'];
+      for (const query of ['', `&sort=${usual.name}`])
+        assert.deepEqual(await heading(query, usual.name), [now, usual.name, next], 'the usual order');
     });
 
     test('created, with what is wrong below each field; once, however often it is sent', async () => {
@@ -326,14 +356,17 @@ onBothDrivers(
     });
 
     test('CSV: no cell is a formula, and an exported file comes back as it was', async () => {
-      const names = ['=1+1', '+1', '-1', '@x', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
+      const names = ['=1+1', '+1', '-1', '@x', '\t=1', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
       for (const name of names) await make('accounts', { name, city: 'Formulas' });
       const list = await admin.get(`${data}/accounts?q=zzz`);
       assert.match(linkIn(list, /Export CSV/), /export\?q=zzz$/, 'what was searched for');
       const file = await admin.get(`${data}/accounts/export`);
       assert.match(file.headers.get('content-disposition') ?? '', /^attachment; filename="accounts\.csv"$/);
-      for (const name of ["'=1+1", "'+1", "'-1", "'@x", "''t Hooft", "''=x", 'plain'])
-        assert.ok(file.text.includes(`,${name},`), name);
+      for (const name of ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "''t Hooft", "''=x", 'plain'])
+        assert.ok(
+          [`,${name},`, `,"${name}",`].some((cell) => file.text.includes(cell)),
+          name,
+        );
       assert.ok(file.text.includes('"a,""b""\r\n=c"'), 'only the beginning of a cell counts');
       const page = `${data}/accounts/import`;
       const send = async (fields: Record<string, string>) => fill(admin, page, fields);
@@ -407,6 +440,70 @@ onBothDrivers(
       assert.equal((await send(21, await signIn(instance(), administratorOf(beta)))).status, 403);
     });
 
+    describe('a form with a file', () => {
+      const page = `${data}/accounts/import`;
+      const disposition = (name: string) => `content-disposition: form-data; name="${name}"`;
+      const part = (head: string, content: string) => `--b\r\n${head}\r\n\r\n${content}\r\n`;
+      /** Sends the start of a form of a length, and returns the response, which may come before the form is complete. */
+      const send = async (start: string, length = Buffer.byteLength(start)) => {
+        const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+        const headers = {
+          'content-type': 'multipart/form-data; boundary=b',
+          'content-length': String(length),
+          'sec-fetch-site': 'same-origin',
+          cookie,
+        };
+        const sending = request(`${instance().url}${page}`, { method: 'POST', headers });
+        sending.write(start);
+        const [response] = (await once(sending, 'response')) as [IncomingMessage];
+        const answer = { status: response.statusCode, text: await text(response) };
+        sending.destroy();
+        return answer;
+      };
+      const token = async () => part(disposition('_csrf'), await admin.token(page));
+      const file = (content: string) => part(`${disposition('file')}; filename="a.csv"`, content);
+
+      test('is read in parts, and its checked file comes back', async () => {
+        const checked = await send(
+          `${await token()}${file('name\nBy parts\n')}${part(disposition('match'), '')}--b--\r\n`,
+        );
+        assert.equal(checked.status, 200, checked.text);
+        assert.match(checked.text, /<li>1 records would be created, 0 lines are wrong\.<\/li>/);
+        const content = Buffer.from('name\nBy parts\n').toString('base64');
+        assert.ok(readable(checked.text).includes(`name="content" value="${content}"`));
+        const key = readable(checked.text).match(/name="key" value="([^"]*)"/)?.[1] ?? '';
+        const fields = { content, key, step: 'import' };
+        const parts = Object.entries(fields).map(([name, value]) => part(disposition(name), value));
+        const sent = await send(`${await token()}${file('')}${parts.join('')}--b--\r\n`);
+        assert.equal(sent.status, 303, sent.text);
+      });
+
+      test('is not read beyond its token unless that is right', async () => {
+        const megabytes = 14 * 1024 * 1024;
+        // A part ends where the next one starts.
+        const wrong = await send(`${part(disposition('_csrf'), 'wrong')}--b\r\n`, megabytes);
+        assert.equal(wrong.status, 403);
+        const late = await send(file('x'.repeat(512 * 1024)), megabytes);
+        assert.equal(late.status, 403);
+      });
+
+      test('has bounded names, headers, parts and files', async () => {
+        const named = async (name: string) =>
+          (await send(`${await token()}${part(disposition(name), 'x')}--b--\r\n`)).status;
+        assert.equal(await named('n'.repeat(101)), 400);
+        assert.equal(await named('n'.repeat(2_000_000)), 400);
+        const lines = 'a: b\r\n'.repeat(400_000);
+        const headers = await send(`${await token()}--b\r\n${lines}\r\nx\r\n--b--\r\n`);
+        assert.equal(headers.status, 400);
+        const parts = part(disposition('a'), 'x');
+        assert.equal((await send(`${await token()}${parts.repeat(20)}`, 10_000)).status, 400);
+        const large = await send(`${await token()}${file('x'.repeat(5 * 1024 * 1024 + 1))}--b--\r\n`);
+        assert.deepEqual([large.status, /larger than 5 MiB/.test(large.text)], [400, true]);
+        assert.equal((await send(await token(), 15 * 1024 * 1024 + 1)).status, 413);
+        assert.equal((await send(`${await token()}${file('name\nx')}`)).status, 400, 'it does not end');
+      });
+    });
+
     test('a line break in a text of one line, which no input shows, stays where nothing is typed', async () => {
       const id = await make('leads', { last_name: 'Ames', company: 'one\ntwo' });
       const page = `${data}/leads/${id}/edit`;
@@ -438,6 +535,39 @@ onBothDrivers(
       );
       const text = (await instance().call(`GET /api/v1/loose/${id}`, { key: acme.key })).text;
       assert.ok(text.includes(`"n_int64":${big}`), 'no digit is lost');
+    });
+
+    test('every type of field can be emptied in the form, and a field that is not emptied stays', async () => {
+      const self = await make('loose', {});
+      const full = Object.fromEntries(
+        stored.flatMap(([name, { examples, refers }]) => {
+          const value = refers ? Number(self) : examples.findLast((each) => each !== null && each !== '');
+          return value === undefined ? [] : [[`n_${name}`, value]];
+        }),
+      );
+      assert.equal(Object.keys(full).length, stored.length, 'each type has a value');
+      const id = await make('loose', full);
+      const edit = `${data}/loose/${id}/edit`;
+      const empty = await read('loose', await make('loose', {}));
+      let expected = await read('loose', id);
+      for (const [name] of stored.filter(([name]) => name !== 'boolean')) {
+        const field = `n_${name}`;
+        assert.notDeepEqual(expected[field], empty[field], `${field} has a value`);
+        const form = formOf(await admin.get(edit));
+        const multiline = Object.fromEntries(
+          stored.filter(([each]) => each === 'text').map(([each]) => [`n_${each}`, expected[`n_${each}`]]),
+        );
+        const ticked = expected.n_boolean === true ? { n_boolean: 'true' } : {};
+        await follow(
+          admin,
+          await admin.post(form.action, { ...form.values, ...multiline, ...ticked, [field]: '' }),
+        );
+        const saved = await read('loose', id);
+        const emptied = saved[field];
+        assert.ok(emptied === null || emptied === '', `${field}: ${JSON.stringify(emptied)}`);
+        expected = { ...expected, [field]: emptied };
+        assert.deepEqual(saved, expected, field);
+      }
     });
   },
   { sources: await sourcesWith(...everyType) },

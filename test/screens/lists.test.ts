@@ -79,6 +79,35 @@ test('an address that leads elsewhere is no place to come back to', async () => 
   assert.equal(answer.headers.get('location'), `${keys}?done=key-revoked`);
 });
 
+test('the pages of the activity have every line once, and so has the CSV', async () => {
+  const activity = '/setup/o/acme/activity';
+  const made = [];
+  for (const count of [500, 500, 37]) {
+    const records = Array.from({ length: count }, () => ({ last_name: 'Line' }));
+    const { json } = await instance.call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
+    made.push(...(json.results as { id: number }[]).map(({ id }) => String(id)));
+  }
+  assert.equal(made.length, 1037);
+  made.reverse();
+  // The newest lines of the batches: their order within a transaction is that of the rows.
+  const shown: string[] = [];
+  for (let path = `${activity}?action=create&object=leads`; shown.length < 170; ) {
+    const page = await admin.get(path);
+    const rows = rowsOf(page).map((title) => title.replace('create leads ', ''));
+    assert.equal(rows.length, 50);
+    shown.push(...rows);
+    path = linkIn(page, 'Next page');
+  }
+  assert.deepEqual(shown, made.slice(0, shown.length));
+  const csv = await admin.get(`${activity}/export?action=create&object=leads`);
+  const ids = csv.text
+    .trimEnd()
+    .split('\n')
+    .slice(1)
+    .map((line) => line.split(',').at(-1));
+  assert.deepEqual(ids, made);
+});
+
 test('activity is filtered by who, what, which and when', async () => {
   const activity = '/setup/o/acme/activity';
   const count = async (query: string) => rowsOf(await admin.get(`${activity}?${query}`)).length;

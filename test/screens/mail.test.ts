@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { disableUser, findUserBy } from '../../plugins/access/identity/operator-users.ts';
@@ -23,7 +24,11 @@ import { until } from '../support/process.ts';
 
 const chosen = 'a password of their own';
 const server = await startMailServer();
-const environment = { MAIL_FROM: 'CRM <crm@people.example>', SMTP_URL: server.url };
+const environment = {
+  MAIL_FROM: 'CRM <crm@people.example>',
+  SMTP_URL: server.url,
+  PUBLIC_URL: 'https://crm.example',
+};
 
 onBothDrivers(
   'mail',
@@ -213,7 +218,7 @@ describe('mail, when the configuration changes', () => {
     const folder = temporaryFolder();
     const file = join(folder.path, 'config.yaml');
     const { hostname, port } = new URL(server.url);
-    const on = `mail: { from: crm@people.example, host: "${hostname}", port: ${port}, user: crm, password: "\${SMTP_PASSWORD}" }\n`;
+    const on = `mail: { from: crm@people.example, host: "${hostname}", port: ${port}, user: crm, password: "\${SMTP_PASSWORD}" }\npublic_url: https://crm.example\n`;
     writeFileSync(file, '{}\n');
     const instance = await startInstance('embedded', {
       environment: { CRM_CONFIG: file, SMTP_PASSWORD: mailPassword },
@@ -237,6 +242,35 @@ describe('mail, when the configuration changes', () => {
     } finally {
       await instance.close();
       folder.remove();
+    }
+  });
+
+  test('without public_url no mail with a link is sent, and administrators pass links on', async () => {
+    const { PUBLIC_URL: _, ...rest } = environment;
+    const instance = await startInstance('embedded', { environment: rest });
+    try {
+      const acme = await instance.organization('acme');
+      const { email } = administratorOf(acme);
+      const before = server.arrived.length;
+      const stranger = visitor(instance);
+      assert.ok(!(await stranger.get('/setup/login')).text.includes('Forgot your password?'));
+      assert.match((await stranger.get('/setup/forgot')).text, /This instance cannot send links by email/);
+      const _csrf = await stranger.token('/setup/login');
+      await stranger.post('/setup/forgot', { email, _csrf });
+      const admin = await signIn(instance, administratorOf(acme));
+      const page = '/setup/o/acme/members';
+      const invited = await admin.submit(page, `${page}/invite`, {
+        email: `${fresh('guest')}@people.example`,
+        profile: await optionOf(admin, `${page}/invite`, 'read-only'),
+      });
+      assert.ok(shownIn(invited, 'link').startsWith(`${instance.url}/setup/invite/`), 'the link is shown');
+      assert.match((await admin.get(page)).text, /Reset password/);
+      const { rows } = await sql<{ resets: string }>`
+        select count(*)::text as resets from crm_resets`.execute(tablesOf(instance.database));
+      assert.equal(rows[0]?.resets, '0', 'no link was made');
+      assert.equal(server.arrived.length, before);
+    } finally {
+      await instance.close();
     }
   });
 

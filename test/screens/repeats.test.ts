@@ -167,6 +167,30 @@ describe('again and at once on the setup screens', () => {
       });
     }
 
+    test('a form is remembered for two days, and forgotten after that', async () => {
+      const { page, form, fields } = key(fresh('key'));
+      const _csrf = await admin.token(page);
+      assert.equal((await admin.post(form, { ...fields, _csrf })).status, 200);
+      const tables = tablesOf(instance.database);
+      const hour = 3_600_000;
+      const count = async () => (await tables.selectFrom('crm_sent_forms').select('form').execute()).length;
+      const age = (hours: number) =>
+        tables
+          .updateTable('crm_sent_forms')
+          .set({ sent_at: new Date(Date.now() - hours * hour) })
+          .execute();
+      await age(47);
+      const known = await count();
+      assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
+      // The claim of another form removes what is old.
+      const sendOther = () => admin.submit(page, form, { ...fields, name: fresh('key') });
+      assert.equal((await sendOther()).status, 200);
+      assert.equal(await count(), known + 1);
+      await age(49);
+      assert.equal((await sendOther()).status, 200);
+      assert.equal(await count(), 1);
+    });
+
     test('another form of the same page may still be sent', async () => {
       const { page, form, fields } = key(fresh('key'));
       const _csrf = await admin.token(page);

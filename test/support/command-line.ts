@@ -4,6 +4,7 @@ import { modules } from '../../app/modules.ts';
 import { buildService } from '../../app/serve/build.ts';
 import type { CommandResult } from '../../engine/modules/command-line.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { configuredSlugs, readSettings } from '../../webhooks/settings/index.ts';
 import type { Instance } from './instance.ts';
 
 /** Runs a command. @returns what it would print @throws what it failed with */
@@ -12,7 +13,11 @@ export async function runCommand(
   args: readonly string[],
 ): Promise<CommandResult> {
   const opened = { config, resources, database, secrets: instanceSecrets(config) };
-  const instance = { ...opened, service: () => buildService(opened) };
+  const instance = {
+    ...opened,
+    service: () => buildService(opened),
+    configuredSlugs: async () => configuredSlugs(await readSettings(config)),
+  };
   const results: Promise<CommandResult>[] = [];
   const program = new Command('crm');
   for (const { commands } of modules) {

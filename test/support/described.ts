@@ -70,7 +70,7 @@ export async function assertDescribed(
   if (!served.has(url) || !/^\/(?:(?:api|auth|webhooks)\/|events\b)/.test(path)) return;
   const description = await descriptionOf(url);
   const [place = '', query = ''] = path.split('?');
-  description.check(method, place, response, new URLSearchParams(query).has('fields'));
+  description.check(method, place, response, new URLSearchParams(query).get('fields') === null);
 }
 
 /** Resources share their operations, so what one of them responds was seen of all. */
@@ -89,6 +89,10 @@ export class Description {
     this.document = document;
     const { schemas } = object(document.components);
     this.#ajv.addSchema({ $id: 'api', components: { schemas: inAjv(schemas) } });
+    this.#ajv.addSchema({
+      $id: 'whole',
+      components: { schemas: inAjv(withWholeRecords(object(schemas)), 'whole') },
+    });
     this.#paths = Object.entries(object(document.paths))
       // Templates after what they would match too.
       .sort(([a], [b]) => Number(a.includes('{')) - Number(b.includes('{')))
@@ -138,15 +142,17 @@ export class Description {
 
   /**
    * @param path without parameters
-   * @param isPart whether fields that a schema requires may be absent, as the description says of `?fields=`
+   * @param isWhole whether records must have all of their fields, because the request did not choose any
    * @throws AssertionError if a response is not as described
    */
-  check(method: string, path: string, response: Response, isPart = false): void {
+  check(method: string, path: string, response: Response, isWhole = false): void {
     const [template, , item] = this.#paths.find(([, pattern]) => pattern.test(path)) ?? [];
     if (template === undefined || item === undefined) return;
     const { status, headers, text } = response;
     const known = Object.keys(item).filter((name) => 'responses' in object(item[name]));
-    const name = method.toLowerCase();
+    // HEAD is described in words: as GET, without the body.
+    const isHead = method === 'HEAD' && known.includes('get');
+    const name = isHead ? 'get' : method.toLowerCase();
     if (!known.includes(name)) {
       // Any other method of a path: 405 is described with those that it has.
       if (status !== 405) return;
@@ -159,9 +165,9 @@ export class Description {
     assert.ok(found !== undefined, `${place} is not described: ${text.slice(0, 200)}`);
     const described = this.resolved(found);
     this.#checkHeaders(place, object(described.headers), headers);
-    seen.add(keyOf(method, template, status));
+    if (!isHead) seen.add(keyOf(method, template, status));
     const contents = object(described.content);
-    if (Object.keys(contents).length === 0 || name === 'head') {
+    if (Object.keys(contents).length === 0 || isHead) {
       assert.equal(text, '', `${place} has a body`);
       return;
     }
@@ -170,11 +176,9 @@ export class Description {
     if (type !== 'application/json') return;
     const body: unknown = JSON.parse(text);
     const { schema } = object(contents[type]);
-    const validate = this.#validator(place, schema);
+    const validate = this.#validator(place, schema, isWhole ? 'whole' : 'api');
     validate(body);
-    const wrong = (validate.errors ?? []).filter(
-      ({ keyword }) => !(isPart && status === 200 && keyword === 'required'),
-    );
+    const wrong = validate.errors ?? [];
     assert.deepEqual(wrong, [], `${place}: ${this.#ajv.errorsText(wrong)} in ${text.slice(0, 300)}`);
     const errors = this.#errorsOf(described);
     if (Object.keys(errors).length === 0) return;
@@ -183,12 +187,13 @@ export class Description {
     seen.add(`${status} ${code}`);
   }
 
-  /** The validator of a schema; `place` names it. */
-  #validator(place: string, schema: unknown): ValidateFunction {
-    const known = this.#validators.get(place);
+  /** Returns the validator of a response's schema. @param of which of the two sets of components it refers to */
+  #validator(place: string, schema: unknown, of: 'api' | 'whole'): ValidateFunction {
+    const key = `${of} ${place}`;
+    const known = this.#validators.get(key);
     if (known !== undefined) return known;
-    const validate = this.#ajv.compile(inAjv(schema) as object);
-    this.#validators.set(place, validate);
+    const validate = this.#ajv.compile(inAjv(schema, of) as object);
+    this.#validators.set(key, validate);
     return validate;
   }
 
@@ -232,9 +237,18 @@ export function ajvFor(options: Options = {}): Ajv2020 {
   return ajv;
 }
 
-/** A part of the document with references as Ajv resolves them. */
-export const inAjv = (part: unknown): unknown =>
-  JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/', '"$ref":"api#/'));
+/** Returns a part of the document with references as Ajv resolves them. @param id the document's ID in Ajv */
+export const inAjv = (part: unknown, id = 'api'): unknown =>
+  JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/', `"$ref":"${id}#/`));
+
+/** Requires of projections what complete records have: a request without `fields` gets every field. */
+const withWholeRecords = (schemas: Json): Json =>
+  Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => {
+      const record = object(schemas[/^(.+)Projection$/.exec(name)?.[1] ?? '']);
+      return [name, 'required' in record ? { ...object(schema), required: record.required } : schema];
+    }),
+  );
 
 // The runner of all files reads what each of them saw.
 const folder = process.env.TEST_TEMPLATES;

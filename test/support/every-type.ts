@@ -60,6 +60,8 @@ const edges: Readonly<Record<string, readonly string[]>> = {
     '"9999-12-31T23:59:59.999999-12:00"',
     '"2026-03-01T09:30:00-00:00"',
     '"2026-03-01T09:30:00.000001+23:59"',
+    '"2026-03-01T23:59:59Z"',
+    '"2026-03-01T00:00:00-23:59"',
   ],
   string: [JSON.stringify('x'.repeat(5000)), '"\\u2028 \\\\ \\" /"', '"null"'],
 };
@@ -69,6 +71,36 @@ export function valuesOf({ json, examples, refers }: FieldType): string[] {
   const more = refers ? [] : (edges[String(json.format ?? json.type)] ?? []);
   return [...new Set([...examples.map((example) => JSON.stringify(example)), ...more])];
 }
+
+/** Texts by JSON format that are one step beyond what the format allows. */
+export const beyond: Readonly<Record<string, readonly string[]>> = {
+  'date-time': [
+    '2026-03-01T24:00:00Z',
+    '2026-03-01T23:60:00Z',
+    '2026-03-01T23:59:60Z',
+    '2026-03-01T23:59:59+24:00',
+    '2026-03-01T23:59:59-23:60',
+    '2026-03-01T23:59:59',
+    '2026-02-29T00:00:00Z',
+    '2026-04-31T00:00:00Z',
+    '2026-03-00T00:00:00Z',
+    '2026-00-01T00:00:00Z',
+    '2026-13-01T00:00:00Z',
+    '0000-12-31T23:59:59Z',
+    '10000-01-01T00:00:00Z',
+  ],
+  date: [
+    '2026-02-29',
+    '2026-04-31',
+    '2026-03-00',
+    '2026-03-32',
+    '2026-00-01',
+    '2026-13-01',
+    '0000-12-31',
+    '10000-01-01',
+    '2026-3-1',
+  ],
+};
 
 /** A JSON text of each kind. */
 export const kinds: Readonly<Record<string, string>> = {
@@ -88,6 +120,12 @@ export function wrongValues({ json }: FieldType): string[] {
   if (kind === 'number') wrong.push('1e400', '"7"', '[7]');
   if (json.type === 'integer') wrong.push('1.5', '9223372036854775808', '-9223372036854775809');
   if (kind === 'string') wrong.push('["some text"]');
-  if (kind === 'string' && json.format !== undefined) wrong.push('"some text"', '""');
+  if (kind === 'string' && json.format !== undefined) {
+    wrong.push(
+      '"some text"',
+      '""',
+      ...(beyond[String(json.format)] ?? []).map((text) => JSON.stringify(text)),
+    );
+  }
   return wrong;
 }

@@ -18,6 +18,20 @@ interface Argon2 {
 
 let real = false;
 
+/** The hashes that this process has computed: their stated cost, and whether the password fits into a block or so. */
+const computed: string[] = [];
+const longestPassword = 1024;
+const record = (cost: string, password: string | Buffer): void => {
+  computed.push(`${cost}, ${password.length <= longestPassword ? 'a short' : 'a long'} password`);
+};
+
+/** The hashes that are computed while some work is done: what logins cost, and how long they take, follows from them. */
+export async function hashesDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
+  const before = computed.length;
+  await work();
+  return computed.slice(before);
+}
+
 /** From here on, hashes cost what they cost in the service. @returns how to end that */
 export function realCost(): () => void {
   real = true;
@@ -35,13 +49,16 @@ if (isMainThread) {
   const { hash, verify } = argon2;
   argon2.hash = async (password, parameters = {}) => {
     const { memoryCost, timeCost, salt = Buffer.concat([mark, randomBytes(8)]) } = parameters;
+    record(`m=${memoryCost},t=${timeCost}`, password);
     const asStated = memoryCost === 19_456 && timeCost === 2;
     if (real || !asStated || !salt.subarray(0, mark.length).equals(mark)) return hash(password, parameters);
     const made = await hash(password, { ...parameters, salt, memoryCost: 192, timeCost: 1 });
     return made.replace(low, stated);
   };
   argon2.verify = (stored, password) => {
-    const salt = Buffer.from(stored.split('$')[4] ?? '', 'base64');
+    const [, , , cost = '', encoded = ''] = stored.split('$');
+    record(cost.replace(/,p=1(?=,)/, ''), password);
+    const salt = Buffer.from(encoded, 'base64');
     const isLow = !real && salt.subarray(0, mark.length).equals(mark);
     return verify(isLow ? stored.replace(stated, low) : stored, password);
   };

@@ -1,6 +1,7 @@
 // Test support: the command line and the service as real processes, each with an environment of its own.
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -41,7 +42,7 @@ export interface Process {
   readonly stderr: () => string;
   /** Sends a signal; does nothing once it has ended. */
   readonly signal: (name: NodeJS.Signals) => void;
-  /** Kills it as the kernel does, and waits until it is gone. */
+  /** Kills it with SIGKILL, together with the processes that it has started, and waits for its end. */
   readonly kill: () => Promise<Outcome>;
 }
 
@@ -87,7 +88,10 @@ export function start(args: readonly string[], environment: Environment, options
     stderr: () => output.stderr,
     signal: (name) => child.kill(name),
     kill: () => {
+      // A stopped worker would outlive its parent, ignore SIGTERM and keep the pipes of both open.
+      const children = child.exitCode === null && child.signalCode === null ? childrenOf(child.pid ?? 0) : [];
       child.kill('SIGKILL');
+      for (const pid of children) killIfAlive(pid);
       return ended;
     },
   };
@@ -97,6 +101,24 @@ export function start(args: readonly string[], environment: Environment, options
     () => running.delete(started),
   );
   return started;
+}
+
+/** Returns the IDs of the processes that a process has started; none where the system does not tell. */
+export function childrenOf(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+    return children.trim().split(/\s+/).filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+function killIfAlive(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended already.
+  }
 }
 
 function outcome(

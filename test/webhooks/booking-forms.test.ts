@@ -144,9 +144,7 @@ onBothDrivers(
         { to: 4915550100, message: 1, name: 2, template: 3 },
         ['to', 'message', 'name', 'template'],
       ],
-      ['a header in to', { to: '+4915550100\r\nX: y', message: 'x' }, ['to']],
-      ['a word as to', { to: 'everybody', message: 'x' }, ['to']],
-      ['a path as to', { to: '../../me', message: 'x' }, ['to']],
+      ['a NUL in to', { to: '\0', message: 'x' }, ['to']],
       ['an unknown template', { ...good, template: 'unknown' }, ['template']],
       ['a template called __proto__', { ...good, template: '__proto__' }, ['template']],
       ['a template with a path', { ...good, template: '../templates/confirmation' }, ['template']],
@@ -244,10 +242,9 @@ onBothDrivers(
       for (const [behaviour, reason] of failures) {
         test(behaviour, async () => {
           provider.behave(behaviour);
-          const start = performance.now();
+          // One that is slow holds its response back until the next one is asked for.
           const answer = await post({ ...good, message: `to one that is ${behaviour}` });
           assert.equal(answer.status, 502, answer.text);
-          assert.ok(performance.now() - start < timeoutMs + 4000, 'the wait is limited');
           assertErrorShape(answer);
           assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
           assert.equal(provider.requests.length, 1, 'called once');
@@ -280,12 +277,18 @@ onBothDrivers(
         ['no sender', () => node({ messaging: {} }), {}, /no sender is configured/],
         ['no access token', () => node({}, { ACCESS: '' }), {}, /access token is not set/],
         ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
+        ['a word as to', () => node({}), { to: 'everybody' }, /recipient is not a phone number/],
+        ['a name with a number', () => node({}), { to: 'Ann 15550100' }, /recipient is not a phone/],
+        ['a path as to', () => node({}), { to: '../../me' }, /recipient is not a phone number/],
+        ['a header in to', () => node({}), { to: '+4915550100\r\nX: y' }, /recipient is not a phone/],
       ];
       for (const [name, startNode, body, reason] of unsent) {
         test(`${name}: the provider is not called`, async () => {
           assert.equal((await post({ ...good, ...body }, token, await startNode())).status, 502);
           assert.deepEqual(provider.requests, []);
-          assert.match((await messages())[0]?.error ?? '', reason);
+          const [message] = await messages();
+          assert.match(message?.error ?? '', reason);
+          assert.equal(message?.recipient, body.to ?? good.to);
         });
       }
     });
@@ -299,6 +302,8 @@ onBothDrivers(
       assert.match(String(answer.json.message_id), /^log\./);
       assert.deepEqual(provider.requests, []);
       assert.equal((await messages())[0]?.provider_id, answer.json.message_id);
+      assert.equal((await post({ ...good, to: 'Front desk' }, token, logging)).status, 200, 'any string');
+      assert.equal((await messages())[0]?.recipient, 'Front desk');
     });
 
     const senders: Readonly<

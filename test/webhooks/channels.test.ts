@@ -1,6 +1,7 @@
 // Channel webhooks: verified against the raw body, stored once per event, answered, then processed.
 
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
@@ -407,9 +408,9 @@ onBothDrivers(
       const signature = twilioSignature(secret, `${publicUrl}${digested}`);
       assert.equal(await send(digested, signature, json, 'application/json'), 200);
       assert.equal(await send(digested, signature, '{"a":2}', 'application/json'), 401);
-      for (const public_url of ['', '${NO_ADDRESS}', '${BAD}']) {
+      for (const public_url of ['', '${NO_ADDRESS}']) {
         const file = settingsFile({ public_url });
-        const node = await secondNode(instance(), { settingsFile: file.path, environment: { BAD: 'crm' } });
+        const node = await secondNode(instance(), { settingsFile: file.path });
         assert.equal(
           await send(path, twilioSignature(secret, path, form), raw, type, node.call),
           401,
@@ -462,6 +463,32 @@ onBothDrivers(
             });
           }
         }
+      }
+
+      // The expected signed text: sorted by name, then by value, without duplicate pairs.
+      for (const [body, signedText] of [
+        ['b=2&a=1', 'a1b2'],
+        ['a=2&a=1', 'a1a2'],
+        ['a=2&b=x&a=1&a=2', 'a1a2bx'],
+        ['a=1&a=1&a=1', 'a1'],
+        ['a=&a=&b=', 'ab'],
+        ['B=1&a=1&A=1', 'A1B1a1'],
+      ] as const) {
+        test(`repeated parameters: ${body} is signed as ${signedText}`, async () => {
+          const { path, secret } = of('twilio');
+          const signatureOf = (text: string) =>
+            createHmac('sha1', secret).update(`${publicUrl}${path}${text}`).digest('base64');
+          for (const [text, status] of [
+            [signedText, 200],
+            [`${signedText}a1`, 401],
+          ] as const) {
+            const headers = {
+              'content-type': 'application/x-www-form-urlencoded',
+              'x-twilio-signature': signatureOf(text),
+            };
+            assert.equal((await instance().call(`POST ${path}`, { body, headers })).status, status, text);
+          }
+        });
       }
 
       test('too many parameters are rejected without sorting', async () => {

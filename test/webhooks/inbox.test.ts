@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { sql } from 'kysely';
 import { readConfig } from '../../app/config.ts';
 import { openDatabase } from '../../engine/database/open.ts';
@@ -14,8 +15,9 @@ import { addIntegration, setIntegrationEnabled } from '../../webhooks/inbox/inte
 import { replayItem } from '../../webhooks/queue/items.ts';
 import { backoff } from '../../webhooks/queue/worker.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
+import { administratorOf, formsOf, signIn } from '../support/forms.ts';
 import { drivers, type Organization, onBothDrivers } from '../support/instance.ts';
-import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
+import { type Added, deliver, delivered, inboxOf, integrate, settingsFile } from '../support/partners.ts';
 import { activityOf, command, secondNode } from '../support/people.ts';
 import { crmJson, migratedStorage, rowsApart, type Storage, serve, until } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
@@ -142,6 +144,44 @@ onBothDrivers(
           /inbox item .* does not exist/,
         );
       }
+    });
+
+    test('"replay all" replays the dead items of one owner, or of all owners, of one organization', async () => {
+      const other = await instance().organization('neighbour');
+      const [one, two, theirs] = [
+        await integrate(instance(), acme, 'telegram'),
+        await integrate(instance(), acme, 'telegram'),
+        await integrate(instance(), other, 'telegram'),
+      ];
+      for (const { id, organization } of [one, one, two, theirs])
+        for (const status of ['dead', 'done'])
+          await delivered(instance(), organization.id, id, { status, payload: '{' });
+      // A replayed item fails again at its first attempt and then has an error.
+      const replayed = async (owner: Added) => {
+        const items = await inboxOf(instance(), owner);
+        return items.filter(({ error }) => error !== '').length;
+      };
+      const admin = await signIn(instance(), administratorOf(acme));
+      const deliveries = '/setup/o/acme/deliveries';
+      const replayAll = async (query: string) => {
+        const page = await admin.get(`${deliveries}?status=dead${query}`);
+        const form = formsOf(page).find(({ action }) => action === `${deliveries}/replay-all`);
+        const answer = await admin.post(`${deliveries}/replay-all`, form?.values ?? assert.fail(page.text));
+        assert.equal(answer.status, 303);
+      };
+      const become = (counts: readonly number[]) =>
+        until(
+          async () =>
+            isDeepStrictEqual(await Promise.all([one, two, theirs].map(replayed)), counts) &&
+            (await Promise.all([one, two, theirs].map((owner) => inboxOf(instance(), owner))))
+              .flat()
+              .every(({ status }) => status !== 'waiting'),
+          `${counts} replayed`,
+        );
+      await replayAll(`&owner=${one.id}`);
+      await become([2, 0, 0]);
+      await replayAll('');
+      await become([2, 1, 0]);
     });
 
     test('a poison item becomes dead without delaying the others', async () => {

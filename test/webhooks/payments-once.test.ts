@@ -89,6 +89,24 @@ onBothDrivers(
       const ids = answers.map((answer) => integerIn(answer, 'opportunity_id'));
       assert.equal(new Set(ids).size, 3);
       assert.equal(new Set(answers.map((answer) => integerIn(answer, 'lead_id'))).size, 1);
+      for (const [name, index] of [
+        ['twin', 2],
+        ['acme', 0],
+      ] as const) {
+        const again = await pay(body, instance(), name);
+        assert.deepEqual(again.json, { ...answers[index]?.json, duplicate: true }, name);
+      }
+    });
+
+    test('a payment without a lead says so again, whatever another customer got for the same event id', async () => {
+      const { event, body } = await buyer();
+      const unknown = { ...body, customer: { email: 'no@one.example' } };
+      const unmatched = await pay(unknown, instance(), 'twin');
+      assert.equal(unmatched.json.opportunity_id, undefined);
+      const matched = await pay(body);
+      assert.deepEqual((await pay(unknown, instance(), 'twin')).json, { ...unmatched.json, duplicate: true });
+      assert.deepEqual((await pay(unknown)).json, { ...matched.json, duplicate: true });
+      assert.equal((await opened(event)).length, 1);
     });
 
     test('20 concurrent events for one lead create one opportunity each', async () => {

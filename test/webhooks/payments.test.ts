@@ -293,6 +293,8 @@ onBothDrivers(
           ['newer open', { email: email.toLowerCase(), phone: '0015550107788' }],
           ['newest but closed', { email, phone, status: 'Closed - Not Converted' }],
           ['by phone alone', { phone: '+49 170 1234567' }],
+          ['by the shortest number', { phone: '+683 4312' }],
+          ['too short a number', { phone: '110 112' }],
         ];
         for (const [name, fields] of made) ids[name] = await makeLead({ last_name: name, ...fields });
         ids.foreign = await makeLead({ email: 'foreign@example.com' }, other);
@@ -323,6 +325,11 @@ onBothDrivers(
           () => ({ customer: { email: 'no@one.example', phone: '0049-170-123 45 67' } }),
           'by phone alone',
         ],
+        [
+          'by a phone number of seven digits, the fewest',
+          () => ({ customer: { phone: '6834312' } }),
+          'by the shortest number',
+        ],
       ];
       for (const [name, body, expected] of cases) {
         test(name, async () => {
@@ -338,6 +345,7 @@ onBothDrivers(
         ['blank parts match no blank leads', () => ({ customer: { email: '', phone: '' } })],
         ['a wildcard', () => ({ customer: { email: '%', phone: '%' } })],
         ['a short number', () => ({ customer: { phone: '7' } })],
+        ['six digits, although a lead has them', () => ({ customer: { phone: '110112' } })],
         ['ids that are none', () => ({ crm: { lead: '1 or true' } })],
         ['objects', () => ({ customer: { email: { a: 1 }, phone: [1] } })],
         ["another organization's by id", () => ({ crm: { lead: ids.foreign } })],

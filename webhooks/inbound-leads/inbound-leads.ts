@@ -74,6 +74,7 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
       const slug = request.headers['x-org-slug']?.toString();
       const organization = await findOrganization(tablesOf(database), slug);
       if (organization === undefined) throw errors.notFound();
+      request.owner = organization;
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
       await database.admitRecords?.(organization, 1);

@@ -56,6 +56,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
         : undefined;
       if (integration?.provider !== provider) throw errors.notFound();
       request.integration = integration;
+      request.owner = integration.organization;
     };
 
     app.get(path, { onRequest }, async (request, reply) => {

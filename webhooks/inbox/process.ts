@@ -36,6 +36,8 @@ export async function processEvent(
     await passToChannel(webhooks, sealing, item);
     return { reason: '' };
   } catch (cause) {
+    if (cause instanceof HttpError && cause.code === 'rejected_by_database')
+      webhooks.database.reportRejection?.(`inbox-${item.id}`, cause.cause);
     const isGivenUp = isHopeless(cause) || item.attempts >= webhooks.settings.current.inbox.attempts;
     return { reason: reasonOf(cause), ...(!isGivenUp && { retryMs: backoff(item.attempts) }) };
   }

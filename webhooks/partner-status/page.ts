@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
+  type CurrentMember,
   type DisplayValue,
   linkWithParameters,
   listing,
@@ -18,13 +19,14 @@ const maxPayments = 500;
 /** Adds a read-only page with the status of the partner endpoints and the payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
   /** Returns the endpoints relevant for an organization, without the payment hooks of other organizations. */
-  const endpointsOf = async (slug: string) =>
+  const endpointsOf = async ({ membership: { slug, formerSlugs } }: CurrentMember) =>
     (await partnerStatus(tablesOf(database), settings.current)).filter(
-      ({ organization }) => organization === null || organization === slug,
+      ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),
     );
-  addHomeCheck(app, async ({ membership: { slug } }) => {
+  addHomeCheck(app, async (member) => {
+    const { slug } = member.membership;
     const partners = { label: 'Show partners', href: `/setup/o/${slug}/partners` };
-    const misconfigured = (await endpointsOf(slug)).filter(({ state }) => state === 'misconfigured');
+    const misconfigured = (await endpointsOf(member)).filter(({ state }) => state === 'misconfigured');
     return [
       ...(settings.problem === undefined
         ? []
@@ -44,9 +46,10 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
   section(app, database, {
     name: 'partners',
     title: 'Partners',
-    load: async ({ membership: { organization, slug } }, request) => {
+    load: async (member, request) => {
+      const { organization, slug } = member.membership;
       const tables = tablesOf(database);
-      const endpoints = await endpointsOf(slug);
+      const endpoints = await endpointsOf(member);
       const unmatched = await unmatchedPayments(tables, organization, maxPayments);
       const path = `/setup/o/${slug}/partners`;
       const isPayments = parametersOf(request).show === 'payments';

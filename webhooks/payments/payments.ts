@@ -85,6 +85,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const payment = readPayment(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
+      request.owner = organization;
       await database.admitRecords?.(organization, 1);
       const partner = { organization, requestId: request.id, name: `${customer}-payment` };
       return transaction(database, (tables) => apply(tables, webhooks, partner, customer, payment, raw));

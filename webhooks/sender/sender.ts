@@ -1,5 +1,5 @@
 import { HttpError } from '../../engine/errors.ts';
-import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
 import { log } from './log.ts';
@@ -23,21 +23,23 @@ export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> 
 
 /**
  * Sends a message through the organization's sender and stores it, even if sending fails.
+ * @param organization the organization's ID
  * @returns the provider's message ID
  * @throws HttpError 400 if the template does not exist, 502 if the message could not be sent
  */
 export async function send(
   { settings, database, log: logger }: Webhooks,
-  organization: { readonly id: string; readonly slug: string },
+  organization: string,
   message: Message,
 ): Promise<string> {
   const { messaging, graph } = settings.current;
-  const sender = ownProperty(messaging, organization.slug);
+  const slugs = await slugsOf(tablesOf(database), organization);
+  const sender = slugs.map((slug) => ownProperty(messaging, slug)).find((settings) => settings !== undefined);
   const outgoing = prepare(message, sender);
   try {
     if (sender === undefined) throw new SendError('no sender is configured for the organization');
     const id = await senders[sender.sender](outgoing, sender, graph, logger);
-    await storeMessage(tablesOf(database), organization.id, message, {
+    await storeMessage(tablesOf(database), organization, message, {
       status: 'sent',
       provider_id: id,
       error: null,
@@ -46,7 +48,7 @@ export async function send(
   } catch (cause) {
     if (!(cause instanceof SendError)) throw cause;
     const failed = { status: 'failed', provider_id: null, error: cause.message };
-    await storeMessage(tablesOf(database), organization.id, message, failed);
+    await storeMessage(tablesOf(database), organization, message, failed);
     throw new HttpError(502, 'send_failed', 'the message could not be sent', {}, { cause });
   }
 }

@@ -4,10 +4,15 @@ import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 /** Maximum length of a text message on WhatsApp, in characters. */
 const maxText = 4096;
 
+/** A phone number in international format, with common punctuation. */
+const phoneNumber = /^\+?[\d ().-]{5,30}$/;
+
 /** Sends through the WhatsApp Cloud API: POST <graph>/<version>/<phone number ID>/messages. */
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
+  // Only digits are sent, so any other text could become a stranger's phone number.
+  if (!phoneNumber.test(message.to)) throw new SendError('the recipient is not a phone number');
   const { phone_number_id = '', access_token = '' } = settings;
   if (access_token.trim() === '') throw new SendError('the access token is not set');
   const path = `/${graph.version}/${encodeURIComponent(phone_number_id)}/messages`;

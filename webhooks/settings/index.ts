@@ -13,5 +13,12 @@ export {
   settingsVariables,
   variableReferences,
 } from './load.ts';
-export { type Payment, type Scheme, type SenderSettings, type Settings, withoutSlash } from './settings.ts';
-export { disabledEndpoints, unknownOrganizations, unsetVariables } from './warnings.ts';
+export {
+  defaults,
+  type Payment,
+  type Scheme,
+  type SenderSettings,
+  type Settings,
+  withoutSlash,
+} from './settings.ts';
+export { configuredSlugs, disabledEndpoints, unknownOrganizations, unsetVariables } from './warnings.ts';

@@ -73,6 +73,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   checkPayments(file, issues);
   checkSecrets(file, environment, issues);
   checkSenders(file, issues);
+  checkResolved(file, environment, issues);
   if (!shaped || issues.length > 0) throw new YamlError(sortIssues(issues));
   const raw = file.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
@@ -163,6 +164,34 @@ function checkReferences(
       const step = Array.isArray(value) ? Number(key) : key;
       checkReferences(parsed, child, issues, [...path, step]);
     }
+  }
+}
+
+const { public_url, mail, graph } = schema.properties;
+
+/** Values with patterns that can come from the environment, where the schema only sees the reference. */
+const patterned = [
+  { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
+  { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },
+  { path: ['mail', 'url'], fallback: defaults.mail.url, rule: mail.properties.url },
+  { path: ['graph', 'base_url'], fallback: defaults.graph.base_url, rule: graph.properties.base_url },
+] as const;
+
+/** Checks the patterns of values after resolving references. Blank values count as absent. */
+function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIssue[]): void {
+  for (const { path, fallback, rule } of patterned) {
+    const [first, ...keys] = path;
+    const literal = keys.reduce<unknown>((value, key) => part(value)[key], part(parsed.data)[first]);
+    const written = literal === undefined ? fallback : literal;
+    if (typeof written !== 'string' || !isNotBlank(written, environment)) continue;
+    const value = String(resolved(written, environment)).trim();
+    const isUrl = rule !== mail.properties.from;
+    if (new RegExp(rule.pattern, 'u').test(value) && (!isUrl || URL.canParse(value))) continue;
+    const names = variableReferences(written);
+    // The schema reports literals that do not match the pattern.
+    if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(written)) continue;
+    const subject = names.length === 0 ? path.join('.') : names.join(' and ');
+    issues.push(parsed.problem({ path: [...path] }, `${subject} must be ${rule['x-expected']}`));
   }
 }
 

@@ -2,7 +2,7 @@ import type { Environment } from '../../engine/config/index.ts';
 import { suggestionOrList, type YamlIssue } from '../../engine/yaml/index.ts';
 import { leaves } from './leaves.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
-import { defaults } from './settings.ts';
+import { defaults, type Settings } from './settings.ts';
 
 /** A warning about an endpoint without a secret. */
 export interface EndpointOff extends YamlIssue {
@@ -56,34 +56,46 @@ export function unsetVariables({ parsed }: SettingsFile, environment: Environmen
   });
 }
 
-/** Returns issues for references to organizations that do not exist. */
-export function unknownOrganizations(
-  { written, parsed }: SettingsFile,
-  slugs: readonly string[],
-): YamlIssue[] {
-  const { booking_forms_whatsapp: form, payments = {} } = written.partners;
-  const named = [
+/** Returns the slugs in the settings, each with its location. */
+function namedSlugs({ partners, login, messaging, quotas }: Settings) {
+  const { booking_forms_whatsapp: form, payments } = partners;
+  return [
     { slug: form.organization, path: ['partners', 'booking_forms_whatsapp', 'organization'] },
     ...Object.entries(payments).map(([customer, { organization }]) => ({
       slug: organization,
       path: ['partners', 'payments', customer, 'organization'],
     })),
-    ...Object.entries(written.login.providers).flatMap(([name, { new_users }]) =>
+    ...Object.entries(login.providers).flatMap(([name, { new_users }]) =>
       Object.entries(new_users?.domains ?? {}).map(([domain, { organization }]) => ({
         slug: organization,
         path: ['login', 'providers', name, 'new_users', 'domains', domain, 'organization'],
       })),
     ),
-    ...Object.keys(written.messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
-    ...Object.keys(written.quotas.organizations).map((slug) => ({
+    ...Object.keys(messaging).map((slug) => ({ slug, path: ['messaging', slug], key: true })),
+    ...Object.keys(quotas.organizations).map((slug) => ({
       slug,
       path: ['quotas', 'organizations', slug],
       key: true,
     })),
   ];
+}
+
+/** Returns the slugs in the settings, each with the path of the first setting that contains it. */
+export const configuredSlugs = (settings: Settings): ReadonlyMap<string, string> =>
+  new Map(
+    namedSlugs(settings)
+      .reverse()
+      .map(({ slug, path }) => [slug, path.join('.')]),
+  );
+
+/** Returns issues for references to unknown organizations. @param slugs all slugs, current and former */
+export function unknownOrganizations(
+  { settings, parsed }: SettingsFile,
+  slugs: readonly string[],
+): YamlIssue[] {
   // Ignore the default organization: instances without demo data can keep the defaults.
   const { organization } = defaults.partners.booking_forms_whatsapp;
-  return named
+  return namedSlugs(settings)
     .filter(({ slug }) => slug !== organization && !slugs.includes(slug))
     .map(({ slug, ...target }) =>
       parsed.problem(target, `organization "${slug}" does not exist${suggestionOrList(slug, slugs)}`),

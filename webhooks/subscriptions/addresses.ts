@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { UserError } from '../../engine/errors.ts';
 import type { Settings } from '../settings/index.ts';
+import { isMetadata } from './metadata.ts';
 
 /** Settings that restrict receiver URLs. */
 export type AddressPolicy = Settings['events'];
@@ -10,7 +11,7 @@ export type AddressPolicy = Settings['events'];
 /** The only globally routed range of IPv6. The library knows which ranges inside it are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Returns whether an IP address is public. IPv6 addresses that embed an IPv4 address are treated as the latter. */
+/** Returns whether an IP address is public. IPv4-mapped addresses are treated as IPv4. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
@@ -27,20 +28,33 @@ export function receiverUrl(text: string, allowed: AddressPolicy): URL {
   const url = new URL(text);
   const isHttp = url.protocol === 'http:';
   if (url.protocol !== 'https:' && !(isHttp && allowed.allow_http)) {
-    throw new UserError('url must begin with https://');
+    throw new UserError(`url must start with ${allowed.allow_http ? 'https:// or http://' : 'https://'}`);
   }
-  if (url.username !== '' || url.password !== '') throw new UserError('url must hold no user and password');
-  if (url.hash !== '') throw new UserError('url must have no fragment');
+  if (url.username !== '' || url.password !== '')
+    throw new UserError('url must not contain a user or password');
+  if (url.hash !== '') throw new UserError('url must not contain a fragment');
   const port = Number(url.port || (isHttp ? 80 : 443));
   if (!allowed.ports.includes(port)) {
-    throw new UserError(`url must have one of the ports ${allowed.ports.join(', ')}`);
+    throw new UserError(`url must use one of these ports: ${allowed.ports.join(', ')}`);
   }
   const host = hostOf(url);
-  if (isIP(host) !== 0 && !allowed.allow_private_addresses && !isPublic(host)) throw notPublic();
+  if (isIP(host) !== 0) assertAllowed([host], allowed);
   return url;
 }
 
-const notPublic = () => new UserError('url must not lead to a private address');
+/**
+ * Rejects addresses inside the operator's network. Metadata services are rejected whatever the settings allow, because
+ * they hand out the machine's credentials.
+ * @throws UserError if any of the IP addresses is rejected
+ */
+function assertAllowed(addresses: readonly string[], { allow_private_addresses }: AddressPolicy): void {
+  if (!allow_private_addresses && !addresses.every(isPublic)) {
+    throw new UserError('url must not resolve to a private IP address');
+  }
+  if (addresses.some(isMetadata)) {
+    throw new UserError('url must not resolve to a cloud metadata service');
+  }
+}
 
 /** Returns a URL's host, without the brackets of an IPv6 address. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
@@ -57,7 +71,7 @@ const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
  */
 export async function pinnedAddress(
   url: URL,
-  { allow_private_addresses: isAnyAllowed }: AddressPolicy,
+  allowed: AddressPolicy,
   resolve: Resolve = resolveByDns,
 ): Promise<LookupAddress> {
   const host = hostOf(url);
@@ -65,11 +79,14 @@ export async function pinnedAddress(
   const found =
     family === 0
       ? await resolve(host).catch(() => {
-          throw new UserError('the name has no address');
+          throw new UserError('the host name cannot be resolved');
         })
       : [{ address: host, family }];
-  if (!isAnyAllowed && found.some(({ address }) => !isPublic(address))) throw notPublic();
+  assertAllowed(
+    found.map(({ address }) => address),
+    allowed,
+  );
   const [first] = found;
-  if (first === undefined) throw new UserError('the name has no address');
+  if (first === undefined) throw new UserError('the host name cannot be resolved');
   return first;
 }

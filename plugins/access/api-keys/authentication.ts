@@ -6,7 +6,7 @@ import { errors } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import type { Principal } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { bearerOf, type Session } from '../identity/index.ts';
+import { bearerOf, membershipNamed, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import { describeHolder, type KeyHolder } from './holder.ts';
 import { publicIdOf } from './key-format.ts';
@@ -30,6 +30,7 @@ export const keyVariables = {
   /** The prefix of API keys. */
   keyPrefix: {
     name: 'KEY_PREFIX',
+    refusesBlank: true,
     fallback: 'crm_',
     expected: 'lower-case letters and digits, then "_", such as crm_',
     read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),
@@ -83,7 +84,7 @@ function principalOf(session: Session, { org }: Query): Principal {
   const only = memberships.size === 1 ? [...memberships.values()][0] : undefined;
   const named = typeof org === 'string' && org !== '' ? org : undefined;
   if (named === undefined && memberships.size > 1) throw errors.organizationNeeded();
-  const membership = named === undefined ? only : memberships.get(named);
+  const membership = named === undefined ? only : membershipNamed(memberships, named);
   if (membership === undefined) throw errors.noSuchMembership();
   const { organization, grants } = membership;
   return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };

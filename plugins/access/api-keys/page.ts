@@ -3,7 +3,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
-import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import { slugsOf, type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import {
   addHomeCheck,
   type DisplayValue,
@@ -84,11 +84,12 @@ export function keyPages(
     command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
   });
 
-  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+  addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
     const soon = new Date(Date.now() + expiryNoticeMs).toISOString();
     const live = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
     const ending = live.filter(({ expires_at }) => expires_at !== null && expires_at < soon);
-    const used = quotaLine('API keys', live.length, quotaOf(settings.current.quotas, slug).keys);
+    const quota = quotaOf(settings.current.quotas, [slug, ...formerSlugs]);
+    const used = quotaLine('API keys', live.length, quota.keys);
     const all = `/setup/o/${slug}/keys?sort=State`;
     if (ending.length > maxListed)
       return [
@@ -225,12 +226,13 @@ export function keyPages(
     },
     once: ['create', 'rotate'],
     actions: {
-      create: async ({ membership: { organization, slug }, person, actor, transact }, form, request) => {
+      create: async ({ membership: { organization }, person, actor, transact }, form, request) => {
         const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new UserError('choose when the key expires');
         const name = field(form, 'name');
         const key = await transact(async (tables) => {
-          await assertKeyQuota(tables, organization, quotaOf(settings.current.quotas, slug).keys);
+          const quota = quotaOf(settings.current.quotas, await slugsOf(tables, organization));
+          await assertKeyQuota(tables, organization, quota.keys);
           return createKey(tables, actor, config.keyPrefix, {
             organization,
             profile: await chosenProfile(tables, organization, form),

@@ -42,6 +42,7 @@ export {
   findMemberships,
   listSessions,
   type Membership,
+  membershipNamed,
   type Proof,
   recordEverywhere,
   type Session,

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { type Grants, grantMasks } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
@@ -8,6 +9,8 @@ import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 export interface Membership {
   readonly organization: string;
   readonly slug: string;
+  /** Slugs that the organization had before. */
+  readonly formerSlugs: readonly string[];
   readonly name: string;
   readonly profile: string;
   readonly grants: Grants;
@@ -132,6 +135,17 @@ export async function findSession(
   };
 }
 
+/** SQL of the slugs that the organization `o` had before. */
+const formerSlugsOf = sql<string[]>`array(
+  select f.slug from crm_former_slugs f where f.holder_id = o.id and f.slug <> o.slug)`.as('former');
+
+/** The membership of the organization that has or had a slug. */
+export const membershipNamed = (
+  memberships: ReadonlyMap<string, Membership>,
+  slug: string,
+): Membership | undefined =>
+  memberships.get(slug) ?? [...memberships.values()].find(({ formerSlugs }) => formerSlugs.includes(slug));
+
 /** The organizations of a user, by slug, with what the user may do there. */
 export async function findMemberships(
   tables: Tables,
@@ -158,6 +172,7 @@ export async function findMemberships(
       join.onRef('g.organization_id', '=', 'm.organization_id').onRef('g.profile_id', '=', 'm.profile_id'),
     )
     .select(['o.id', 'o.slug', 'o.name', 'p.name as profile', 'g.object', 'g.action'])
+    .select(formerSlugsOf)
     .where('m.user_id', '=', user)
     .orderBy('o.slug')
     .execute();
@@ -173,6 +188,7 @@ export async function findMemberships(
         {
           organization: first?.id ?? '',
           slug,
+          formerSlugs: first?.former ?? [],
           name: first?.name ?? slug,
           profile: first?.profile ?? '',
           grants: grantMasks(grants),

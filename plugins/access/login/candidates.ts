@@ -1,4 +1,11 @@
-import type { KnownUser, Membership, Proof, Session, User } from '../identity/index.ts';
+import {
+  type KnownUser,
+  type Membership,
+  membershipNamed,
+  type Proof,
+  type Session,
+  type User,
+} from '../identity/index.ts';
 
 /** The credentials of a login. */
 export interface Credentials {
@@ -22,7 +29,7 @@ export interface Candidate {
 export const pickBy =
   (slug: string | undefined): PickUser =>
   (users) =>
-    slug === undefined ? users[0] : users.find(({ memberships }) => memberships.has(slug));
+    slug === undefined ? users[0] : users.find(({ memberships }) => membershipNamed(memberships, slug));
 
 /** The result of a login. */
 export interface Login {

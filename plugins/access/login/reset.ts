@@ -45,11 +45,15 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
   };
 
   addLoginLinks(app, () =>
-    mailer.isOn() ? [{ path: '/setup/forgot', label: 'Forgot your password?' }] : [],
+    mailer.sendsLinks() ? [{ path: '/setup/forgot', label: 'Forgot your password?' }] : [],
   );
 
   const showForgot = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
-    render(request, reply, view('forgot'), { title: 'Forgot your password?', on: mailer.isOn(), ...more });
+    render(request, reply, view('forgot'), {
+      title: 'Forgot your password?',
+      on: mailer.sendsLinks(),
+      ...more,
+    });
 
   app.get('/forgot', async (request, reply) => showForgot(request, reply));
 
@@ -65,7 +69,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
-    if (email !== undefined && mailer.isOn() && sending.pendingCount < maxPending) {
+    if (email !== undefined && mailer.sendsLinks() && sending.pendingCount < maxPending) {
       const origin = app.site.origin(request);
       const work = sending(() => sendLinks(email, origin)).finally(() => underWay.delete(work));
       underWay.add(work);

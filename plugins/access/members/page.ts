@@ -128,7 +128,7 @@ export function memberPages(
               name: `Change profile of ${email}`,
               href: `${at('change')}?id=${id}`,
             },
-            ...(mailer.isOn()
+            ...(mailer.sendsLinks()
               ? []
               : [
                   {
@@ -223,7 +223,7 @@ export function memberPages(
     once: ['invite', 'reset'],
     actions: {
       invite: async ({ membership: { organization, name }, actor, transact }, form, request) => {
-        const mailed = mailer.isOn();
+        const mailed = mailer.sendsLinks();
         const { id, email, ...made } = await transact(async (tables) =>
           invite(tables, actor, {
             organization,

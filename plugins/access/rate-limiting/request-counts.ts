@@ -1,3 +1,5 @@
+import { runOutsideRequests } from '../../../engine/database/index.ts';
+
 /** How many requests a key, or a person in an organization, may send. */
 export interface RateLimit {
   readonly requests: number;
@@ -81,12 +83,14 @@ export function requestCounts(
   };
   const schedule = (delayMs: number) => {
     clearTimeout(timer);
-    timer = setTimeout(() => {
+    const begin = () => {
       settling = settle().finally(() => {
         [timer, settling] = [undefined, undefined];
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
-    }, delayMs).unref();
+    };
+    // One statement is for all callers, whoever was the first.
+    timer = runOutsideRequests(() => setTimeout(begin, delayMs).unref());
   };
   const regularMs = Math.min(settleMs, windowMs / 10);
 

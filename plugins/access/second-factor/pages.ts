@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { UserError } from '../../../engine/errors.ts';
-import { isStorable } from '../../../engine/fields/index.ts';
-import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { displayName, type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import {
   addDoneTexts,
   claimForm,
@@ -240,9 +239,9 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
       const made = await app.passkeys.verifyNew(request, user, form);
       if (made === undefined)
         throw new UserError('the passkey is not valid, or the page was too old; try again');
-      if (name === '' || !isStorable(name)) throw new UserError('give the passkey a name');
+      const label = displayName(name, 'the name');
       const codes = await added(request, 'add passkey', field(form, 'ticket'), (tables) =>
-        storePasskey(tables, user.id, made, name),
+        storePasskey(tables, user.id, made, label),
       );
       if (codes === undefined) return await redirectDone(request, reply, base, 'passkey-added', { name });
       return await showCodes(request, reply, codes, { isFirst: true });

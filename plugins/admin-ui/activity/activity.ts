@@ -1,5 +1,8 @@
-import { isRowId, isStorable } from '../../../engine/fields/index.ts';
+import { sql } from 'kysely';
+import { errors, type FieldIssue } from '../../../engine/errors.ts';
+import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
+import { typedTimestamp } from '../shell/index.ts';
 
 /** Actors that are not people or keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
@@ -34,27 +37,46 @@ export const activityFilters = {
   until: { label: 'Until' },
 } as const;
 
-/** A time as people type it, a day or RFC 3339; undefined for what is none. */
-function timeOf(text: string): Date | undefined {
-  const at = new Date(text.trim().replace(' ', 'T'));
-  return Number.isNaN(at.getTime()) ? undefined : at;
+/** The parameters of {@link activityFilters} that are points in time, each with its comparison. */
+const times = { from: '>=', until: '<=' } as const;
+
+type Parameters = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The points in time that an address names, as text for PostgreSQL.
+ * @throws HttpError 400 naming each parameter that is not a date or timestamp
+ */
+export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof times, string> {
+  const problems: FieldIssue[] = [];
+  const found = new Map<keyof typeof times, string>();
+  for (const name of Object.keys(times) as (keyof typeof times)[]) {
+    const text = parameters[name];
+    if (text === undefined) continue;
+    // An unescaped "+" in an address is a space.
+    const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
+    if (at !== undefined) found.set(name, at);
+    else {
+      const message = `${name} must be a date, such as 2026-03-01, or an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00`;
+      problems.push({ field: name, message });
+    }
+  }
+  if (problems.length > 0) throw errors.invalidFields(problems);
+  return found;
 }
 
 /**
  * The ledger of an organization, newest first.
- * @param asked values of {@link activityFilters}; what cannot be one finds nothing
+ * @param asked values of {@link activityFilters}; a value that cannot exist finds nothing
  * @param before lists lines before the one at this place; anything else: from the newest
+ * @throws HttpError as {@link activityTimes}
  */
 export async function listActivity(
   tables: Tables,
   organization: string,
-  {
-    asked,
-    before,
-    limit,
-  }: { asked: { readonly [name: string]: string | undefined }; before?: unknown; limit: number },
+  { asked, before, limit }: { asked: Parameters; before?: unknown; limit: number },
 ): Promise<ActivityLine[]> {
   const place = placeOf(before);
+  const instants = activityTimes(asked);
   if (!Object.values(asked).every((text) => text === undefined || isStorable(text))) return [];
   let query = tables
     .selectFrom('crm_ledger')
@@ -73,7 +95,7 @@ export async function listActivity(
   if (place !== undefined) {
     query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('transaction', 'id'), '<', tuple(...place)));
   }
-  const { actor, action, object, record, from, until } = asked;
+  const { actor, action, object, record } = asked;
   if (actor !== undefined) {
     const kind = Object.keys(unnamed).find((each) => unnamed[each] === actor);
     query = kind === undefined ? query.where('actor_name', '=', actor) : query.where('actor_kind', '=', kind);
@@ -84,15 +106,8 @@ export async function listActivity(
     if (!isRowId(record)) return [];
     query = query.where('object_id', '=', record);
   }
-  for (const [text, comparison] of [
-    [from, '>='],
-    [until, '<='],
-  ] as const) {
-    if (text === undefined) continue;
-    const at = timeOf(text);
-    if (at === undefined) return [];
-    query = query.where('at', comparison, at);
-  }
+  for (const [name, at] of instants)
+    query = query.where('at', times[name], sql<Date>`${at}::text::timestamptz`);
   const rows = await query.orderBy('transaction', 'desc').orderBy('id', 'desc').limit(limit).execute();
   return rows.map((row) => ({
     place: `${row.transaction}-${row.id}`,

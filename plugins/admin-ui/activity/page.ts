@@ -1,7 +1,8 @@
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
-import type { Database } from '../../../engine/database/index.ts';
+import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import {
   adminOf,
@@ -11,7 +12,7 @@ import {
   section,
   signedIn,
 } from '../shell/index.ts';
-import { type ActivityLine, activityFilters, listActivity } from './activity.ts';
+import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
 
 const pageLength = 50;
 /** Rows of a CSV that are read at a time. */
@@ -22,21 +23,30 @@ export function activityPage(
   app: FastifyInstance,
   { config, database }: { readonly config: AuditConfig; readonly database: Database },
 ): void {
+  /** The lines of a page, or what is wrong with its address. */
+  const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
+    try {
+      const { before } = parameters;
+      const page = { asked: parameters, before, limit: pageLength };
+      return { lines: await listActivity(tablesOf(database), organization, page), problem: undefined };
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.status !== 400) throw error;
+      return { lines: [], problem: error.message };
+    }
+  };
+
   section(app, database, {
     name: 'activity',
     title: 'Activity',
     load: async ({ membership: { organization, slug } }, request) => {
       const path = `/setup/o/${slug}/activity`;
       const parameters = parametersOf(request);
-      const lines = await listActivity(tablesOf(database), organization, {
-        asked: parameters,
-        before: parameters.before,
-        limit: pageLength,
-      });
+      const { lines, problem } = await linesOf(organization, parameters);
       const last = lines.length === pageLength ? lines.at(-1)?.place : undefined;
       const asked = Object.entries(activityFilters).filter(([name]) => parameters[name] !== undefined);
       const without = ['by', 'value', 'before'];
       return {
+        ...(problem !== undefined && { problem }),
         ...(!config.audit && {
           intro:
             "Activity is switched off in this instance's configuration (AUDIT=false); what follows is from before.",
@@ -83,6 +93,7 @@ export function activityPage(
 
   app.get('/o/:org/activity/export', { preHandler: signedIn(app) }, async (request, reply) => {
     const { organization, slug } = adminOf(app, request).membership;
+    activityTimes(parametersOf(request));
     reply.header('content-type', 'text/csv; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
     const lines = everyLine(tablesOf(database), organization, parametersOf(request));
@@ -90,7 +101,7 @@ export function activityPage(
     const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
     // What fails on the way ends the response, which Fastify logs.
-    pipeline(Readable.from(lines), csv, () => {});
+    pipeline(Readable.from(boundToRequest(lines)), csv, () => {});
     return reply.send(csv);
   });
 }

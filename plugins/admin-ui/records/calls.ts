@@ -9,10 +9,13 @@ import {
   type Action,
   allows,
   type Body,
+  compileExcerpts,
+  type Excerpts,
   execute,
   exported,
   type ImportSummary,
   type OperationRequest,
+  type OperationResponse,
   operations,
   type Principal,
   routedOperations,
@@ -44,6 +47,12 @@ interface Given {
 }
 
 type OperationName = keyof typeof operations;
+
+/** Characters of a text that pages read: of each in lists and histories, and of those of one record. */
+export const excerptLengths = { many: 1000, one: 4000 } as const;
+
+/** Operations that pages have as excerpts. */
+export type ExcerptName = keyof Excerpts;
 type Runnable = ReturnType<typeof routedOperations>[number];
 
 /** The operations of the API as one member calls them: the same permissions, validation and ledger. */
@@ -51,6 +60,12 @@ export interface Calls {
   readonly may: (resource: Resource, action: Action) => boolean;
   /** @throws HttpError as the API responds */
   readonly call: (resource: Resource, operation: OperationName, given?: Given) => Promise<Response>;
+  /**
+   * The same for what is shown: texts longer than {@link excerptLengths} are cut off one character later. `change` is one
+   * change with whole texts, by its position in the parameter `change`.
+   * @throws HttpError as the API responds
+   */
+  readonly excerpt: (resource: Resource, operation: ExcerptName, given?: Given) => Promise<Response>;
   /** All that a list finds, as CSV. */
   readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;
   readonly importCsv: (
@@ -75,6 +90,10 @@ export function prepareCalls(
       const all = routedOperations(resource.operations);
       return [resource.name, new Map(names.map((name, index) => [name, all[index] as Runnable]))];
     }),
+  );
+  const excerpts = compileExcerpts(
+    resources.map(({ context }) => context),
+    { many: excerptLengths.many + 1, one: excerptLengths.one + 1 },
   );
   return (request, member) => {
     const { grants } = member.membership;
@@ -101,6 +120,10 @@ export function prepareCalls(
       body: () => body,
       bytes: () => Buffer.from(JSON.stringify(body)),
     });
+    const read = ({ body, headers = {} }: OperationResponse): Response => ({
+      body: parseExactJson(String(body)) as DataRecord,
+      headers,
+    });
     return {
       may: (resource, action) => allows(grants, resource.name, action),
       call: async (resource, name, given = {}) => {
@@ -109,8 +132,13 @@ export function prepareCalls(
         const { operation, compiled } = found;
         permit(resource, operation.action);
         const plan = await compiled.plan(requestOf(given));
-        const { body, headers = {} } = compiled.respond(plan, await execute(database, compiled, plan));
-        return { body: parseExactJson(String(body)) as DataRecord, headers };
+        return read(compiled.respond(plan, await execute(database, compiled, plan)));
+      },
+      excerpt: async (resource, name, given = {}) => {
+        const run = excerpts.get(resource.name)?.[name];
+        if (run === undefined) throw errors.notFound();
+        permit(resource, name === 'list' ? 'list' : 'read');
+        return read(await run(database, requestOf(given)));
       },
       csv: async (resource, query) => {
         permit(resource, 'list');

@@ -32,7 +32,7 @@ export async function createOnce(
 
 async function isThere(calls: Calls, resource: Resource, id: string): Promise<boolean> {
   try {
-    await calls.call(resource, 'read', { id });
+    await calls.excerpt(resource, 'read', { id });
     return true;
   } catch (error) {
     if (error instanceof HttpError && error.status === 404) return false;

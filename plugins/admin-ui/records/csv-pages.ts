@@ -9,17 +9,14 @@ import { transaction } from '../../../engine/tables/index.ts';
 import { claimForm, type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
 import { escapeFormulas, unescapeFormulas } from './csv.ts';
 import { queryOf } from './list-page.ts';
+import { MultipartForm, maxFile, maxForm } from './multipart.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import { humanize } from './values.ts';
 
-/** Bytes of a file at most; larger ones go through the API. */
-const maxFile = 5 * 1024 * 1024;
-/** Bytes of the form with it: the file comes back after it was checked, in base64. */
-const maxForm = 3 * maxFile;
-/** Bytes of a form without a file. */
+/** Maximum size of a form without a file, in bytes. */
 const maxUsual = 1024 * 1024;
-/** Parts of the form at most: each costs time, however small it is. */
-const maxParts = 20;
+/** Number of bytes of a file processed at a time. */
+const sliceBytes = 64 * 1024;
 /** Lines of the report that are shown. */
 const maxShown = 50;
 
@@ -31,26 +28,12 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
   app.addContentTypeParser(usual, { parseAs: 'string' }, (_request, body, done) =>
     body.length > maxUsual ? done(errors.tooLarge(maxUsual)) : done(null, parse(String(body))),
   );
-  app.addContentTypeParser(
-    'multipart/form-data',
-    { parseAs: 'buffer' },
-    async ({ headers }: FastifyRequest, body: Buffer) => {
-      const type = headers['content-type'] ?? '';
-      const unreadable = () => errors.invalidCsv('the form cannot be read');
-      const boundary = /boundary="?([^";]+)/i.exec(type)?.[1];
-      if (boundary === undefined || hasMore(body, boundary, maxParts + 1)) throw unreadable();
-      const headed = { headers: { 'content-type': type } };
-      const form = await new Response(new Uint8Array(body), headed).formData().catch(() => {
-        throw unreadable();
-      });
-      const sent: Record<string, string> = {};
-      for (const [name, value] of form) {
-        sent[name] =
-          typeof value === 'string' ? value : Buffer.from(await value.arrayBuffer()).toString('base64');
-      }
-      return sent;
-    },
+  app.addContentTypeParser('multipart/form-data', (request: FastifyRequest, payload: Readable) =>
+    MultipartForm.start(request.headers, payload),
   );
+  app.addHook('onResponse', async ({ body }) => {
+    if (body instanceof MultipartForm) await body.discard();
+  });
 
   get('/export', async ({ request, reply, resource, calls }) => {
     const query = queryOf(resource, new URLSearchParams(request.url.split('?')[1] ?? ''));
@@ -75,15 +58,19 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
     '/import',
     async (asked) => {
       const { request, reply, resource, calls, path } = asked;
-      const form = (request.body ?? {}) as Form;
+      const { body } = request;
+      const { form, file } =
+        body instanceof MultipartForm
+          ? await body.rest()
+          : { form: (body ?? {}) as Form, file: Buffer.from(field((body ?? {}) as Form, 'file'), 'base64') };
       const isChecked = field(form, 'step') === 'import';
-      const content = field(form, 'file') || field(form, 'content');
       const match = field(form, 'match');
       const refuse = (problem: string) => {
         reply.code(400);
         return asked.shown(importForm(asked, { match }), { problem });
       };
-      const bytes = Buffer.from(content, 'base64');
+      // A checked file comes back in base64.
+      const bytes = file?.length ? file : Buffer.from(field(form, 'content'), 'base64');
       if (bytes.length === 0) return refuse('choose a file');
       if (bytes.length > maxFile)
         return refuse(`the file is larger than ${maxFile / 1024 / 1024} MiB: send it to the API`);
@@ -91,14 +78,15 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         // Sent twice, a file is imported once.
         if (isChecked)
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
-        const source = Readable.from([bytes]).pipe(unescapeFormulas());
+        const source = Readable.from(slicesOf(bytes)).pipe(unescapeFormulas());
         const report = await calls.importCsv(resource, source, {
           dry_run: String(!isChecked),
           ...(match !== '' && { match }),
         });
         if (isChecked && report.failed === 0)
           return redirectDone(request, reply, path, 'records-imported', { name: counted(report) });
-        const checked = isChecked || report.created + report.updated === 0 ? undefined : content;
+        const checked =
+          isChecked || report.created + report.updated === 0 ? undefined : bytes.toString('base64');
         return asked.shown(importForm(asked, { match, content: checked, report }));
       } catch (error) {
         const isMistake = error instanceof UserError || (error instanceof HttpError && error.status === 400);
@@ -110,14 +98,9 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
   );
 }
 
-/** Whether a text is in a body more than so often. */
-function hasMore(body: Buffer, text: string, most: number): boolean {
-  let at = -1;
-  for (let count = 0; count <= most; count++) {
-    at = body.indexOf(text, at + 1);
-    if (at === -1) return false;
-  }
-  return true;
+/** The bytes of a file in slices, which are processed as they are needed. */
+function* slicesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
 }
 
 const counted = ({ created, updated }: ImportSummary): string =>

@@ -69,9 +69,9 @@ export function editPages({ get, post }: DataRoutes): void {
     const { request, reply, resource, calls, titles, path } = asked;
     const { id } = request.params as { id: string };
     const form = (request.body ?? {}) as Form;
-    const texts = submittedTexts(resource, form);
     const tag = field(form, 'tag');
     const { record, tag: current, texts: now } = await stored(asked);
+    const texts = submittedTexts(resource, form, now);
     try {
       const given = await resolveReferences(asked, texts, { record, texts: now });
       // What the form had and what is stored differ where somebody else has written: then nothing is compared.
@@ -120,7 +120,7 @@ async function stored({ request, resource, calls, references }: DataRequest) {
   const expanded =
     expand.length === 0
       ? whole
-      : await calls.call(resource, 'read', { id, query: { expand: expand.join() } });
+      : await calls.excerpt(resource, 'read', { id, query: { expand: expand.join() } });
   const named = new Map(
     resource.definition.fields.flatMap((each): [string, string][] => {
       const title = references.title(each, expanded.body);
@@ -207,7 +207,7 @@ const editForm = async (
     above: { label: title, href: `${path}/${id}` },
     action: `${path}/${id}/edit`,
     hidden: [{ name: 'tag', value: tag }],
-    inputs: formInputs(resource, filled),
+    inputs: formInputs(resource, { ...filled, stored: record }),
     submit: `Save ${resourceNoun(resource)}`,
     cancel: `${path}/${id}`,
     danger: deletionOf(asked, id),

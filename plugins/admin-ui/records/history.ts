@@ -1,8 +1,8 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { RecordPage } from '../shell/index.ts';
-import { type Calls, type DataRecord, nextCursor, type Response } from './calls.ts';
+import { type Calls, type DataRecord, excerptLengths, nextCursor, type Response } from './calls.ts';
 import { writable } from './inputs.ts';
-import { humanize, textOf } from './values.ts';
+import { cut, humanize, isCut, textOf } from './values.ts';
 
 /** A change of a record, as the API has it. */
 export interface Change {
@@ -19,29 +19,24 @@ export interface Change {
 const unnamed: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
 const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
 
-/** Pages of the history that a change is looked for on. */
-const maxPages = 50;
+/** Characters of a value that a history shows. */
+const changeLength = excerptLengths.many;
+
+/** Before or after a change. */
+export const sides = ['before', 'after'] as const;
+export type Side = (typeof sides)[number];
 
 export const changesIn = ({ body }: Response): readonly Change[] => body.data as readonly Change[];
 
-/** One change of a record by its position; undefined if there is none. */
+/** One change of a record with its whole texts. @throws HttpError 404 if there is none at the position */
 export async function changeAt(
   calls: Calls,
   resource: Resource,
   id: string,
   position: string,
-): Promise<Change | undefined> {
-  let cursor: string | undefined;
-  for (let page = 0; page < maxPages; page++) {
-    const response = await calls.call(resource, 'history', {
-      id,
-      query: cursor === undefined ? {} : { cursor },
-    });
-    const found = changesIn(response).find((change) => change.position === position);
-    cursor = nextCursor(response);
-    if (found !== undefined || cursor === undefined) return found;
-  }
-  return undefined;
+): Promise<Change> {
+  const { body } = await calls.excerpt(resource, 'change', { id, query: { change: position } });
+  return body as unknown as Change;
 }
 
 /** What a change can be undone to: what the fields that may be written were before it; undefined where that is not known. */
@@ -53,22 +48,31 @@ export function undoValues(resource: Resource, { action, changed, before }: Chan
   return names.length === 0 ? undefined : Object.fromEntries(names.map((name) => [name, before[name]]));
 }
 
-/** The history of a record beside it. @param undo the address that undoes a change, by its position; undefined where the member may not */
+/** Addresses of a record's history. */
+interface HistoryAddresses {
+  /** Undoes a change; undefined if the member is not allowed to. */
+  readonly undo: ((change: Change) => string | undefined) | undefined;
+  /** Older changes, by a cursor. */
+  readonly older: (cursor: string) => string;
+  /** The whole value of a field before or after a change. */
+  readonly value: (field: string, change: Change, side: Side) => string;
+}
+
+/** The history of a record, to be shown next to it. */
 export const historyEntries = (
   resource: Resource,
   response: Response,
-  undo: ((change: Change) => string | undefined) | undefined,
-  older: ((cursor: string) => string) | undefined,
+  addresses: HistoryAddresses,
 ): NonNullable<RecordPage['changes']> => {
   const cursor = nextCursor(response);
   return {
     title: 'History',
     all: changesIn(response).map((change) => {
-      const href = undoValues(resource, change) === undefined ? undefined : undo?.(change);
+      const href = undoValues(resource, change) === undefined ? undefined : addresses.undo?.(change);
       return {
         at: change.at,
         text: `${actions[change.action]} by ${change.actor.name ?? unnamed[change.actor.kind] ?? 'somebody'}`,
-        fields: change.action === 'update' ? fieldsOf(resource, change) : [],
+        fields: change.action === 'update' ? fieldsOf(resource, change, addresses) : [],
         ...(href !== undefined && {
           link: {
             label: change.action === 'delete' ? 'Restore' : 'Undo',
@@ -78,15 +82,31 @@ export const historyEntries = (
         }),
       };
     }),
-    older: cursor === undefined ? undefined : older?.(cursor),
+    older: cursor === undefined ? undefined : addresses.older(cursor),
   };
 };
 
 /** What a change did to fields, without those that every change writes. */
-const fieldsOf = ({ definition }: Resource, { changed, before, after }: Change) =>
-  changed
+const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryAddresses) =>
+  change.changed
     .filter((name) => {
       const set = definition.fields.find((field) => field.name === name)?.set;
       return set !== 'updated' && set !== 'editor';
     })
-    .map((name) => ({ label: humanize(name), before: textOf(before?.[name]), after: textOf(after?.[name]) }));
+    .map((name) => {
+      const label = humanize(name);
+      const texts = { before: textOf(change.before?.[name]), after: textOf(change.after?.[name]) };
+      const whole = sides
+        .filter((side) => isCut(texts[side], changeLength))
+        .map((side) => ({
+          label: `Show all of it ${side}`,
+          name: `Show all of ${label} ${side} the change of ${change.at}`,
+          href: value(name, change, side),
+        }));
+      return {
+        label,
+        before: cut(texts.before, changeLength),
+        after: cut(texts.after, changeLength),
+        whole,
+      };
+    });

@@ -1,9 +1,9 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Field, type FieldTypeName, jsonNumber } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, type Input } from '../shell/index.ts';
+import { type Form, field as fieldOf, type Input, typedTimestamp } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
-import { humanize, textOf } from './values.ts';
+import { cut, humanize, textOf } from './values.ts';
 
 /** How a type of field is typed in, and what the typed text becomes; undefined for "absent". */
 interface Typed {
@@ -19,15 +19,8 @@ const asNumber = (text: string): unknown =>
   orNothing(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
 /** A record's number, also as pages write it: "no. 12". */
 const asReference = (text: string): unknown => asNumber(text.replace(/^no\. /, ''));
-/** RFC 3339, or a day and a time as people type them: without seconds, and in UTC where they name no offset. */
-function asTimestamp(text: string): unknown {
-  const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
-    text.trim(),
-  );
-  if (parts === null) return orNothing(text);
-  const [, day, minutes = '00:00', seconds = ':00', offset = 'Z'] = parts;
-  return `${day}T${minutes}${seconds}${offset.toUpperCase() === 'UTC' ? 'Z' : offset}`;
-}
+/** What is not a point in time stays a text, which the API rejects in its words. */
+const asTimestamp = (text: string): unknown => typedTimestamp(text) ?? orNothing(text);
 
 /** Every type of field has its input. */
 const typed: Readonly<Record<FieldTypeName, Typed>> = {
@@ -51,6 +44,12 @@ const typed: Readonly<Record<FieldTypeName, Typed>> = {
   joined: { kind: 'line', value: asText },
 };
 
+/** Characters of a value that a form edits: several such values fit into what a form may send. */
+const longestInput = 50_000;
+
+/** Whether a value is too long for a form. */
+const isTooLong = (text: string): boolean => text.length > longestInput;
+
 /** The fields that a form has: all that may be written. */
 export const writable = ({ definition }: Resource): readonly Field[] =>
   definition.fields.filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined);
@@ -65,22 +64,37 @@ export interface FormState {
   readonly meanwhile: ReadonlyMap<string, string>;
   /** Records that a reference may point to, by field. */
   readonly suggestions: ReadonlyMap<string, readonly string[]>;
+  /** The record that is edited; absent: a new one. */
+  readonly stored?: DataRecord;
 }
 
 /** The inputs of a form. */
 export const formInputs = (
   resource: Resource,
-  { texts, errors, meanwhile, suggestions }: FormState,
+  { texts, errors, meanwhile, suggestions, stored = {} }: FormState,
 ): Input[] =>
   writable(resource).map((field): Input => {
     const { kind, help } = typed[field.typeName];
     const text = texts[field.name] ?? '';
+    const before = textOf(stored[field.name]);
+    if (isTooLong(before)) {
+      const help = `This value is longer than ${longestInput.toLocaleString('en')} characters and can only be changed through the API.`;
+      const error = errors.get(field.name);
+      return {
+        kind: 'fixed',
+        name: field.name,
+        label: humanize(field.name),
+        value: cut(before, 300),
+        help,
+        error,
+      };
+    }
     const now = meanwhile.get(field.name);
     const known = suggestions.get(field.name) ?? field.values?.list;
     const notes = [
       field.description,
       help,
-      now === undefined ? undefined : `It is now: ${now === '' ? 'empty' : now}`,
+      now === undefined ? undefined : `It is now: ${now === '' ? 'empty' : cut(now, 300)}`,
     ];
     return {
       // A known value is proposed, any other is accepted as the API does.
@@ -111,13 +125,21 @@ export const recordTexts = (
     }),
   );
 
-/** The texts of a sent form. A box that is not ticked is not sent. */
-export const submittedTexts = (resource: Resource, form: Form): Record<string, string> =>
+/**
+ * The texts of a sent form. A box that is not ticked is not sent.
+ * @param stored those of the record before: what is too long for a form is not in it, and stays
+ */
+export const submittedTexts = (
+  resource: Resource,
+  form: Form,
+  stored: Readonly<Record<string, string>> = {},
+): Record<string, string> =>
   Object.fromEntries(
-    writable(resource).map(({ name, typeName }) => [
-      name,
-      typeName === 'boolean' ? String(fieldOf(form, name) === 'true') : fieldOf(form, name),
-    ]),
+    writable(resource).map(({ name, typeName }) => {
+      const before = stored[name] ?? '';
+      if (form[name] === undefined && isTooLong(before)) return [name, before];
+      return [name, typeName === 'boolean' ? String(fieldOf(form, name) === 'true') : fieldOf(form, name)];
+    }),
   );
 
 /** The body that the texts of a form are; without what is empty and has no empty value, which then gets its default. */

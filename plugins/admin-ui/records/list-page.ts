@@ -102,7 +102,7 @@ export async function listPage({
   let problem: string | undefined;
   let found: Awaited<ReturnType<Calls['call']>> = { body: { data: [] }, headers: {} };
   try {
-    found = await calls.call(resource, 'list', { query });
+    found = await calls.excerpt(resource, 'list', { query });
   } catch (error) {
     if (!(error instanceof HttpError) || error.status !== 400) throw error;
     problem = error.message;

@@ -80,7 +80,9 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       const filtered = filterLink(request, path);
       if (filtered !== undefined) return reply.redirect(filtered, 303);
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
-      return shown({ kind: 'list', ...(await listPage({ ...asked, parameters })) });
+      const page = await listPage({ ...asked, parameters });
+      if (page.problem !== undefined) reply.code(400);
+      return shown({ kind: 'list', ...page });
     });
     editPages(routes);
     recordPages(routes);

@@ -1,24 +1,25 @@
 import { errors, HttpError } from '../../../engine/errors.ts';
 import type { Body } from '../../../engine/records/index.ts';
 import { type ConfirmPage, type Form, field, redirectDone } from '../shell/index.ts';
-import type { Response } from './calls.ts';
+import { excerptLengths, type Response } from './calls.ts';
 import { createOnce } from './create-once.ts';
-import { type Change, changeAt, changesIn, historyEntries, undoValues } from './history.ts';
+import { type Change, changeAt, changesIn, historyEntries, type Side, sides, undoValues } from './history.ts';
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
-import { displayValue, humanize, resourceNoun, textOf } from './values.ts';
+import { cut, displayValue, humanize, isCut, resourceNoun, textOf } from './values.ts';
 
 const late = 'Somebody else has changed this record meanwhile. This is how it is now.';
 
 /** A record, its history, and the questions before it is deleted or a change of it is undone. */
 export function recordPages({ get, post }: DataRoutes): void {
   get('/:id', showRecord);
+  get('/:id/value', sendValue);
   get('/:id/delete', (asked) => askDelete(asked));
   post('/:id/delete', async (asked) => {
     const { request, reply, resource, calls, titles, path } = asked;
     const { id } = request.params as { id: string };
-    const { body } = await calls.call(resource, 'read', { id });
+    const { body } = await calls.excerpt(resource, 'read', { id });
     const done = await unlessLate(() =>
       calls.call(resource, 'remove', { id, headers: { 'if-match': tagIn(request.body) } }),
     );
@@ -64,17 +65,20 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
   const { id } = request.params as { id: string };
   const { fields } = resource.definition;
   const cursor = field(request.query as Form, 'history');
-  const history = await calls.call(resource, 'history', { id, query: cursor === '' ? {} : { cursor } });
+  const history = await calls.excerpt(resource, 'history', { id, query: cursor === '' ? {} : { cursor } });
   const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
   const expand = references.expandable(calls, fields);
   const record = await calls
-    .call(resource, 'read', { id, query: expand.length === 0 ? {} : { expand: expand.join() } })
+    .excerpt(resource, 'read', { id, query: expand.length === 0 ? {} : { expand: expand.join() } })
     .catch((error: unknown) => {
       if (error instanceof HttpError && error.status === 404) return undefined;
       throw error;
     });
   const above = { label: humanize(resource.name), href: path };
   const undo = ({ position }: Change) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
+  const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
+    `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
+  const value = (name: string, { position }: Change, side: Side) => valueAt(name, { change: position, side });
   if (record === undefined) {
     // Its history is still there.
     const deletion = changesIn(history).find(({ action }) => action === 'delete');
@@ -87,13 +91,30 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
       intro: 'This record is deleted.',
       values: fields
         .filter(({ name }) => Object.hasOwn(last, name))
-        .map((each) => ({ label: humanize(each.name), ...displayValue(each, last[each.name]) })),
-      changes: historyEntries(
-        resource,
-        history,
-        (change) => (change.action === 'delete' ? may?.(change) : undefined),
+        .map((each) => {
+          const label = humanize(each.name);
+          const text = textOf(last[each.name]);
+          const isLong = isCut(text, excerptLengths.many);
+          return {
+            label,
+            ...(isLong
+              ? { long: cut(text, excerptLengths.many) }
+              : displayValue(each, last[each.name], undefined, excerptLengths.many)),
+            ...(isLong &&
+              deletion !== undefined && {
+                whole: {
+                  label: 'Show all',
+                  name: `Show all of ${label}`,
+                  href: value(each.name, deletion, 'before'),
+                },
+              }),
+          };
+        }),
+      changes: historyEntries(resource, history, {
+        undo: (change) => (change.action === 'delete' ? may?.(change) : undefined),
         older,
-      ),
+        value,
+      }),
     });
   }
   const { body } = record;
@@ -113,26 +134,46 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
       // What people write comes first.
       .toSorted((a, b) => Number(a.set !== undefined) - Number(b.set !== undefined))
       .map((each) => {
-        const value = body[each.name];
-        const text = textOf(value);
+        const stored = body[each.name];
+        const text = textOf(stored);
+        const label = humanize(each.name);
+        const isLong = isCut(text, excerptLengths.one);
         return {
-          label: humanize(each.name),
+          label,
           isReadOnly: each.readOnly,
-          ...(each.typeName === 'text' && text !== ''
-            ? { long: text }
-            : displayValue(each, value, referredValue(references, each, body))),
+          ...((each.typeName === 'text' && text !== '') || isLong
+            ? { long: cut(text, excerptLengths.one) }
+            : displayValue(each, stored, referredValue(references, each, body), excerptLengths.one)),
+          ...(isLong && {
+            whole: { label: 'Show all', name: `Show all of ${label}`, href: valueAt(each.name) },
+          }),
         };
       }),
-    changes: historyEntries(
-      resource,
-      history,
-      calls.may(resource, 'update')
+    changes: historyEntries(resource, history, {
+      undo: calls.may(resource, 'update')
         ? (change) => (change.action === 'update' ? undo(change) : undefined)
         : undefined,
       older,
-    ),
+      value,
+    }),
     danger: deletionOf(asked, id),
   });
+}
+
+/** One whole value as plain text: of the record, or before or after one of its changes. */
+async function sendValue({ request, reply, resource, calls }: DataRequest): Promise<string> {
+  const { id } = request.params as { id: string };
+  const query = request.query as Form;
+  const name = field(query, 'field');
+  if (!resource.definition.fields.some((each) => each.name === name)) throw errors.notFound();
+  const [position, side] = [field(query, 'change'), sides.find((each) => each === field(query, 'side'))];
+  const record =
+    position === '' || side === undefined
+      ? (await calls.call(resource, 'read', { id, query: { fields: name } })).body
+      : (await changeAt(calls, resource, id, position))[side];
+  if (record === null || !Object.hasOwn(record, name)) throw errors.notFound();
+  reply.header('content-type', 'text/plain; charset=utf-8');
+  return textOf(record[name]);
 }
 
 async function askDelete(
@@ -141,7 +182,7 @@ async function askDelete(
 ) {
   const { id } = request.params as { id: string };
   if (!calls.may(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
-  const { body, headers } = await calls.call(resource, 'read', { id });
+  const { body, headers } = await calls.excerpt(resource, 'read', { id });
   if (problem !== undefined) reply.code(412);
   const title = titles.of(resource, body);
   return shown(
@@ -166,8 +207,8 @@ async function undoable(
 ): Promise<[Change, Body]> {
   const { id } = request.params as { id: string };
   const change = await changeAt(calls, resource, id, position);
-  const values = change && undoValues(resource, change);
-  if (change === undefined || values === undefined) throw errors.notFound();
+  const values = undoValues(resource, change);
+  if (values === undefined) throw errors.notFound();
   return [change, values];
 }
 
@@ -194,7 +235,7 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
       submit: `Restore ${resourceNoun(resource)}`,
     });
   }
-  const { body, headers } = await calls.call(resource, 'read', { id });
+  const { body, headers } = await calls.excerpt(resource, 'read', { id });
   const title = titles.of(resource, body);
   return shown(
     {
@@ -207,8 +248,8 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
         .filter(({ name }) => Object.hasOwn(values, name))
         .map(({ name }) => ({
           label: humanize(name),
-          before: textOf(body[name]),
-          after: textOf(values[name]),
+          before: cut(textOf(body[name]), excerptLengths.many),
+          after: cut(textOf(values[name]), excerptLengths.many),
         })),
       hidden: [
         { name: 'change', value: position },

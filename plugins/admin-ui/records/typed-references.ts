@@ -20,7 +20,7 @@ export async function firstMatches(
 ): Promise<readonly DataRecord[]> {
   const found: DataRecord[] = [];
   for (let page = 1; found.length < offered; page++) {
-    const { body } = await calls.call(resource, 'list', {
+    const { body } = await calls.excerpt(resource, 'list', {
       query: { page: String(page), ...(q !== undefined && { q }) },
     });
     const records = body.data as readonly DataRecord[];
@@ -128,7 +128,7 @@ const oneLine = (title: string): string =>
 
 async function recordOf(calls: Calls, resource: Resource, id: string): Promise<DataRecord | undefined> {
   try {
-    return (await calls.call(resource, 'read', { id })).body;
+    return (await calls.excerpt(resource, 'read', { id })).body;
   } catch (error) {
     if (error instanceof HttpError && error.status === 404) return undefined;
     throw error;

@@ -16,6 +16,19 @@ export const resourceNoun = ({ definition }: Resource): string => definition.sin
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
+/** Whether a text has more than so many characters. */
+export const isCut = (text: string, length: number): boolean =>
+  // A character may be two UTF-16 code units.
+  text.length > length && (text.length > 2 * length || [...text].length > length);
+
+/** The start of a text, at most so many characters, with an ellipsis if it is longer. */
+export const cut = (text: string, length: number): string =>
+  isCut(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
+
+/** Characters of a title, and of a value in a list. */
+const titleLength = 200;
+const cellLength = 300;
+
 /** What records are called after. */
 export interface Titles {
   /** The fields that make the title. */
@@ -56,7 +69,7 @@ export function titlesOf(resources: readonly Resource[]): Titles {
         .map(({ name }) => textOf(record[name]).trim())
         .filter((text) => text !== '')
         .join(' ');
-      return named || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
+      return cut(named, titleLength) || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
     },
   };
 }
@@ -71,11 +84,16 @@ const timestampText = (text: string): string =>
     .replace('T', ' ')
     .replace(/(?:Z|[+-]\d\d:\d\d)$/, (offset) => (offset === 'Z' ? ' UTC' : ` ${offset}`));
 
-/** A value of a field as pages show it. @param name the title of the record that it refers to, with its address */
+/**
+ * A value of a field as pages show it.
+ * @param referred the title of the record that it refers to, with its address
+ * @param length characters of a text that are shown
+ */
 export function displayValue(
   field: Field,
   value: unknown,
   referred?: { readonly text: string; readonly href: string },
+  length = cellLength,
 ): DisplayValue {
   const text = textOf(value);
   if (text === '') return { text: '' };
@@ -83,5 +101,5 @@ export function displayValue(
   if (field.typeName === 'boolean') return { text: value === true ? 'yes' : 'no' };
   if (field.typeName === 'timestamp')
     return field.set === undefined ? { text: timestampText(text) } : { time: text };
-  return { text, ...(isNumeric(field) && { numeric: true }) };
+  return { text: cut(text, length), ...(isNumeric(field) && { numeric: true }) };
 }

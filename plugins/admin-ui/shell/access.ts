@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../../engine/effects/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
-import type { Membership, Person } from '../../access/identity/index.ts';
+import { type Membership, membershipNamed, type Person } from '../../access/identity/index.ts';
 
 /** A request by a member of an organization. */
 export interface CurrentMember {
@@ -34,7 +34,10 @@ export const signedIn =
     try {
       request.person = await app.identify(request, options);
       request.formOwner = request.person.session.id;
-      return undefined;
+      request.owner = ownerOf(request, request.person);
+      request.assertAllowed = () => assertStillMember(app, request, options);
+      const moved = currentUrl(request, request.person);
+      return moved === undefined ? undefined : reply.redirect(moved, 307);
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 401) throw error;
       if (error.code === 'second_factor_missing') return reply.redirect(setUpPage, 303);
@@ -42,6 +45,34 @@ export const signedIn =
       return reply.redirect(`/setup/login${next}`, 303);
     }
   };
+
+/** The URL of a page that was requested under a former slug of its organization; undefined for any other request. */
+function currentUrl({ method, url, params }: FastifyRequest, { session }: Person): string | undefined {
+  const { org } = params as { readonly org?: string };
+  if (org === undefined || method !== 'GET' || session.memberships.has(org)) return undefined;
+  const membership = membershipNamed(session.memberships, org);
+  return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
+}
+
+/** Whom a page counts for: the organization in its address, or the person if there is none. */
+function ownerOf({ params }: FastifyRequest, { session }: Person): string {
+  const { org = '' } = params as { org?: string };
+  return membershipNamed(session.memberships, org)?.organization ?? `user ${session.user.id}`;
+}
+
+/** @throws HttpError 401 once the session has ended; 403 once the person's profile in the organization has changed */
+async function assertStillMember(
+  app: FastifyInstance,
+  request: FastifyRequest,
+  options: { readonly settingUp?: boolean },
+): Promise<void> {
+  const { org = '' } = request.params as { org?: string };
+  const before = request.person && membershipNamed(request.person.session.memberships, org);
+  const { session } = await app.identify(request, options);
+  const now = membershipNamed(session.memberships, org);
+  if (now?.organization !== before?.organization || now?.profile !== before?.profile)
+    throw new HttpError(403, 'forbidden', 'Only members of this organization come here.');
+}
 
 /** The person after {@link signedIn}. */
 export function personOf({ person }: FastifyRequest): Person {
@@ -65,7 +96,7 @@ function membershipIn(
 ): CurrentMember {
   const person = personOf(request);
   const { org } = request.params as { org: string };
-  const membership = person.session.memberships.get(org);
+  const membership = membershipNamed(person.session.memberships, org);
   if (membership === undefined || !isEnough(membership)) throw new HttpError(403, 'forbidden', refusal);
   return { person, membership, actor: app.actor(request, person.session.user) };
 }

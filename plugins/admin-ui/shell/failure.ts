@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../../../engine/errors.ts';
 import { httpErrorOf, sendError } from '../../../engine/http/index.ts';
+import type { Membership } from '../../access/identity/index.ts';
 import { render } from './render.ts';
 import { viewsIn } from './views.ts';
 
@@ -12,6 +13,10 @@ const failureTexts: Readonly<Record<number, string>> = {
   404: 'There is no such page.',
   413: 'The form is too large.',
 };
+
+/** The organization that the address names, if the user is a member of it: the navigation stays on its pages. */
+const membershipOf = ({ person, params }: FastifyRequest): Membership | undefined =>
+  person?.session.memberships.get(String((params as { org?: unknown }).org));
 
 /** Sends an error page with the error's status; works without a database. */
 export async function sendFailure(
@@ -31,5 +36,6 @@ export async function sendFailure(
     message: text ?? 'That did not work. Try again later.',
     requestId: status >= 500 ? request.id : undefined,
     hasForms: false,
+    org: membershipOf(request),
   });
 }

@@ -31,3 +31,16 @@ export function safeNext(next: unknown): string {
     ? next
     : '/setup';
 }
+
+/**
+ * Completes a point in time as users type it, a day and a time without seconds or offset, to RFC 3339 in UTC.
+ * @returns undefined if the text does not look like one; the result may still name a day or time that does not exist
+ */
+export function typedTimestamp(text: string): string | undefined {
+  const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
+    text.trim(),
+  );
+  if (parts === null) return undefined;
+  const [, day, minutes = '00:00', seconds = ':00', offset = 'Z'] = parts;
+  return `${day}T${minutes}${seconds}${offset.toUpperCase() === 'UTC' ? 'Z' : offset}`;
+}

@@ -28,6 +28,8 @@ export function withHelpers(engine: Engine): Engine {
   engine.registerHelper('time', (value: Date | string | null | undefined) => {
     if (value == null) return 'never';
     const at = new Date(value);
+    // PostgreSQL stores times that JavaScript has no date for.
+    if (Number.isNaN(at.getTime())) return String(value);
     return new engine.SafeString(
       `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relative(at)}</time>`,
     );

@@ -120,6 +120,7 @@ export function show(
   { kind, ...page }: AnyPage & { readonly title: string },
   more: ViewData = {},
 ): Promise<string> {
+  if (page.refreshSeconds !== undefined) reply.header('refresh', String(page.refreshSeconds));
   return render(request, reply, viewOf(kind), {
     ...page,
     ...prepared({ kind, ...page } as AnyPage, request),

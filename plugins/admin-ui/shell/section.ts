@@ -15,8 +15,9 @@ export interface SubmittedForm extends CurrentMember {
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
-/** The result of an action: a redirect to the list with a message, the list with data that is shown once, or a question. */
+/** The result of an action: a redirect to the list with a message or to a page, the list with data that is shown once, or a question. */
 export type ActionOutcome =
+  | { readonly to: string }
   | ({ readonly done: string } & Subject)
   | { readonly shown: ViewData }
   | { readonly page: AnyPage & { title: string } };
@@ -68,13 +69,17 @@ export function section(
     request: FastifyRequest,
     reply: FastifyReply,
     more: ViewData,
-  ) =>
-    show(
+  ) => {
+    const page = await load(admin, request);
+    // A parameter of its address is not valid.
+    if (page.problem !== undefined) reply.code(400);
+    return show(
       request,
       reply,
-      { kind: 'list', ...(await load(admin, request)), title },
+      { kind: 'list', ...page, title },
       { ...frameOf(admin), path: baseOf(admin), ...more },
     );
+  };
   const showPage = async (
     admin: CurrentMember,
     page: string,
@@ -124,6 +129,7 @@ export function section(
             return work(tables);
           });
         const outcome = await act({ ...admin, transact }, form, request);
+        if ('to' in outcome) return await reply.redirect(outcome.to, 303);
         if ('shown' in outcome) return await showList(admin, request, reply, outcome.shown);
         if ('page' in outcome) {
           const above = { label: title, href: backOf(admin, form) };

@@ -91,7 +91,9 @@ export interface Input {
     | 'day'
     | 'file'
     | 'grants'
-    | 'checkboxes';
+    | 'checkboxes'
+    /** A value that is shown and not sent. */
+    | 'fixed';
   readonly name: string;
   readonly label: string;
   readonly value?: string;
@@ -129,6 +131,8 @@ interface Page {
   readonly primary?: Link | undefined;
   readonly problem?: string;
   readonly intro?: string | undefined;
+  /** After how many seconds the browser loads the page again: it shows work that is under way. */
+  readonly refreshSeconds?: number;
 }
 
 /** A list of things. */
@@ -165,13 +169,21 @@ export interface RecordPage extends Page {
     readonly label: string;
     readonly isReadOnly?: boolean;
     readonly long?: string;
+    /** Where all of a value is that is cut off here. */
+    readonly whole?: Link;
   })[];
   readonly changes?: {
     readonly title: string;
     readonly all: readonly {
       readonly at: Date | string;
       readonly text: string;
-      readonly fields: readonly { readonly label: string; readonly before: string; readonly after: string }[];
+      readonly fields: readonly {
+        readonly label: string;
+        readonly before: string;
+        readonly after: string;
+        /** Where all of the values are that are cut off here. */
+        readonly whole: readonly Link[];
+      }[];
       readonly link?: Link | undefined;
     }[];
     readonly older?: string | undefined;

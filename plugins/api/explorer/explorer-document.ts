@@ -28,4 +28,5 @@ export function explorerDocument(document: JsonSchema): JsonSchema {
 }
 
 const hasValue = ({ required, schema }: JsonSchema): boolean =>
-  required !== true && ['enum', 'examples'].some((key) => Object.hasOwn(schema as JsonSchema, key));
+  required !== true &&
+  ['default', 'enum', 'examples'].some((key) => Object.hasOwn(schema as JsonSchema, key));

@@ -23,11 +23,26 @@ export async function withSnapshot<T>(
   if (copyTo === undefined) return withDatabase(config, noModel, work);
   const dataFolder = folderIn(join(config.dataFolder, 'snapshots'));
   try {
-    await copyTo(join(dataFolder, 'pgdata'));
+    await copyTo(join(dataFolder, 'pgdata')).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ENOSPC' ? noRoom(config.dataFolder) : cause;
+    });
     return await withDatabase({ ...config, dataFolder }, noModel, work);
   } finally {
     rmSync(dataFolder, { recursive: true, force: true });
   }
+}
+
+/** The error for a disk without room for a copy of the database; says how much is needed and free. */
+function noRoom(dataFolder: string): UserError {
+  const cluster = join(dataFolder, 'pgdata');
+  let needed = 0;
+  for (const entry of readdirSync(cluster, { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) needed += statSync(join(entry.parentPath, entry.name)).size;
+  }
+  const megabytes = (bytes: number) => Math.ceil(bytes / 1024 / 1024);
+  return new UserError(
+    `the backup needs ${megabytes(needed)} MB in ${dataFolder} for a copy of the database, and too little is free there. Free some space and try again`,
+  );
 }
 
 /** Makes a folder within another, and removes what was left there. */

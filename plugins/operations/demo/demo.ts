@@ -35,7 +35,7 @@ const dayMs = 86_400_000;
 
 /**
  * Creates the organization `demo` with sample records, an administrator and an API key, all or nothing.
- * @returns undefined if the database holds an organization already
+ * @returns undefined if the database holds an organization, or has held one
  */
 export function createDemo(
   database: Database,
@@ -44,7 +44,13 @@ export function createDemo(
 ): Promise<Demo | undefined> {
   return withAdvisoryLock(database.orm, demoLock, async (em) => {
     const tables: Tables = em.getKysely<TableRows>();
-    const existing = await tables.selectFrom('crm_organizations').select('id').limit(1).executeTakeFirst();
+    // Former slugs tell of organizations that have been deleted.
+    const existing = await tables
+      .selectFrom('crm_organizations')
+      .select('slug')
+      .unionAll(tables.selectFrom('crm_former_slugs').select('slug'))
+      .limit(1)
+      .executeTakeFirst();
     if (existing !== undefined) return undefined;
 
     const actor = commandLine(config);

@@ -84,7 +84,8 @@ const publicUrl: DoctorCheck<{
   needs: ['config', 'settings'],
   run: ({ config, settings: { public_url } }) => {
     if (public_url === '') {
-      const problem = 'it is not set, so links in mails begin with the Host header of requests';
+      const problem =
+        'it is not set, so no mail with links is sent: administrators pass on invitations and links to reset passwords themselves';
       const advice = 'Set PUBLIC_URL to the origin that people see, such as https://crm.example.';
       return [{ place: 'public_url', problem, advice, isNote: true }];
     }

@@ -195,7 +195,7 @@ const replicas = onServer('replicas', async ({ database }) => {
 });
 
 /** SQLSTATEs. */
-const [noPrivilege, readOnly] = ['42501', '25006'];
+const [noPrivilege, readOnly, tooManyConnections] = ['42501', '25006', '53300'];
 
 const writes: OnDatabase = {
   name: 'writing',
@@ -210,6 +210,16 @@ const writes: OnDatabase = {
       const state = sqlState(cause);
       // A role without temporary tables may write all others.
       if (state === noPrivilege) return [];
+      if (state === tooManyConnections) {
+        return [
+          {
+            place: 'DATABASE_URL',
+            problem: 'the server, the database or the role has no connection left (SQLSTATE 53300)',
+            advice:
+              'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, end other clients, or put PgBouncer in between.',
+          },
+        ];
+      }
       const message = (cause as Error).message.split('\n')[0];
       return [
         {

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { isLoopback } from '../../../engine/loopback.ts';
+import { singleLine } from '../../../engine/tables/index.ts';
 
 /** How mail is sent (`mail` in config.yaml); blank parts count as absent. */
 export interface MailSettings {
@@ -24,6 +25,8 @@ export interface Mail {
 /** Sends mail with the current settings. */
 export interface Mailer {
   readonly isOn: () => boolean;
+  /** Whether mail may hold links: only if `public_url` is set, because a caller decides what Host says. */
+  readonly sendsLinks: () => boolean;
   /** @returns whether the server accepted it; the reason for a failure is logged, without addresses and secrets */
   readonly send: (mail: Mail) => Promise<boolean>;
 }
@@ -32,10 +35,16 @@ export interface Mailer {
 const connectMs = 5000;
 const longestMs = 15_000;
 
-export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger, 'warn'>): Mailer {
+/** @param publicUrl the currently configured origin; `''` if there is none */
+export function mailer(
+  settings: () => MailSettings,
+  publicUrl: () => string,
+  log: Pick<FastifyBaseLogger, 'warn'>,
+): Mailer {
   const isOn = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
   return {
     isOn,
+    sendsLinks: () => isOn() && publicUrl() !== '',
     send: async ({ to, subject, text }) => {
       const current = settings();
       const transport = await transportOf(current);
@@ -46,7 +55,12 @@ export function mailer(settings: () => MailSettings, log: Pick<FastifyBaseLogger
         longestMs,
       );
       try {
-        const message = { from: current.from, to: { name: '', address: to }, subject, text };
+        const message = {
+          from: current.from,
+          to: { name: '', address: to },
+          subject: singleLine(subject),
+          text,
+        };
         await Promise.race([transport.sendMail(message), late.promise]);
         return true;
       } catch (cause) {

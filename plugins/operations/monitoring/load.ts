@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { cacheCounts, type Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
@@ -74,6 +77,22 @@ export const loadMetrics = ({
       tell('crm_cache_lookups_total', hits, { cache, result: 'hit' });
       tell('crm_cache_lookups_total', misses, { cache, result: 'miss' });
     }
+  },
+});
+
+/** The disk of the data folder, which also holds backups; on PostgreSQL that of the closest folder that exists. */
+export const diskMetrics = (dataFolder: string): Metrics => ({
+  families: {
+    crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk of DATA_DIR.' },
+    crm_disk_size_bytes: { type: 'gauge', help: 'Size of the disk of DATA_DIR.' },
+  },
+  ofInstance: true,
+  read: async (tell) => {
+    let folder = dataFolder;
+    while (!existsSync(folder)) folder = dirname(folder);
+    const { bavail, blocks, bsize } = await statfs(folder);
+    tell('crm_disk_free_bytes', bavail * bsize);
+    tell('crm_disk_size_bytes', blocks * bsize);
   },
 });
 

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
 import { type FamilyValues, reading } from './families.ts';
-import { buildMetrics, loadMetrics } from './load.ts';
+import { buildMetrics, diskMetrics, loadMetrics } from './load.ts';
 import { measureRequests } from './requests.ts';
 
 /** Collects what operators watch of this process. @param ofInstance whether also what is about the instance */
@@ -15,12 +15,14 @@ collectDefaultMetrics({ register: process });
 
 /**
  * Begins to measure.
+ * @param dataFolder whose disk is measured
  * @param given what modules add
  * @param build what serves
  */
 export function measure(
   app: FastifyInstance,
   database: Database,
+  dataFolder: string,
   given: () => readonly Metrics[],
   build: Readonly<Record<string, string>>,
 ): Collect {
@@ -28,7 +30,7 @@ export function measure(
   let read: ReturnType<typeof reading> | undefined;
   return async (ofInstance) => {
     // Once they are asked for, everything is there.
-    read ??= reading([loadMetrics(database), buildMetrics(build), ...given()]);
+    read ??= reading([loadMetrics(database), diskMetrics(dataFolder), buildMetrics(build), ...given()]);
     const found = await read(ofInstance);
     return [requests(), ...found, ...((await process.getMetricsAsJSON()) as readonly FamilyValues[])];
   };

@@ -12,7 +12,7 @@ declare module 'fastify' {
 
 /** What operations needs of a running service. */
 export interface OperationsServices {
-  readonly config: { readonly adminPort: number | undefined };
+  readonly config: { readonly adminPort: number | undefined; readonly dataFolder: string };
   readonly database: Database;
   readonly metrics: () => readonly Metrics[];
   /** The versions of the service. */
@@ -27,6 +27,6 @@ export const operationsModule: Module<OperationsServices> = {
     if (config.adminPort === undefined) return;
     // Loaded where it is used: it would take memory.
     const { measure } = await import('./metrics.ts');
-    app.decorate('collectMetrics', measure(app, database, metrics, versions));
+    app.decorate('collectMetrics', measure(app, database, config.dataFolder, metrics, versions));
   },
 };

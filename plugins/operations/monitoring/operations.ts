@@ -4,23 +4,34 @@ import type { ReadinessReport } from './readiness.ts';
 
 /** What the operators' port tells. */
 export interface OperationsReport {
+  /** Why the process should be restarted; undefined if it should not. */
+  readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
   /** What operators watch, of each process. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
 }
 
 /**
- * For operators, balancers and monitoring on a separate port, without credentials: `/livez`, whether the process runs,
+ * For operators, balancers and monitoring on a separate port, without credentials: `/livez`, whether the process works,
  * and `/readyz`, whether it should get requests, both in JSON with 200 or 503; `/metrics`, in the format of Prometheus.
  */
-export async function operations({ readiness, metrics }: OperationsReport): Promise<FastifyInstance> {
+export async function operations({
+  liveness,
+  readiness,
+  metrics,
+}: OperationsReport): Promise<FastifyInstance> {
   const { default: fastify } = await import('fastify');
   const app = fastify({ requestTimeout: 5_000, bodyLimit: 1024, forceCloseConnections: true });
   app.addHook('onRequest', (_request, reply, done) => {
     reply.header('cache-control', 'no-store');
     done();
   });
-  app.get('/livez', async () => ({ status: 'ok' }));
+  app.get('/livez', async (_request, reply) => {
+    const problem = liveness();
+    return problem === undefined
+      ? { status: 'ok' }
+      : reply.code(503).send({ error: `not alive: ${problem}` });
+  });
   app.get('/readyz', async (_request, reply) => {
     const { checks: results, replicas, ...rest } = await readiness();
     const checks = passedOr(results);

@@ -8,7 +8,7 @@ import {
   jsonResult,
   organizationOption,
 } from '../../../engine/modules/index.ts';
-import { organizationId, transaction } from '../../../engine/tables/index.ts';
+import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { createErasure } from './erasure.ts';
 import { asJsonObject, describeTraces, mentionsOf } from './texts.ts';
 
@@ -43,10 +43,12 @@ interface Options {
 const forget = ({ withInstance }: Line, { org, records, text, erase }: Options): Promise<CommandResult> =>
   withInstance(async ({ database, config, resources }) => {
     const forgetting = createErasure(resources);
-    const traces = await transaction(database, async (tables) => {
-      const wish = { organization: await organizationId(tables, org), records, texts: text };
-      return erase ? forgetting.forget(tables, commandLine(config), wish) : forgetting.find(tables, wish);
-    });
+    const tables = tablesOf(database);
+    const wish = { organization: await organizationId(tables, org), records, texts: text };
+    const traces = await forgetting.find({ run: async (query) => (await query.execute(tables)).rows }, wish);
+    if (erase) {
+      await transaction(database, (within) => forgetting.forget(within, commandLine(config), wish, traces));
+    }
     const places = describeTraces(traces);
     const mentions = mentionsOf(traces);
     const lines = [

@@ -5,6 +5,16 @@ import { type FieldIssue, UserError } from '../../../engine/errors.ts';
 import { grantMasks, type Matching, matching, wildcard } from '../../../engine/records/index.ts';
 import { arrayText, type Statement } from '../../../engine/sql/index.ts';
 import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
+import {
+  chunks,
+  hasKey,
+  type Key,
+  type Query,
+  type RunStatement,
+  type Scan,
+  type SearchOptions,
+  scanning,
+} from './scan.ts';
 
 /** Who is to be forgotten. */
 export interface ErasureInput {
@@ -31,21 +41,37 @@ export interface PersonalTraces {
   readonly mentions: ReadonlyMap<string, readonly string[]>;
 }
 
+/** A search's result with the rows that an erasure deletes or empties. */
+export interface Found extends PersonalTraces {
+  /** By resource: ids of records that were deleted before and of which the ledger has one of the texts. */
+  readonly deleted: ReadonlyMap<string, readonly string[]>;
+  /** By table: the primary keys of rows that have one of the texts. */
+  readonly keys: ReadonlyMap<TableOfPeople, readonly Key[]>;
+}
+
 /** Records that can be erased at once; a person has few. */
 export const maxErasedRecords = 100;
-/** Characters that a text has at least: shorter ones are in anything. */
-const shortest = 5;
+/** Lines that name records, and texts, of one request, and characters of a line. */
+export const mostLines = 20;
+const longestLine = 500;
+/** Characters that a text has at least, because shorter ones are in anything, and at most. */
+const [shortest, longest] = [5, 200];
+/** Texts that are searched for, with those by which the person's records are found. */
+const mostTexts = 50;
 /** Other records that are named, for each resource. */
 const mostMentions = 20;
-/** How long a statement may look through an organization, in milliseconds. */
-const longestMs = 600_000;
 
 /** Erases people from organizations. */
 export interface Erasure {
-  /** What there is of a person. @throws UserError if the wish makes no sense, or means too many records */
-  readonly find: (tables: Tables, wish: ErasureInput) => Promise<PersonalTraces>;
-  /** Erases it. Also events of the deletions are made, so that receivers erase their copies. @param tables a transaction */
-  readonly forget: (tables: Tables, actor: Actor, wish: ErasureInput) => Promise<PersonalTraces>;
+  /** Checks a wish without looking at any record. @throws UserError if it makes no sense */
+  readonly check: (wish: ErasureInput) => void;
+  /**
+   * What there is of a person, read a few rows at a time: no statement takes longer because an organization has more.
+   * @throws UserError if the wish makes no sense, or means too many records
+   */
+  readonly find: (options: SearchOptions, wish: ErasureInput) => Promise<Found>;
+  /** Erases what was found. Also events of the deletions are made, so that receivers erase their copies. @param tables a transaction */
+  readonly forget: (tables: Tables, actor: Actor, wish: ErasureInput, found: Found) => Promise<void>;
 }
 
 interface Known {
@@ -58,54 +84,63 @@ export function createErasure(resources: readonly Resource[]): Erasure {
   const known = new Map<string, Known>(
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
   );
-  const find = async (tables: Tables, wish: ErasureInput): Promise<PersonalTraces> => {
-    await sql`select set_config('statement_timeout', ${String(longestMs)}, true)`.execute(tables);
-    const records = await recordsOf(tables, known, wish);
+  const check: Erasure['check'] = (wish) => {
+    assertBounded(wish);
+    selectionsOf(known, wish);
+    wish.texts.forEach(textOf);
+  };
+  const find: Erasure['find'] = async (options, wish) => {
+    const { organization } = wish;
+    const { run } = options;
+    check(wish);
+    const records = await recordsOf(run, selectionsOf(known, wish), organization);
     const own: string[] = [];
-    for (const [name, ids] of records) own.push(...(await lookupTexts(tables, known.get(name), wish, ids)));
+    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), wish, ids)));
     const texts = [
-      ...new Set([...wish.texts.map(textOf), ...own.filter(({ length }) => length >= shortest)]),
+      ...new Set([
+        ...wish.texts.map(textOf),
+        ...own.filter(({ length }) => length >= shortest && length <= longest),
+      ]),
     ];
-    const deleted = await deletedBefore(tables, resources, wish.organization, texts);
-    const about = new Map(
-      resources.map(({ name }) => [name, [...(records.get(name) ?? []), ...(deleted.get(name) ?? [])]]),
-    );
-    const counts = await Promise.all(
-      [...about].map(async ([name, ids]) => {
-        const { rows } = await sql<{ count: number }>`select count(*)::int as count from crm_ledger l
-          where ${ofRecords(wish.organization, name, ids)}`.execute(tables);
-        return rows[0]?.count ?? 0;
-      }),
-    );
-    const rows = new Map<TableOfPeople, number>();
-    for (const [table, { columns }] of personalDataTables) {
-      const found = await sql<{ count: number }>`select count(*)::int as count from ${sql.table(table)} t
-        where t.organization_id = ${wish.organization}::bigint and ${has(columns, texts)}`.execute(tables);
-      rows.set(table, found.rows[0]?.count ?? 0);
+    if (texts.length > mostTexts)
+      throw new UserError(
+        `these records are found by more than ${mostTexts} different texts: name fewer records`,
+      );
+    const scan = scanning(options, organization);
+    const deleted = await deletedBefore(options, scan, resources, organization, texts);
+    let changes = 0;
+    for (const { name } of resources) {
+      const ids = [...(records.get(name) ?? []), ...(deleted.get(name) ?? [])];
+      const [row] = await run(sql<{ count: number }>`select count(*)::int as count from crm_ledger l
+        where ${ofRecords(organization, name, ids)}`);
+      changes += row?.count ?? 0;
+    }
+    const keys = new Map<TableOfPeople, readonly Key[]>();
+    for (const [table, { columns, key }] of personalDataTables) {
+      const found: Key[] = [];
+      for await (const each of scan({ table, key, matches: has(columns, texts) })) found.push(each);
+      keys.set(table, found);
     }
     const mentions = new Map<string, readonly string[]>();
     for (const { name } of resources) {
-      const found = await sql<{ id: string }>`select t.id::text from ${sql.table(name)} t
-        where t.organization_id = ${wish.organization}::bigint and t.id <> all (${arrayText(records.get(name) ?? [])}::bigint[])
-          and ${hasText(sql`row_to_json(t)::text`, texts)}
-        order by t.id limit ${mostMentions}`.execute(tables);
-      if (found.rows.length > 0)
-        mentions.set(
-          name,
-          found.rows.map(({ id }) => id),
-        );
+      const found: string[] = [];
+      const matches = sql<boolean>`(t.id <> all (${arrayText(records.get(name) ?? [])}::bigint[])
+        and ${hasText(sql`row_to_json(t)::text`, texts)})`;
+      for await (const [id = ''] of scan({ table: name, key: [['id', 'bigint']], matches })) {
+        if (found.push(id) === mostMentions) break;
+      }
+      if (found.length > 0) mentions.set(name, found);
     }
-    return { records, texts, changes: counts.reduce((sum, count) => sum + count, 0), rows, mentions };
+    const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
+    return { records, texts, changes, rows, mentions, deleted, keys };
   };
-  const forget = async (tables: Tables, actor: Actor, wish: ErasureInput): Promise<PersonalTraces> => {
-    const traces = await find(tables, wish);
-    for (const [name, ids] of traces.records) {
-      for (const id of ids) await run(tables, removal(known.get(name), actor, wish.organization, id));
+  const forget: Erasure['forget'] = async (tables, actor, wish, { records, deleted, texts, keys }) => {
+    for (const [name, ids] of records) {
+      for (const id of ids)
+        await queryOf(removal(known.get(name), actor, wish.organization, id)).execute(tables);
     }
-    // Once more: those that are gone now are among them.
-    const gone = await deletedBefore(tables, resources, wish.organization, traces.texts);
     for (const { name } of resources) {
-      const ids = [...new Set([...(traces.records.get(name) ?? []), ...(gone.get(name) ?? [])])];
+      const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
       await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then '{}' end
         where ${ofRecords(wish.organization, name, ids)}`.execute(tables);
       await sql`delete from crm_idempotency where organization_id = ${wish.organization}::bigint
@@ -113,13 +148,15 @@ export function createErasure(resources: readonly Resource[]): Erasure {
         tables,
       );
     }
-    for (const [table, { columns, rows }] of personalDataTables) {
-      const found = sql`organization_id = ${wish.organization}::bigint and ${has(columns, traces.texts)}`;
+    for (const [table, { columns, rows, key }] of personalDataTables) {
       const emptied = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
-      await (rows === 'go'
-        ? sql`delete from ${sql.table(table)} t where ${found}`
-        : sql`update ${sql.table(table)} t set ${emptied} where ${found}`
-      ).execute(tables);
+      for (const some of chunks(keys.get(table) ?? [], erasedAtOnce)) {
+        const found = sql`t.organization_id = ${wish.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
+        await (rows === 'go'
+          ? sql`delete from ${sql.table(table)} t where ${found}`
+          : sql`update ${sql.table(table)} t set ${emptied} where ${found}`
+        ).execute(tables);
+      }
     }
     await recordChanges(tables, actor, {
       organization: wish.organization,
@@ -127,25 +164,41 @@ export function createErasure(resources: readonly Resource[]): Erasure {
       object: 'person',
       objectId: null,
     });
-    return traces;
   };
-  return { find, forget };
+  return { check, find, forget };
 }
 
-/** The records that a wish names, by resource. */
-async function recordsOf(
-  tables: Tables,
+/** Rows that one statement of an erasure deletes or empties. */
+const erasedAtOnce = 500;
+
+/** @throws UserError if there is more to search for than one person has */
+function assertBounded({ records, texts }: ErasureInput): void {
+  if (records.length > mostLines)
+    throw new UserError(`at most ${mostLines} lines can name records, not ${records.length}`);
+  if (texts.length > mostLines)
+    throw new UserError(`at most ${mostLines} texts can be searched for, not ${texts.length}`);
+  if (records.some(({ length }) => length > longestLine))
+    throw new UserError(`a line that names records has at most ${longestLine} characters`);
+}
+
+/** Filters of a resource that select records of the person. */
+interface RecordSelection {
+  readonly name: string;
+  readonly filters: Matching;
+  readonly asked: ReturnType<Matching['parse']>;
+}
+
+/** The records that a wish names. @throws UserError if it names none, or in a way that makes no sense */
+function selectionsOf(
   known: ReadonlyMap<string, Known>,
-  { organization, records, texts }: ErasureInput,
-): Promise<Map<string, string[]>> {
+  { records, texts }: ErasureInput,
+): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
     throw new UserError(
       'say which records are the person\'s, as in "resource?filter=value", or which text is',
     );
   }
-  const found = new Map<string, string[]>();
-  let count = 0;
-  for (const wanted of records) {
+  return records.map((wanted) => {
     const [, name = '', filter = ''] = /^([^?]*)\?(.+)$/s.exec(wanted.trim()) ?? [];
     const { filters } = known.get(name) ?? {};
     if (filters === undefined) {
@@ -161,8 +214,21 @@ async function recordsOf(
     const asked = filters.parse(query, problems);
     const [problem] = problems;
     if (problem !== undefined) throw new UserError(problem.message);
+    return { name, filters, asked };
+  });
+}
+
+/** The ids of selected records, by resource. @throws UserError if these are more than one person has */
+async function recordsOf(
+  run: RunStatement,
+  selections: readonly RecordSelection[],
+  organization: string,
+): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  let count = 0;
+  for (const { name, filters, asked } of selections) {
     const plan = { organization, caller: callerOf(organization), asked, most: maxErasedRecords + 1 };
-    const ids = (await run(tables, filters.found(plan))).map(({ id }) => String(id));
+    const ids = (await run(queryOf(filters.found(plan)))).map(({ id }) => String(id));
     found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)
@@ -182,51 +248,69 @@ function filterOf(text: string): Record<string, string | string[]> {
   );
 }
 
-/** @throws UserError for a text that is too short to be somebody's alone */
+/** @throws UserError for a text that is too short or too long to be somebody's alone */
 function textOf(given: string): string {
   const text = given.trim();
   if (text.length < shortest)
     throw new UserError(`"${text}" is too short: a text of a person has at least ${shortest} characters`);
+  if (text.length > longest)
+    throw new UserError(
+      `"${text.slice(0, 20)}…" is too long: a text of a person has at most ${longest} characters`,
+    );
   return text;
 }
 
 /** The texts by which partners and channels find these records: those of fields with a `lookup`. */
 async function lookupTexts(
-  tables: Tables,
+  run: RunStatement,
   known: Known | undefined,
   { organization }: ErasureInput,
   ids: readonly string[],
 ): Promise<string[]> {
   const fields = known?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
   if (known === undefined || fields.length === 0 || ids.length === 0) return [];
-  const { rows } = await sql<
-    Record<string, string | null>
-  >`select ${sql.join(fields.map(({ name }) => sql.ref(`t.${name}`)))}
-    from ${sql.table(known.resource.name)} t
-    where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(ids)}::bigint[])`.execute(
-    tables,
+  // One character more than a text may have shows that it is longer.
+  const columns = fields.map(
+    ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${longest + 1}) as ${sql.ref(name)}`,
+  );
+  const rows = await run(
+    sql<Record<string, string | null>>`select ${sql.join(columns)} from ${sql.table(known.resource.name)} t
+      where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(ids)}::bigint[])`,
   );
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }
 
 /** Records that are gone and of which the ledger has one of the texts, by resource. */
 async function deletedBefore(
-  tables: Tables,
+  { run }: SearchOptions,
+  scan: Scan,
   resources: readonly Resource[],
   organization: string,
   texts: readonly string[],
 ): Promise<Map<string, string[]>> {
+  const named = new Map(resources.map(({ name }) => [name, new Set<string>()]));
+  const matches = sql<boolean>`(t.version is not null and (${hasText(sql`t.record`, texts)} or ${hasText(sql`t.before`, texts)}))`;
+  const ledger = {
+    table: 'crm_ledger',
+    key: [
+      ['transaction', 'xid8'],
+      ['id', 'bigint'],
+    ],
+    matches,
+    further: ['object', 'object_id'],
+  } as const;
+  for await (const [, , object = '', id = ''] of scan(ledger)) named.get(object)?.add(id);
   const gone = new Map<string, string[]>();
-  for (const { name } of resources) {
-    const { rows } = await sql<{ id: string }>`select distinct l.object_id::text as id from crm_ledger l
-      where l.organization_id = ${organization}::bigint and l.object = ${name} and l.version is not null
-        and (${hasText(sql`l.record`, texts)} or ${hasText(sql`l.before`, texts)})
-        and not exists (select from ${sql.table(name)} t where t.organization_id = l.organization_id and t.id = l.object_id)`.execute(
-      tables,
-    );
+  for (const [name, ids] of named) {
+    const left = new Set<string>();
+    for (const some of chunks([...ids], erasedAtOnce)) {
+      const rows = await run(sql<{ id: string }>`select t.id::text as id from ${sql.table(name)} t
+        where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(some)}::bigint[])`);
+      for (const { id } of rows) left.add(id);
+    }
     gone.set(
       name,
-      rows.map(({ id }) => id),
+      [...ids].filter((id) => !left.has(id)),
     );
   }
   return gone;
@@ -245,8 +329,11 @@ const has = (columns: readonly string[], texts: readonly string[]) =>
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
   const numbers = texts.filter(isNumber).map((text) => text.replace(/\D/g, ''));
-  const inForms = sql`exists (select from unnest(${arrayText(forms)}::text[]) _f(form) where position(_f.form in lower(${expression})) > 0)`;
-  const inDigits = sql`exists (select from unnest(${arrayText(numbers)}::text[]) _f(form) where position(_f.form in regexp_replace(${expression}, '[^0-9]', '', 'g')) > 0)`;
+  // OFFSET 0: the text is converted once, not once for each form.
+  const within = (written: ReturnType<typeof sql>, all: readonly string[]) =>
+    sql`exists (select from (select ${written} as text offset 0) _t, unnest(${arrayText(all)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
+  const inForms = within(sql`lower(${expression})`, forms);
+  const inDigits = within(sql`regexp_replace(${expression}, '[^0-9]', '', 'g')`, numbers);
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
 }
 
@@ -299,9 +386,12 @@ function removal(
   return operation?.statement(operation.plan({ caller, id, ...nothing }));
 }
 
-async function run(tables: Tables, statement: Statement | undefined): Promise<Record<string, unknown>[]> {
-  if (statement === undefined) return [];
-  const { text, values } = statement;
-  const { rows } = await tables.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, [...values]));
-  return rows;
-}
+/** A compiled statement as a query; it returns no rows if there is none. */
+const queryOf = (statement: Statement | undefined): Query<Record<string, unknown>> => ({
+  execute: async (tables) =>
+    statement === undefined
+      ? { rows: [] }
+      : tables.executeQuery<Record<string, unknown>>(
+          CompiledQuery.raw(statement.text, [...statement.values]),
+        ),
+});

@@ -1,4 +1,4 @@
 // Forgetting: a person is erased from an organization: records, what the ledger kept of them, what partners sent.
-// May import engine, screens.
+// May import engine, secrets, screens.
 
 export { erasureModule } from './module.ts';

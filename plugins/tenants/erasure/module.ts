@@ -2,7 +2,8 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
-import { erasurePages } from './page.ts';
+import { erasurePages, type ForgettingServices } from './page.ts';
+import { forgettingTables } from './tables.ts';
 
 interface Instance {
   readonly config: AuditConfig;
@@ -11,8 +12,9 @@ interface Instance {
 }
 
 /** Erases a person from an organization. */
-export const erasureModule: Module<Instance, Instance> = {
+export const erasureModule: Module<ForgettingServices, Instance> = {
   name: 'erasure',
+  tables: forgettingTables,
   pages: erasurePages,
   commands: async (line) => (await import('./commands.ts')).erasureCommands(line),
 };

@@ -2,27 +2,42 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { tablesOf } from '../../../engine/tables/index.ts';
+import { type InstanceSecrets, sealing } from '../../access/secrets/index.ts';
 import {
+  type AnyPage,
   type ConfirmPage,
+  type CurrentMember,
   type Form,
   type FormPage,
   field,
+  idField,
   listing,
   section,
 } from '../../admin-ui/shell/index.ts';
 import { createErasure, type ErasureInput, type PersonalTraces } from './erasure.ts';
+import { cancelSearch, confirmErasure, findErasure, requestSearch, sealedErasures } from './erasures.ts';
 import { describeTraces, mentionsOf } from './texts.ts';
+import { runErasures } from './worker.ts';
 
 /** What is typed so that somebody is erased. */
 const word = 'forget';
 
+/** What the pages need of a running service. */
+export interface ForgettingServices {
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly secrets: InstanceSecrets;
+}
+
 /** Who was forgotten when, and the way to forget somebody else. */
 export function erasurePages(
   app: FastifyInstance,
-  { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
+  { database, resources, secrets }: ForgettingServices,
 ): void {
   const forgetting = createErasure(resources);
+  const sealed = sealedErasures(sealing(secrets));
+  const erasures = runErasures(app, { database, forgetting, sealed });
   const lines = (form: Form, name: string) =>
     field(form, name)
       .split(/\r?\n/)
@@ -68,7 +83,7 @@ export function erasurePages(
   });
   const question = (
     slug: string,
-    form: Form,
+    id: string,
     traces: PersonalTraces,
     cancel: string,
   ): ConfirmPage & { kind: 'confirm' } => {
@@ -81,19 +96,64 @@ export function erasurePages(
       consequence: `It is erased for good: records, what the ledger kept of them, and what was received or sent with ${traces.texts.join(', ') || 'no text'} in it. Backups keep it until they are removed.${stays}`,
       values: describeTraces(traces).map(([label, what]) => ({ label, before: what, after: 'erased' })),
       action: address(slug, 'forget'),
-      hidden: ['records', 'texts'].map((name) => ({ name, value: field(form, name) })),
+      hidden: [{ name: 'id', value: id }],
       inputs: [{ kind: 'line', name: 'word', label: `Type “${word}”`, required: true, autocomplete: 'off' }],
       submit: 'Forget for good',
       cancel,
     };
   };
-  const find = (organization: string, form: Form) =>
-    transaction(database, (tables) => forgetting.find(tables, wishOf(organization, form)));
+  /** The page of a search or an erasure: how far it is, or how it ended. */
+  const erasurePage = async (
+    { membership: { organization, slug } }: CurrentMember,
+    given: Form,
+    back: string,
+  ): Promise<AnyPage & { title: string }> => {
+    const erasure = await findErasure(tablesOf(database), organization, idField(given, 'id'));
+    const { id, state, result, error, searched, request } = erasure;
+    if (state === 'found') return question(slug, id, await sealed.openResult(result), back);
+    if (state === 'failed' || state === 'nothing') {
+      const { wish } = await sealed.openRequest(request);
+      const form = { records: wish.records.join('\n'), texts: wish.texts.join('\n') };
+      const problem = state === 'failed' ? error : 'there is nothing of this person';
+      return { ...formPage(slug, form, back), problem };
+    }
+    if (state === 'erased')
+      return {
+        kind: 'record',
+        title: 'This person is forgotten',
+        intro: 'What there was of this person is erased.',
+        values: [],
+        links: [{ label: 'Back', href: back }],
+      };
+    return {
+      kind: 'record',
+      title: state === 'searching' ? 'Searching…' : 'Erasing…',
+      intro:
+        app.isReadOnly?.() === true
+          ? 'This instance is read-only at the moment. It continues afterwards.'
+          : 'This page is updated by itself. You can leave it and come back.',
+      values: [{ label: 'Rows searched', text: Number(searched).toLocaleString('en'), numeric: true }],
+      links: [{ label: 'Update now', href: pageOf(slug, id) }],
+      buttons:
+        state === 'searching'
+          ? [
+              {
+                label: 'Cancel search',
+                name: 'Cancel search',
+                action: address(slug, 'cancel'),
+                fields: [{ name: 'id', value: id }],
+              },
+            ]
+          : [],
+      refreshSeconds: 2,
+    };
+  };
+  const pageOf = (slug: string, id: string) => `${address(slug, 'search')}?id=${id}`;
 
   section(app, database, {
     name: 'forgetting',
     title: 'Forgetting',
-    done: { forgotten: 'What there was of this person is erased.' },
+    done: { 'search-canceled': 'The search is canceled.' },
     load: async ({ membership: { organization, slug } }, request) => {
       const start = { label: 'Forget a person', href: address(slug, 'find') };
       const done = await tablesOf(database)
@@ -127,21 +187,37 @@ export function erasurePages(
     },
     pages: {
       find: async ({ membership: { slug } }, { given, back }) => formPage(slug, given, back),
-      forget: async ({ membership: { organization, slug } }, { given, back }) =>
-        question(slug, given, await find(organization, given), back),
+      search: (admin, { given, back }) => erasurePage(admin, given, back),
+      // Shown again if the word is not the one that is asked for.
+      forget: (admin, { given, back }) => erasurePage(admin, given, back),
     },
     once: ['forget'],
     actions: {
-      find: async ({ membership: { organization, slug } }, form) => {
-        const traces = await find(organization, form);
-        if (describeTraces(traces).length === 0) throw new UserError('there is nothing of this person');
-        return { page: question(slug, form, traces, address(slug, 'find')) };
+      find: async ({ membership: { organization, slug }, actor, transact }, form) => {
+        const { records, texts } = wishOf(organization, form);
+        forgetting.check({ organization, records, texts });
+        const request = await sealed.sealRequest({ wish: { records, texts }, actor });
+        const id = await transact((tables) => requestSearch(tables, organization, request));
+        erasures.now();
+        return { to: pageOf(slug, id) };
       },
-      forget: async ({ membership: { organization }, actor, transact }, form) => {
+      cancel: async ({ membership: { organization }, transact }, form) => {
+        await transact((tables) => cancelSearch(tables, organization, idField(form, 'id')));
+        return { done: 'search-canceled' };
+      },
+      forget: async ({ membership: { organization, slug }, actor, transact }, form) => {
+        const id = idField(form, 'id');
         if (field(form, 'word').trim().toLowerCase() !== word)
           throw new UserError(`type “${word}” to erase it`);
-        await transact((tables) => forgetting.forget(tables, actor, wishOf(organization, form)));
-        return { done: 'forgotten' };
+        const erasure = await findErasure(tablesOf(database), organization, id);
+        if (erasure.state !== 'found')
+          throw new UserError('this search has expired, or its erasure was started before');
+        const { wish } = await sealed.openRequest(erasure.request);
+        // The erasure is the work of the member who confirmed it.
+        const request = await sealed.sealRequest({ wish, actor });
+        await transact((tables) => confirmErasure(tables, organization, id, request));
+        erasures.now();
+        return { to: pageOf(slug, id) };
       },
     },
   });

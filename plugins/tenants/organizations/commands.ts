@@ -14,7 +14,12 @@ import {
 } from '../../../engine/modules/index.ts';
 import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { exportOrganization, recordExport } from './export.ts';
-import { createOrganization, listOrganizations, renameOrganization } from './organizations.ts';
+import {
+  type ConfiguredSlugs,
+  createOrganization,
+  listOrganizations,
+  renameOrganization,
+} from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
 /** What commands of organizations need of an open instance. */
@@ -22,6 +27,8 @@ export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Reads them from config.yaml. */
+  readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
 type Line = CommandLine<OrganizationInstance>;
@@ -42,12 +49,9 @@ export function organizationCommands(line: Line): void {
     .action((slug, { json, ...options }) => line.run(json, create(line, slug, options)));
   org
     .command('rename <slug>')
-    .description('give an organization another name, or another slug')
+    .description('change the name or the slug of an organization')
     .option('--name <name>', 'its new name')
-    .option(
-      '--slug <slug>',
-      'its new slug: links, and config.yaml where it names the old one, have to follow',
-    )
+    .option('--slug <slug>', 'its new slug; the old one keeps leading to it and stays reserved')
     .addOption(jsonResult())
     .action((slug, { json, ...options }) => line.run(json, rename(line, slug, options)));
   org
@@ -105,10 +109,11 @@ const rename = async (
   given: { slug?: string | undefined; name?: string | undefined },
 ): Promise<CommandResult> => {
   if (given.slug === undefined && given.name === undefined) throw new UserError('say --name or --slug');
-  return withInstance(async ({ database, config }) => {
+  return withInstance(async ({ database, config, configuredSlugs }) => {
+    const configured = await configuredSlugs();
     const id = await transaction(database, async (tables) => {
       const found = await organizationId(tables, slug);
-      await renameOrganization(tables, commandLine(config), found, given);
+      await renameOrganization(tables, commandLine(config), found, { ...given, configured });
       return found;
     });
     const what = [
@@ -148,6 +153,6 @@ const remove = ({ withInstance }: Line, slug: string, yes: string | undefined): 
     const rows = await deleteOrganization(database, id);
     return {
       json: { id, slug, deleted: true, rows },
-      text: `Organization "${slug}" is deleted, with ${rows} rows. Take it out of config.yaml, if that names it.`,
+      text: `Organization "${slug}" is deleted, with ${rows} rows. The slug stays reserved. Remove it from config.yaml if that names it.`,
     };
   });

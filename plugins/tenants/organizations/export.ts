@@ -1,15 +1,15 @@
 import { Readable } from 'node:stream';
 import { sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
-import type { Database } from '../../../engine/database/index.ts';
+import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { exported, grantMasks, wildcard } from '../../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { listProfiles } from '../../access/profiles/index.ts';
 
-/** Rows of the ledger that one statement reads. */
-const changesAtOnce = 500;
+/** Rows of the ledger that one statement reads at most, and the bytes of their records after which it has no further row. */
+const [changesAtOnce, bytesAtOnce] = [500, 4 * 1024 * 1024];
 
 /**
  * Everything of an organization as NDJSON, without secrets: each line has a `kind`, and what the kind is about. First the
@@ -19,7 +19,7 @@ const changesAtOnce = 500;
 export const exportOrganization = (
   instance: { readonly database: Database; readonly resources: readonly Resource[] },
   organization: string,
-): Readable => Readable.from(lines(instance, organization), { objectMode: false });
+): Readable => Readable.from(boundToRequest(lines(instance, organization)), { objectMode: false });
 
 /** Has the activity say that somebody took all that an organization has. */
 export const recordExport = (database: Database, actor: Actor, organization: string): Promise<void> =>
@@ -105,12 +105,20 @@ async function* changesIn(database: Database, organization: string): AsyncGenera
         'at', "at", 'actor', json_build_object('kind', "actor_kind", 'id', "actor_id", 'name', "actor_name"),
         'action', "action", 'object', "object", 'id', "object_id", 'request_id', "request_id",
         'version', "version", 'after', "record"::json, 'before', "before"::json)::text as change
-      from crm_ledger
-      where "organization_id" = ${organization}
-        and ("transaction", "id") > (${after.transaction}::text::xid8, ${after.id}::text::bigint)
-      order by "transaction", "id" limit ${sql.lit(changesAtOnce)}`.execute(tables);
+      from (
+        select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before"
+        from (
+          select *, coalesce(octet_length("record"), 0) + coalesce(octet_length("before"), 0) as "_size"
+          from crm_ledger
+          where "organization_id" = ${organization}
+            and ("transaction", "id") > (${after.transaction}::text::xid8, ${after.id}::text::bigint)
+          order by "transaction", "id" limit ${sql.lit(changesAtOnce)}
+        ) _sized
+      ) _rows
+      where "_before" < ${sql.lit(bytesAtOnce)}
+      order by "transaction", "id"`.execute(tables);
     // PostgreSQL writes json as it came, also with line ends in it.
     for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;
-    after = rows.length < changesAtOnce ? undefined : rows.at(-1);
+    after = rows.at(-1);
   }
 }

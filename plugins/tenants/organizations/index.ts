@@ -3,5 +3,10 @@
 
 export { exportOrganization } from './export.ts';
 export { organizationsModule } from './module.ts';
-export { createOrganization, type NewOrganizations, renameOrganization } from './organizations.ts';
+export {
+  type ConfiguredSlugs,
+  createOrganization,
+  type NewOrganizations,
+  renameOrganization,
+} from './organizations.ts';
 export { deleteOrganization } from './remove.ts';

@@ -1,12 +1,12 @@
 import type { Module } from '../../../engine/modules/index.ts';
-import { organizations } from '../../../engine/tables/index.ts';
+import { formerSlugs, organizations } from '../../../engine/tables/index.ts';
 import type { OrganizationInstance } from './commands.ts';
 import { type OrganizationServices, organizationPages } from './page.ts';
 
 /** Organizations: the tenants. */
 export const organizationsModule: Module<OrganizationServices, OrganizationInstance> = {
   name: 'organizations',
-  tables: [organizations],
+  tables: [organizations, formerSlugs],
   pages: organizationPages,
   commands: async (line) => (await import('./commands.ts')).organizationCommands(line),
 };

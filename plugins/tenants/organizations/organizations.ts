@@ -11,6 +11,9 @@ export type NewOrganizations = 'nobody' | 'administrators';
 
 const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
+/** The slugs named in config.yaml, each with the path of the setting that names it. */
+export type ConfiguredSlugs = ReadonlyMap<string, string>;
+
 /** @throws UserError when a text cannot be a slug */
 function assertSlug(slug: string): void {
   if (slugPattern.test(slug)) return;
@@ -22,7 +25,7 @@ function assertSlug(slug: string): void {
 /**
  * Creates an organization with its built-in profiles.
  * @returns its id
- * @throws UserError when the slug is not valid or taken
+ * @throws UserError when the slug is not valid, taken or reserved
  */
 export async function createOrganization(
   tables: Tables,
@@ -39,6 +42,7 @@ export async function createOrganization(
     .executeTakeFirst();
   if (row === undefined) throw taken(slug);
   const id = row.id;
+  await assertNotReserved(tables, slug, id);
   await recordChanges(tables, actor, {
     organization: id,
     action: 'create',
@@ -54,7 +58,7 @@ export async function createOrganization(
 /**
  * Creates an organization for a person, who is its administrator then.
  * @param email of a verified user
- * @throws UserError when the slug is not valid or taken, or the user is not verified
+ * @throws UserError when the slug is not valid, taken or reserved, or the user is not verified
  */
 export async function createOrganizationOf(
   tables: Tables,
@@ -94,17 +98,24 @@ export async function listOrganizations(tables: Tables): Promise<OrganizationInf
 }
 
 /**
- * Gives an organization another name, slug or both. What names the old slug (links, config.yaml) has to be changed.
- * @throws UserError when the slug is not valid or taken
+ * Changes the name or the slug of an organization, or both, in a transaction. The previous slug keeps leading to it.
+ * @throws UserError when the slug is not valid, taken, reserved for another organization or named in config.yaml
  */
 export async function renameOrganization(
   tables: Tables,
   actor: Actor,
   id: string,
-  given: { readonly slug?: string | undefined; readonly name?: string | undefined },
+  {
+    slug,
+    name,
+    configured,
+  }: {
+    readonly slug?: string | undefined;
+    readonly name?: string | undefined;
+    readonly configured: ConfiguredSlugs;
+  },
 ): Promise<void> {
-  const { slug, name } = given;
-  if (slug !== undefined) assertSlug(slug);
+  if (slug !== undefined) await freeSlug(tables, id, slug, configured);
   try {
     await tables
       .updateTable('crm_organizations')
@@ -117,6 +128,7 @@ export async function renameOrganization(
   } catch (cause) {
     throw violatedConstraint(cause) === undefined ? cause : taken(slug ?? '');
   }
+  if (slug !== undefined) await assertNotReserved(tables, slug, id);
   await recordChanges(tables, actor, {
     organization: id,
     action: 'update',
@@ -124,5 +136,51 @@ export async function renameOrganization(
     objectId: id,
   });
 }
+
+/** Reserves the current slug of an organization, which is about to get another one. */
+async function freeSlug(
+  tables: Tables,
+  id: string,
+  slug: string,
+  configured: ConfiguredSlugs,
+): Promise<void> {
+  assertSlug(slug);
+  const current = await tables
+    .selectFrom('crm_organizations')
+    .select('slug')
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  if (current === undefined || current.slug === slug) return;
+  const setting = configured.get(current.slug);
+  if (setting !== undefined) {
+    throw new UserError(
+      `the slug "${current.slug}" cannot be changed: config.yaml names it in ${setting}. Change config.yaml first.`,
+    );
+  }
+  await tables
+    .insertInto('crm_former_slugs')
+    .values({ slug: current.slug, holder_id: id })
+    .onConflict((conflict) => conflict.column('slug').doNothing())
+    .execute();
+}
+
+/**
+ * Checks that a slug was not another organization's before. Called after the slug is written: whoever frees it concurrently
+ * has committed by then, so its reservation is visible.
+ */
+async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
+  const reserved = await tables
+    .selectFrom('crm_former_slugs')
+    .select('slug')
+    .where('slug', '=', slug)
+    .where('holder_id', '<>', id)
+    .executeTakeFirst();
+  if (reserved !== undefined) throw reservedSlug(slug);
+}
+
+/** For a slug that may not be taken. It does not say why: that would tell about other organizations. */
+export const reservedSlug = (slug: string) =>
+  new UserError(`the slug "${slug}" is reserved. Choose another one.`);
 
 const taken = (slug: string) => new UserError(`the organization "${slug}" exists already`);

@@ -21,7 +21,13 @@ import {
   signedIn,
 } from '../../admin-ui/shell/index.ts';
 import { exportOrganization, recordExport } from './export.ts';
-import { createOrganizationOf, type NewOrganizations, renameOrganization } from './organizations.ts';
+import {
+  type ConfiguredSlugs,
+  createOrganizationOf,
+  type NewOrganizations,
+  renameOrganization,
+  reservedSlug,
+} from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
 /** What the pages need of a running service. */
@@ -29,6 +35,7 @@ export interface OrganizationServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly newOrganizations: () => NewOrganizations;
+  readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
 const list = '/setup/organizations';
@@ -36,7 +43,7 @@ const list = '/setup/organizations';
 /** The organizations of a person, to search and to go to; its administrators rename, export and delete one. */
 export function organizationPages(
   app: FastifyInstance,
-  { database, resources, newOrganizations }: OrganizationServices,
+  { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
 ): void {
   addDoneTexts(app, {
     'organization-made': '{} is made, and you administer it.',
@@ -84,6 +91,7 @@ export function organizationPages(
   };
   form(app, 'new', maker, newPage, async (request, reply, user, sent) => {
     const given = { slug: field(sent, 'slug').trim(), name: field(sent, 'name') };
+    if ((await configuredSlugs()).has(given.slug)) throw reservedSlug(given.slug);
     await transaction(database, (tables) =>
       createOrganizationOf(tables, app.actor(request, user), user.email, given),
     );
@@ -102,8 +110,10 @@ export function organizationPages(
   const admin = (request: FastifyRequest) => adminOf(app, request);
   form(app, ':org/rename', admin, renamePage, async (request, reply, { membership, actor }, sent) => {
     const [name, slug] = [field(sent, 'name'), field(sent, 'slug').trim()];
+    const configured = await configuredSlugs();
+    if (slug !== membership.slug && configured.has(slug)) throw reservedSlug(slug);
     await transaction(database, (tables) =>
-      renameOrganization(tables, actor, membership.organization, { name, slug }),
+      renameOrganization(tables, actor, membership.organization, { name, slug, configured }),
     );
     forget(request);
     return redirectDone(request, reply, list, 'organization-renamed', {
@@ -205,7 +215,7 @@ const renamePage = ({ membership }: CurrentMember, given: Form): Shown => ({
   inputs: nameInputs(
     given,
     membership,
-    'In addresses and in ?org=. Old links stop working, and config.yaml has to follow.',
+    'In URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
   ),
   submit: 'Save',
   cancel: list,

@@ -48,7 +48,7 @@ export async function deleteOrganization(database: Database, id: string): Promis
   for (let round = 1; ; round++) {
     try {
       await deleteAll();
-      await tables.deleteFrom('crm_organizations').where('id', '=', id).execute();
+      await deleteAndReserve(tables, id);
       // What has no foreign key to it may have been written since.
       await deleteAll();
       return deleted;
@@ -60,6 +60,18 @@ export async function deleteOrganization(database: Database, id: string): Promis
     }
   }
 }
+
+/** Deletes the row of an organization. Its slug stays reserved: configuration and links may still name it. */
+const deleteAndReserve = (tables: Tables, id: string) =>
+  tables
+    .with('_deleted', (query) =>
+      query.deleteFrom('crm_organizations').where('id', '=', id).returning(['slug', 'id']),
+    )
+    .insertInto('crm_former_slugs')
+    .columns(['slug', 'holder_id'])
+    .expression((query) => query.selectFrom('_deleted').select(['slug', 'id']))
+    .onConflict((conflict) => conflict.column('slug').doNothing())
+    .execute();
 
 /** Repeats a statement until it finds no more. @returns how many rows in all */
 async function repeated(work: () => Promise<number>): Promise<number> {

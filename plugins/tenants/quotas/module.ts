@@ -20,9 +20,9 @@ export const quotasModule: Module<QuotaServices> = {
     services.database.admitRecords = quotas.admit;
   },
   pages: (screens, { settings }) => {
-    addHomeCheck(screens, async ({ membership: { organization, slug } }) => {
+    addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }) => {
       const all = settings.current.quotas;
-      const { records, storage_mb } = quotaOf(all, slug);
+      const { records, storage_mb } = quotaOf(all, [slug, ...formerSlugs]);
       if (!limitsRecords(all) || (records === 0 && storage_mb === 0)) return [];
       const usage = await screens.recordQuotas.usage(organization);
       if (usage === undefined) return [];

@@ -15,11 +15,14 @@ export interface QuotaSettings extends Quota {
   readonly organizations: Readonly<Record<string, Partial<Quota>>>;
 }
 
-/** The quota of an organization. */
-export const quotaOf = ({ organizations, ...all }: QuotaSettings, slug: string): Quota => ({
-  ...all,
-  ...(Object.hasOwn(organizations, slug) && organizations[slug]),
-});
+/**
+ * The quota of an organization.
+ * @param slugs of the organization, the current one first: a quota given by a former slug stays in force
+ */
+export function quotaOf({ organizations, ...all }: QuotaSettings, slugs: readonly string[]): Quota {
+  const slug = slugs.find((each) => Object.hasOwn(organizations, each));
+  return { ...all, ...(slug !== undefined && organizations[slug]) };
+}
 
 /** Whether the records of any organization are bounded. */
 export const limitsRecords = ({ organizations, ...all }: QuotaSettings): boolean =>

@@ -1,5 +1,5 @@
-import type { Database } from '../../../engine/database/index.ts';
-import { tablesOf } from '../../../engine/tables/index.ts';
+import { type Database, runShared } from '../../../engine/database/index.ts';
+import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import { type Measure, measuring } from './measure.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
 
@@ -10,7 +10,7 @@ const share = 10;
 
 /** What was counted of an organization, and what it was allowed to add since. */
 interface Counted extends QuotaUsage {
-  readonly slug: string;
+  readonly slugs: readonly string[];
   /** When it was counted by the clock of `performance`, and how long the database worked for it. */
   readonly at: number;
   readonly tookMs: number;
@@ -56,15 +56,11 @@ export function recordQuotas(
     const already = before?.added ?? 0;
     const at = performance.now();
     try {
-      const { slug } = await tablesOf(database)
-        .selectFrom('crm_organizations')
-        .select('slug')
-        .where('id', '=', organization)
-        .executeTakeFirstOrThrow();
-      const withBytes = quotaOf(settings.current.quotas, slug).storage_mb > 0;
+      const slugs = await slugsOf(tablesOf(database), organization);
+      const withBytes = quotaOf(settings.current.quotas, slugs).storage_mb > 0;
       const { tookMs, ...usage } = await measure(organization, withBytes);
       const added = (before?.added ?? 0) - already;
-      const counted = { ...usage, slug, at, tookMs, added };
+      const counted = { ...usage, slugs, at, tookMs, added };
       known.set(organization, counted);
       return counted;
     } catch (cause) {
@@ -76,7 +72,7 @@ export function recordQuotas(
   const count = (organization: string): Promise<Counted | undefined> => {
     const under = counting.get(organization);
     if (under !== undefined) return under;
-    const started = countNow(organization).finally(() => counting.delete(organization));
+    const started = runShared(() => countNow(organization)).finally(() => counting.delete(organization));
     counting.set(organization, started);
     return started;
   };
@@ -90,7 +86,7 @@ export function recordQuotas(
   };
   const usageOf = ({ records, added, bytes }: Counted): QuotaUsage => ({ records: records + added, bytes });
   const refusal = (counted: Counted, more: number) =>
-    quotaExcess(quotaOf(settings.current.quotas, counted.slug), usageOf(counted), more);
+    quotaExcess(quotaOf(settings.current.quotas, counted.slugs), usageOf(counted), more);
 
   return {
     admit: (organization, more) => {

@@ -3,7 +3,6 @@ import {
   createOpportunity,
   deleteLead,
   getLead,
-  getLeadHead,
   type ListLeadsParams,
   listLeads,
   patchLead,
@@ -52,8 +51,11 @@ export async function round(_baseUrl: string, key: string): Promise<void> {
   const read = await getLead(id, undefined, options());
   const tag = read.headers.get('etag') ?? '';
   check(read.status === 200 && read.data.company === company && tag !== '', 'read');
-  const head = await getLeadHead(id, undefined, options());
-  check(head.headers.get('etag') === tag, 'HEAD');
+  const part = await getLead(id, { fields: ['company'] }, options());
+  const { company: shown, email: hidden } = GetLeadResponse.parse(part.data);
+  check(shown === company && hidden === undefined, 'part');
+  const parts = await listLeads({ source: [source], fields: ['company'] }, options());
+  check(ListLeadsResponse.parse(parts.data).data[0]?.company === company, 'parts');
 
   const withTag = options({ 'If-Match': tag });
   const changed = await patchLead(id, { lead_score: 7 }, undefined, withTag);

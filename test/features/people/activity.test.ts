@@ -49,6 +49,8 @@ onBothDrivers('activity', (instance) => {
     for (const { at } of rows) {
       assert.ok(at.getTime() >= start - 1000 && at.getTime() <= Date.now() + 1000, at.toISOString());
     }
+    // Whatever a request changes can be found by its ID, also in the log.
+    for (const { did, requestId } of rows) assert.ok(requestId !== null && requestId !== '', did);
     return rows;
   };
   const did = (rows: Awaited<ReturnType<typeof added>>) => rows.map(({ actor, did }) => `${actor}: ${did}`);

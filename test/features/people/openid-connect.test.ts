@@ -300,6 +300,23 @@ describe('logins at a provider', () => {
     assert.doesNotMatch((await visitor(instance).get('/setup/login')).text, /with\/off/);
   });
 
+  test('a provider that was down is asked again with the next login', async () => {
+    const late = await startProvider();
+    try {
+      const { issuer, secret: client_secret } = late;
+      await configure({ issuer, client_secret });
+      for (let time = 0; time < 2; time++)
+        assert.equal((await visitor(instance).get(begin)).status, 502, 'it does not respond yet');
+      await late.serve(`${instance.url}${begin}/callback`);
+      const answer = await visitor(instance).get(begin);
+      assert.equal(answer.status, 303, problemOf(answer));
+      assert.equal(new URL(answer.headers.get('location') ?? '').origin, issuer);
+    } finally {
+      await configure();
+      await late.close();
+    }
+  });
+
   test('no page and no address of ours has the secret of the client; next stays here', async () => {
     const browser = visitor(instance);
     const answer = await browser.get(`${begin}?next=https%3A%2F%2Fevil.example`);

@@ -6,6 +6,7 @@ import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
 import { findUserBy, resetSecondFactor } from '../../../plugins/access/identity/operator-users.ts';
 import { mailedResets, useReset } from '../../../plugins/access/identity/resets.ts';
 import { startSession } from '../../../plugins/access/identity/sessions.ts';
+import { makeTotpSecret, stepOf } from '../../../plugins/access/second-factor/totp.ts';
 import { formsOf, problemOf, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { logged } from '../../support/logged.ts';
@@ -27,6 +28,19 @@ import { codeOf, forgetStep, secretIn, setUpApp } from '../../support/second-fac
 
 const overview = '/setup/me/second-factor';
 const step = '/setup/login/second-factor';
+
+test('a code is accepted one time step early or late, and not two', () => {
+  const secret = makeTotpSecret();
+  const step = () => Math.floor(Date.now() / 30_000);
+  let steps: (number | undefined)[];
+  let now: number;
+  // Again if a time step ended meanwhile.
+  do {
+    now = step();
+    steps = [-2, -1, 0, 1, 2].map((offset) => stepOf(secret, codeOf(secret, offset)));
+  } while (step() !== now);
+  assert.deepEqual(steps, [undefined, now - 1, now, now + 1, undefined]);
+});
 
 for (const driver of drivers) {
   describe(`second factors (${driver})`, () => {

@@ -251,6 +251,15 @@ onBothDrivers('sessions', (instance) => {
       assert.equal(await status(session, 'byCookie'), 200);
     });
 
+    test('a use that is not stored yet counts, by whichever credential', async () => {
+      const session = await logIn(instance(), await person());
+      await set(session, { last_seen_at: new Date(Date.now() - 31 * minute) });
+      assert.equal(await status(session, 'byCookie'), 401);
+      assert.equal(await status(session, 'byToken'), 200);
+      instance().app.forgetSession({ token: session.cookie });
+      assert.equal(await status(session, 'byCookie'), 200);
+    });
+
     test('no use moves the end', async () => {
       const session = await logIn(instance(), await person());
       await set(session, { expires_at: new Date(Date.now() + 1.5 * second) });

@@ -1,11 +1,24 @@
 // Test support: every hostile body for a route, made around what the route expects.
-import { formBodies, formText, jsonBodies, jsonValues, texts } from './values.ts';
+import {
+  csvBodies,
+  formBodies,
+  formText,
+  jsonBodies,
+  jsonValues,
+  multipartBodies,
+  ndjsonBodies,
+  texts,
+} from './values.ts';
 
 /** A body ready to be sent. */
 export interface HostileBody {
   readonly name: string;
   readonly type: string;
   readonly bytes: (limit: number) => Uint8Array;
+  /** The `Content-Encoding` that it is sent with. */
+  readonly encoding?: 'gzip';
+  /** Most bytes, before they are compressed, if not as many as the route takes. */
+  readonly most?: number;
 }
 
 /** What a route expects: JSON of this shape, or a form with these fields; those under a kept name stay as they are. */
@@ -15,11 +28,61 @@ export interface Expected {
   readonly kept: readonly string[];
 }
 
+/** Records in a file, with this field: as a body, or in a form that starts with these parts. */
+export interface ExpectedFile {
+  readonly type: 'text/csv' | 'application/x-ndjson' | 'multipart/form-data';
+  readonly field: string;
+  readonly start: string;
+}
+
 const json = 'application/json';
 const form = 'application/x-www-form-urlencoded';
+const multipart = 'multipart/form-data; boundary=x';
+/** Bytes of lines that are validated one by one. */
+const costlyBytes = 48 * 1024;
+/** Every so many bodies, one is sent compressed too. */
+const compressedEvery = 7;
 
-/** Every hostile body for a route. */
+/** The types of the bodies for routes that expect no files. */
+export const usualTypes: readonly string[] = [json, form, 'text/plain', 'multipart/form-data'];
+
+/** A body that is sent compressed. */
+const compressed = (each: HostileBody): HostileBody => ({
+  ...each,
+  name: `${each.name}, compressed`,
+  encoding: 'gzip',
+});
+
+/** Every hostile body for a route, also compressed. */
 export function hostileBodies(expected: Expected): HostileBody[] {
+  const all = plainBodies(expected);
+  return [...all, ...all.filter((_, index) => index % compressedEvery === 0).map(compressed)];
+}
+
+/** Every hostile file; those that are bodies are sent compressed too. */
+export function hostileFiles({ type, field, start }: ExpectedFile): HostileBody[] {
+  const lines = type === 'application/x-ndjson' ? ndjsonBodies(field) : csvBodies(field);
+  const files = Object.entries(lines).map(([name, { bytes, isCostly }]): HostileBody => {
+    const { bytes: made } = body(name, type, bytes);
+    return { name, type, bytes: made, ...(isCostly && { most: costlyBytes }) };
+  });
+  if (type !== 'multipart/form-data') return [...files, ...files.map(compressed)];
+  const head = `${start}--x\r\ncontent-disposition: form-data; name="file"; filename="a.csv"\r\n\r\n`;
+  return [
+    ...files.map((file) => ({
+      ...file,
+      type: multipart,
+      bytes: (limit: number) =>
+        Buffer.concat([Buffer.from(head), file.bytes(Math.floor(limit / 3)), Buffer.from('\r\n--x--\r\n')]),
+    })),
+    ...Object.entries(multipartBodies).flatMap(([name, bytes]) => [
+      body(name, multipart, (limit) => bytes(start, limit)),
+      body(`${name}, without a token`, multipart, (limit) => bytes('', limit)),
+    ]),
+  ];
+}
+
+function plainBodies(expected: Expected): HostileBody[] {
   const inPlace = expected.type === json ? jsonInPlace(expected) : formsInPlace(expected);
   const whole = expected.type === json ? jsonBodies : formBodies;
   const other = expected.type === json ? formBodies : jsonBodies;
@@ -31,7 +94,7 @@ export function hostileBodies(expected: Expected): HostileBody[] {
       index % 4 === 0 ? [body(`${name}, of another type`, expected.type === json ? form : json, bytes)] : [],
     ),
     body('text of no type', 'text/plain', (limit) => 'a'.repeat(limit)),
-    body('parts', 'multipart/form-data; boundary=x', (limit) => '--x\r\n\r\n'.repeat(Math.floor(limit / 7))),
+    body('parts', multipart, (limit) => '--x\r\n\r\n'.repeat(Math.floor(limit / 7))),
     body('of an unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) =>
       ' '.repeat(limit),
     ),

@@ -14,7 +14,10 @@ export interface Sent {
 export interface Got {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** Its start. */
   readonly text: string;
+  /** Its length, in bytes. */
+  readonly size: number;
   readonly failed?: string;
 }
 
@@ -45,14 +48,16 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 /** Sends a request; what its connection says after the answer has begun is of no interest. */
 const exchanged = ({ url, method, headers, body }: Sent): Promise<Got> =>
   new Promise((resolve) => {
-    const failed = (error: Error) => resolve({ status: 0, headers: {}, text: '', failed: error.message });
+    const failed = (error: Error) =>
+      resolve({ status: 0, headers: {}, text: '', size: 0, failed: error.message });
     const length = body === undefined ? {} : { 'content-length': String(body.length) };
     const sent = httpRequest(url, { agent, method, headers: { ...headers, ...length } }, (response) => {
       const { statusCode: status = 0 } = response;
       const parts: Buffer[] = [];
       const done = () => {
-        const text = Buffer.concat(parts).toString('utf8').slice(0, 2000);
-        resolve({ status, headers: response.headers, text });
+        const received = Buffer.concat(parts);
+        const text = received.toString('utf8', 0, 8000).slice(0, 2000);
+        resolve({ status, headers: response.headers, text, size: received.length });
       };
       response.on('data', (part: Buffer) => parts.push(part));
       response.once('error', done);

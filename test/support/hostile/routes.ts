@@ -8,19 +8,21 @@ export interface Route {
   readonly url: string;
   /** Bytes of a body that it takes. */
   readonly bodyLimit: number;
+  /** Whether a body of a content type is parsed. */
+  readonly parses: (type: string) => boolean;
 }
 
 /** Runs what builds services, and returns the routes of each. */
 export async function routesOf<T>(
   build: () => Promise<T>,
 ): Promise<{ readonly built: T; readonly routes: (app: FastifyInstance) => Route[] }> {
-  const seen = new Map<FastifyInstance, RouteOptions[]>();
+  const seen = new Map<FastifyInstance, [FastifyInstance, RouteOptions][]>();
   const listen = (message: unknown) => {
     const { fastify } = message as { fastify: FastifyInstance };
-    const routes: RouteOptions[] = [];
+    const routes: [FastifyInstance, RouteOptions][] = [];
     seen.set(fastify, routes);
-    fastify.addHook('onRoute', (route) => {
-      routes.push(route);
+    fastify.addHook('onRoute', function (route) {
+      routes.push([this, route]);
     });
   };
   subscribe('fastify.initialization', listen);
@@ -29,10 +31,11 @@ export async function routesOf<T>(
     return {
       built,
       routes: (app) =>
-        (seen.get(app) ?? []).map(({ method, url, bodyLimit }) => ({
+        (seen.get(app) ?? []).map(([scope, { method, url, bodyLimit }]) => ({
           methods: [method].flat(),
           url,
           bodyLimit: bodyLimit ?? app.initialConfig.bodyLimit ?? 0,
+          parses: (type) => scope.hasContentTypeParser(type),
         })),
     };
   } finally {

@@ -7,7 +7,7 @@ import { integrate } from '../partners.ts';
 import { customers, newSecret } from '../payments.ts';
 import { fresh, logIn, makePerson } from '../people.ts';
 import { type Administrator, formNames, type Screens } from '../screens.ts';
-import type { Expected } from './bodies.ts';
+import type { Expected, ExpectedFile } from './bodies.ts';
 import type { Route } from './routes.ts';
 
 type Headers = Readonly<Record<string, string>>;
@@ -64,11 +64,74 @@ export async function targetsOf(world: World, route: Route): Promise<Target[]> {
   return [await partner(world, base)];
 }
 
+/** A route that takes records in files, and how it is sent them. */
+export interface FileTarget extends Omit<Target, 'expected'> {
+  readonly expected: ExpectedFile;
+}
+
+/** The ways to send files to a route; none for most. Imports of the API are tried, so that lines cost no rows. */
+export async function fileTargetsOf(world: World, route: Route): Promise<FileTarget[]> {
+  const { url } = route;
+  if (!route.methods.includes('POST')) return [];
+  const base = { route, method: 'POST', headers: () => ({}) };
+  const resource = /^\/api\/v1\/(\w+)\/import$/.exec(url)?.[1];
+  // The imports of all resources are alike, and their bodies large.
+  if (resource === 'leads') {
+    const headers = () => ({ authorization: `Bearer ${world.acme.key}` });
+    return (['text/csv', 'application/x-ndjson'] as const).map((type) => ({
+      ...base,
+      path: `${url}?dry_run=true`,
+      kind: `an import of ${type}`,
+      headers,
+      expected: { type, field: 'last_name', start: '' },
+    }));
+  }
+  if (url !== '/setup/o/:org/data/:resource/import') return [];
+  const { browser } = world.clerk;
+  const path = '/setup/o/acme/data/leads/import';
+  const token = await browser.token(path);
+  const cookie = () => [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+  return [
+    {
+      ...base,
+      path,
+      kind: 'a form with a file',
+      headers: () => ({ cookie: cookie(), 'sec-fetch-site': 'same-origin' }),
+      expected: {
+        type: 'multipart/form-data',
+        field: 'last_name',
+        start: `--x\r\ncontent-disposition: form-data; name="_csrf"\r\n\r\n${token}\r\n`,
+      },
+    },
+  ];
+}
+
+const descriptions = new WeakMap<Instance, Promise<Record<string, Json>>>();
+
+/** The description of an instance, read once. */
+function descriptionOf(instance: Instance): Promise<Record<string, Json>> {
+  const read =
+    descriptions.get(instance) ??
+    instance.call('GET /docs/openapi.json').then(({ json }) => json as Record<string, Json>);
+  descriptions.set(instance, read);
+  return read;
+}
+
+/** The content types that the description names for a route's body. */
+export async function documentedTypes(
+  { instance }: Pick<World, 'instance'>,
+  { method, route }: Pick<Target, 'method' | 'route'>,
+): Promise<string[]> {
+  const { paths } = await descriptionOf(instance);
+  return Object.keys(at(paths, pathOf(route), method.toLowerCase(), 'requestBody', 'content') ?? {});
+}
+
+const pathOf = ({ url }: Route): string => url.replace(/:(\w+)/g, '{$1}');
+
 /** The names of what a documented route is sent. */
 async function documented({ instance }: World, { method, route }: Target): Promise<Expected> {
-  const { paths, components } = (await instance.call('GET /docs/openapi.json')).json as Record<string, Json>;
-  const path = route.url.replace(/:(\w+)/g, '{$1}');
-  const content = at(paths, path, method.toLowerCase(), 'requestBody', 'content', json, 'schema');
+  const { paths, components } = await descriptionOf(instance);
+  const content = at(paths, pathOf(route), method.toLowerCase(), 'requestBody', 'content', json, 'schema');
   const reference: unknown = at(content, '$ref');
   const name = typeof reference === 'string' ? (reference.split('/').at(-1) ?? '') : '';
   const schema = name === '' ? content : at(components, 'schemas', name);

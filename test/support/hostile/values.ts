@@ -172,3 +172,89 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
   'a long origin': { origin: `http://${long('a')}`, 'sec-fetch-site': 'same-origin' },
   'a long slug': { 'x-org-slug': long('a'), 'x-inbound-secret': 'a' },
 };
+
+/** Bytes of CSV or NDJSON of one shape. */
+interface HostileLines {
+  readonly bytes: (bytes: number) => string | Uint8Array;
+  /** Each of its lines is validated, so that a few bytes cost as much as in any other record: fewer bytes suffice. */
+  readonly isCostly?: true;
+}
+
+const repeated =
+  (unit: string, start = '') =>
+  (bytes: number) =>
+    start + unit.repeat(Math.max(1, Math.floor((bytes - start.length) / unit.length)));
+const numberedNames = (bytes: number) => {
+  let names = '';
+  for (let index = 0; names.length < bytes - 10; index++) names += `${index.toString(36)},`;
+  return names;
+};
+
+/** CSV in at most so many bytes: columns, lines, cells, quotes. @param field a field of the records */
+export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
+  'a header of commas': { bytes: repeated(',') },
+  'a header of different columns': { bytes: numberedNames },
+  'a header of one column again and again': { bytes: repeated(`${field},`) },
+  'a header of quoted empty names': { bytes: repeated('"",') },
+  'one long name of a column': { bytes: repeated('a', `${field},`) },
+  'lines without a known column': { bytes: repeated('A\r\n') },
+  'a line of commas': { bytes: repeated(',', `${field}\n`) },
+  'a line of carriage returns and commas': { bytes: repeated(',\r', `${field}\r\n`) },
+  'lines of one character': { bytes: repeated('A\n', `${field}\n`), isCostly: true },
+  'lines with too many cells': { bytes: repeated(',\n', `${field}\n`), isCostly: true },
+  'lines of two thousand cells': { bytes: repeated(`${','.repeat(1999)}\n`, `${field}\n`), isCostly: true },
+  'empty lines': { bytes: repeated('\r\n', `${field}\r\n`) },
+  'carriage returns': { bytes: repeated('\r') },
+  quotes: { bytes: repeated('"') },
+  'quotes in a cell': { bytes: repeated('""', `${field}\n"`) },
+  'a quote that is never closed': { bytes: repeated('a,\n', `${field}\n"`) },
+  'one long cell': { bytes: repeated('a', `${field}\n`) },
+  'cells of a megabyte': { bytes: repeated(`${'a'.repeat(1_000_000)}\n`, `${field}\n`) },
+  'cells that are formulas': { bytes: repeated("'=1,\n", `${field},b\n`), isCostly: true },
+  'no UTF-8': { bytes: (bytes) => Buffer.alloc(bytes, 0xff) },
+  nothing: { bytes: () => '' },
+});
+
+/** NDJSON in at most so many bytes: lines, keys, values, texts. @param field a field of the records */
+export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
+  ...Object.fromEntries(
+    Object.entries(jsonValues).map(([name, value]) => [
+      name,
+      { bytes: (bytes: number) => `{"${field}":${value(Math.min(bytes, 1_000_000) - field.length - 8)}}\n` },
+    ]),
+  ),
+  'empty lines': { bytes: repeated('\n') },
+  'one line of blanks': { bytes: repeated(' ') },
+  'lines of numbers': { bytes: repeated('0\n'), isCostly: true },
+  'lines of no JSON': { bytes: repeated('{\n'), isCostly: true },
+  'lines of empty objects': { bytes: repeated('{}\n'), isCostly: true },
+  'lines of wrong values': { bytes: repeated(`{"${field}":0}\n`), isCostly: true },
+  'lines of many keys': {
+    bytes: (bytes) => repeated(`${keys((index) => index.toString(36), 10_000)(50_000)}\n`)(bytes),
+  },
+  'a line without an end': { bytes: repeated('a') },
+  'no UTF-8': { bytes: (bytes) => Buffer.alloc(bytes, 0xff) },
+  nothing: { bytes: () => '' },
+});
+
+/** Parts of forms, after those of a start that is right, in at most so many bytes. The boundary is `x`. */
+export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
+  'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
+  'parts with a name': (start, bytes) =>
+    repeated('--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n\r\n', start)(bytes),
+  'lines of a head': (start, bytes) => repeated('a: b\r\n', `${start}--x\r\n`)(bytes),
+  'a head without colons': (start, bytes) => repeated('a\r\n', `${start}--x\r\n`)(bytes),
+  'folded lines of a head': (start, bytes) => repeated(' \r\n', `${start}--x\r\na: b\r\n`)(bytes),
+  'a long name': (start, bytes) =>
+    repeated('n', `${start}--x\r\ncontent-disposition: form-data; name="`)(bytes),
+  'a long name of a file': (start, bytes) =>
+    repeated('\\"', `${start}--x\r\ncontent-disposition: form-data; name="file"; filename="`)(bytes),
+  'many parameters': (start, bytes) =>
+    repeated(';a=b', `${start}--x\r\ncontent-disposition: form-data`)(bytes),
+  'beginnings of a boundary': (start, bytes) => repeated('\r\n--', `${start}--x\r\n\r\n`)(bytes),
+  'text before the first part': (_start, bytes) => repeated('\r\n-')(bytes),
+  'text after the last part': (start, bytes) => repeated('--x\r\n', `${start}--x--\r\n`)(bytes),
+  'a field that never ends': (start, bytes) =>
+    repeated('a', `${start}--x\r\ncontent-disposition: form-data; name="match"\r\n\r\n`)(bytes),
+  dashes: (_start, bytes) => repeated('-')(bytes),
+};

@@ -1,0 +1,300 @@
+// Calls that belong to no resource: the caller, the change feed and event subscriptions.
+import { changeKinds } from './changes.ts';
+import type { Change, Id, ResourceInfo, ResourceTypes } from './client.ts';
+import { NotFoundError } from './errors.ts';
+import { type CallOptions, pathId, type Request, type Send } from './http.ts';
+import { type Kinds, parse, stringify } from './json.ts';
+
+type Types<T> = Readonly<Record<keyof T, ResourceTypes>>;
+
+/** Actions by resource. `*` stands for every resource. */
+export type Grants = Readonly<Record<string, readonly string[]>>;
+
+/** The caller: what `GET /auth/me` returns. */
+export interface Me {
+  /** Null for an API key. */
+  readonly user: { readonly id: bigint; readonly email: string } | null;
+  readonly organizations: readonly {
+    readonly id: bigint;
+    readonly slug: string;
+    readonly name: string;
+    readonly profile: string;
+    readonly grants: Grants;
+  }[];
+  /** Present for an API key. */
+  readonly key?: {
+    readonly id: bigint;
+    readonly name: string;
+    readonly last_four: string;
+    readonly profile: string;
+    readonly expires_at: string | null;
+  };
+  /** Present for an API key. */
+  readonly grants?: Grants;
+  readonly limits: {
+    readonly per_page: number;
+    readonly body_bytes: number;
+    /** Null if requests are not limited. */
+    readonly rate: { readonly requests: number; readonly window_seconds: number } | null;
+  };
+}
+
+export interface EventsQuery<Name extends string> extends CallOptions {
+  /** The `next` of an earlier page; `now` skips all changes so far. Default: the first change that is kept. */
+  readonly after?: string;
+  /** Default: every resource that the caller is allowed to list. */
+  readonly resources?: readonly Name[];
+  /** Wait for further changes until the signal aborts, instead of stopping when there are none left. */
+  readonly follow?: boolean;
+}
+
+/** A change of a record of one of the resources. */
+export type ChangeOf<T extends Types<T>> = {
+  readonly [Name in keyof T & string]: Change<T[Name]> & { readonly resource: Name };
+}[keyof T & string];
+
+/** Up to 500 changes, in order. */
+export interface EventsPage<T extends Types<T>> {
+  readonly data: readonly ChangeOf<T>[];
+  /** Cursor after these changes. Store it once they are processed, and pass it as `after` to resume. */
+  readonly next: string;
+}
+
+export interface SubscriptionInput {
+  /** URL that events are sent to. */
+  readonly url: string;
+  readonly resources: readonly string[];
+  /** Default: all. */
+  readonly actions?: readonly ('create' | 'update' | 'delete')[];
+  /** Query parameters of a list, such as `status=New`, that a record must match. */
+  readonly filter?: string;
+}
+
+export interface SubscriptionChanges extends Partial<SubscriptionInput> {
+  readonly state?: 'on' | 'off';
+}
+
+export interface Subscription extends Required<SubscriptionInput> {
+  readonly id: bigint;
+  /** Name of the profile whose grants decide what events contain. */
+  readonly profile: string;
+  /** `gone`: the receiver returned 410. `failed`: no event could be delivered for five days. */
+  readonly state: 'on' | 'off' | 'gone' | 'failed' | (string & {});
+  readonly failing_since: string | null;
+  readonly created_at: string;
+}
+
+export interface Delivery {
+  readonly id: bigint;
+  /** For example `update leads 5 v2`. */
+  readonly event: string;
+  readonly status: DeliveryStatus | (string & {});
+  readonly attempts: number;
+  /** Why the last attempt failed, or an empty string. */
+  readonly error: string;
+  readonly queued_at: string;
+  /** Head of the last request. */
+  readonly request: string;
+  /** Head of the last response, or an empty string. */
+  readonly response: string;
+}
+/** `dead` deliveries are not retried. */
+export type DeliveryStatus = 'waiting' | 'done' | 'dead';
+
+/** What to send again: the deliveries from one ID to another, or every change after a cursor of the change feed. */
+export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
+
+/** Seconds that a request waits for changes: what the instance allows at most. */
+const waitSeconds = 25;
+const json = { 'content-type': 'application/json' };
+const path = '/events/subscriptions';
+
+const read =
+  <T>(kinds: Kinds) =>
+  async (response: Response): Promise<T> =>
+    parse(await response.text(), kinds) as T;
+
+/** Options of a request that is sent as it is: these paths do not know `handling=strict`. */
+const common = ({ signal }: CallOptions) => ({ isLenient: true, ...(signal && { signal }) });
+
+/** The event subscriptions of the organization. */
+export class Subscriptions {
+  readonly #send: Send;
+
+  constructor(send: Send) {
+    this.#send = send;
+  }
+
+  /** Returns all subscriptions, oldest first. */
+  async list(options: CallOptions = {}): Promise<readonly Subscription[]> {
+    const { data } = await this.#send({
+      ...common(options),
+      method: 'GET',
+      path,
+      resend: 'always',
+      read: read<{ readonly data: readonly Subscription[] }>({ data: { id: 'int64' } }),
+    });
+    return data;
+  }
+
+  /** Returns a subscription. @throws NotFoundError */
+  get(id: Id, options: CallOptions = {}): Promise<Subscription> {
+    return this.#one('GET', id, '', options, 'always');
+  }
+
+  /** Creates a subscription. Its `secret` is returned only now. Not sent again after a lost response. */
+  create(
+    input: SubscriptionInput,
+    options: CallOptions = {},
+  ): Promise<Subscription & { readonly secret: string }> {
+    return this.#send({
+      ...common(options),
+      method: 'POST',
+      path,
+      headers: json,
+      body: stringify(input, {}),
+      resend: 'refused',
+      read: read({ id: 'int64' }),
+    });
+  }
+
+  /** Changes a subscription, or switches it on or off. @throws NotFoundError */
+  update(id: Id, changes: SubscriptionChanges, options: CallOptions = {}): Promise<Subscription> {
+    return this.#one('PATCH', id, '', options, 'always', changes);
+  }
+
+  /** Deletes a subscription with its deliveries. @throws NotFoundError */
+  async delete(id: Id, options: CallOptions = {}): Promise<void> {
+    try {
+      await this.#one('DELETE', id, '', options, 'always');
+    } catch (error) {
+      // An attempt whose response was lost has deleted it.
+      if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
+    }
+  }
+
+  /** Gives a subscription a new secret. The previous secret signs events too for 24 hours. */
+  rotateSecret(id: Id, options: CallOptions = {}): Promise<{ readonly secret: string }> {
+    return this.#one('POST', id, '/secrets', options, 'refused');
+  }
+
+  /** Sends a test event. @returns the ID of its delivery */
+  async test(id: Id, options: CallOptions = {}): Promise<bigint> {
+    const { delivery } = await this.#one<{ readonly delivery: bigint }>(
+      'POST',
+      id,
+      '/test',
+      options,
+      'refused',
+    );
+    return delivery;
+  }
+
+  /** Sends events again. @returns the number of deliveries queued */
+  async replay(id: Id, query: ReplayQuery, options: CallOptions = {}): Promise<number> {
+    const { queued } = await this.#one<{ readonly queued: number }>(
+      'POST',
+      id,
+      '/replay',
+      options,
+      'refused',
+      query,
+    );
+    return queued;
+  }
+
+  /** Iterates over the deliveries of a subscription, newest first. @throws NotFoundError */
+  async *deliveries(
+    id: Id,
+    { status, ...options }: CallOptions & { readonly status?: DeliveryStatus } = {},
+  ): AsyncGenerator<Delivery, void, undefined> {
+    let before: bigint | null = null;
+    do {
+      const query = new URLSearchParams(status === undefined ? {} : { status });
+      if (before !== null) query.set('before', String(before));
+      const page: { readonly data: readonly Delivery[]; readonly next: bigint | null } = await this.#send({
+        ...common(options),
+        method: 'GET',
+        path: `${path}/${pathId(id)}/deliveries`,
+        query,
+        resend: 'always',
+        read: read({ data: { id: 'int64' }, next: 'int64' }),
+      });
+      yield* page.data;
+      before = page.next;
+    } while (before !== null);
+  }
+
+  #one<T>(
+    method: string,
+    id: Id,
+    below: string,
+    options: CallOptions,
+    resend: Request<T>['resend'],
+    body?: object,
+  ): Promise<T> {
+    return this.#send({
+      ...common(options),
+      method,
+      path: `${path}/${pathId(id)}${below}`,
+      ...(body && { headers: json, body: stringify(body, {}) }),
+      resend,
+      read: read<T>({ id: 'int64', delivery: 'int64' }),
+    });
+  }
+}
+
+/** What a client can do besides working with the records of resources. */
+export interface InstanceCalls<T extends Types<T>> {
+  /** Returns the caller: the user or API key, its organizations and grants, and the limits of the instance. */
+  readonly me: (options?: CallOptions) => Promise<Me>;
+  /**
+   * Iterates over the pages of the change feed, in order.
+   * @throws ApiError with the code `cursor_expired` if changes after the cursor are no longer kept
+   */
+  readonly events: (query?: EventsQuery<keyof T & string>) => AsyncGenerator<EventsPage<T>, void, undefined>;
+  readonly subscriptions: Subscriptions;
+}
+
+/** Creates the calls that belong to no resource. */
+export function instanceCalls<T extends Types<T>>(
+  send: Send,
+  resources: Readonly<Record<string, ResourceInfo>>,
+): InstanceCalls<T> {
+  const id = { id: 'int64' } as const;
+  const page: Kinds = { data: changeKinds(resources) };
+
+  async function* events({ after, resources: names, follow = false, ...options }: EventsQuery<string> = {}) {
+    for (let cursor = after; ; ) {
+      const query = new URLSearchParams(cursor === undefined ? {} : { after: cursor });
+      if (names !== undefined) query.set('resources', names.join());
+      if (follow && cursor !== 'now') query.set('wait', String(waitSeconds));
+      const found = await send({
+        ...common(options),
+        method: 'GET',
+        path: '/events',
+        query,
+        resend: 'always',
+        // The response takes as long as the instance waits, whatever other calls are given.
+        ...(follow && { timeout: 2 * waitSeconds * 1000 }),
+        read: read<EventsPage<T>>(page),
+      });
+      yield found;
+      if (found.data.length === 0 && !follow) return;
+      cursor = found.next;
+    }
+  }
+
+  return {
+    me: (options = {}) =>
+      send({
+        ...common(options),
+        method: 'GET',
+        path: '/auth/me',
+        resend: 'always',
+        read: read<Me>({ user: id, organizations: id, key: id }),
+      }),
+    events,
+    subscriptions: new Subscriptions(send),
+  };
+}

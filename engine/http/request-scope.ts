@@ -1,0 +1,30 @@
+import type { FastifyInstance } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { RequestScope, runInRequest } from '../database/index.ts';
+import { afterwards } from './memory.ts';
+import { ownerOf } from './owner.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What its statements know about it. */
+    scope: RequestScope;
+  }
+}
+
+/** Runs handlers so that the database knows which request each statement is for, and when its client disconnects. */
+export const requestScopes = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.decorateRequest('owner', '');
+    app.addHook('onRequest', (request, reply, done) => {
+      const scope = new RequestScope(() => ownerOf(request));
+      request.scope = scope;
+      afterwards(request, reply, () => {
+        if (!reply.raw.writableFinished) scope.disconnect();
+      });
+      runInRequest(scope, done);
+    });
+    // A body arrives in the context of its connection.
+    app.addHook('preValidation', (request, _reply, done) => runInRequest(request.scope, done));
+  },
+  { name: 'request-scopes', fastify: '5.x', dependencies: ['errors'] },
+);

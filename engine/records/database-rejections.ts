@@ -1,0 +1,44 @@
+import { type Database, rejectingRule } from '../database/index.ts';
+import { errors, type HttpError } from '../errors.ts';
+import { attempts } from '../tables/index.ts';
+import type { OperationPlan, Parts } from './operation.ts';
+import { isRejection } from './rejections.ts';
+
+/**
+ * Finds the items of a batch that a constraint or trigger of the operator's rejects, by trying ever smaller parts of the
+ * batch in a transaction that is rolled back: at most two statements for each item. No other query could tell, because such
+ * a rule can be anything.
+ * @returns their errors, by their numbers; empty if each item is accepted when it is written alone
+ */
+export function rejectedItems<P extends OperationPlan>(
+  database: Database,
+  plan: P,
+  { numbers, statement }: Parts<P>,
+): Promise<ReadonlyMap<number, HttpError>> {
+  const failures = new Map<number, HttpError>();
+  const reported = new Set<string>();
+  return database.admission.run('batch', plan.organization, () =>
+    attempts(database, async (attempt) => {
+      const search = async (part: readonly number[]): Promise<void> => {
+        const cause = await attempt(await statement(plan, part));
+        if (cause === undefined) return;
+        const rule = rejectingRule(cause);
+        if (rule === undefined && !isRejection(cause)) throw cause;
+        if (part.length > 1) {
+          const half = Math.ceil(part.length / 2);
+          await search(part.slice(0, half));
+          await search(part.slice(half));
+          return;
+        }
+        const [number] = part;
+        // What is refused for another reason is explained when the batch is written without the others.
+        if (rule === undefined || number === undefined) return;
+        failures.set(number, errors.rejectedByDatabase(rule, cause));
+        if (!reported.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);
+        reported.add(rule);
+      };
+      await search(numbers(plan));
+      return failures;
+    }),
+  );
+}

@@ -1,0 +1,129 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import { Busboy, type BusboyInstance } from '@fastify/busboy';
+import { errors, HttpError } from '../../../engine/errors.ts';
+import type { Form } from '../shell/index.ts';
+
+/** Maximum size of an uploaded file, in bytes. */
+export const maxFile = 5 * 1024 * 1024;
+/** Maximum size of a form with a file, in bytes: a checked file is sent back in base64, possibly along with another one. */
+export const maxForm = 3 * maxFile;
+/** Number of bytes in which a form must have sent its token. */
+const maxBeforeToken = 64 * 1024;
+/** Maximum length of a field's name, in characters. */
+const maxName = 100;
+const limits = {
+  parts: 20,
+  headerPairs: 10,
+  headerSize: 4096,
+  fieldSize: 4096,
+  // Enough for a file in base64 that is too large, so that the page can say so.
+  fileSize: Math.ceil((maxFile * 4) / 3) + 4,
+};
+
+const unreadable = () => errors.invalidCsv('the form cannot be read');
+
+/** A form with a file. Until its token has been verified, only its first bytes are read. */
+export class MultipartForm {
+  /** The form's token; empty if the form does not start with it. */
+  readonly _csrf: string;
+  private readonly incoming: Incoming;
+
+  private constructor(incoming: Incoming) {
+    this.incoming = incoming;
+    this._csrf = incoming.fields.get('_csrf') ?? '';
+  }
+
+  /** Reads a form up to its token. @throws HttpError 400 or 413 */
+  static async start(headers: IncomingHttpHeaders, payload: Readable): Promise<MultipartForm> {
+    if (Number(headers['content-length'] ?? 0) > maxForm) throw errors.tooLarge(maxForm);
+    const incoming = new Incoming(headers, payload);
+    await incoming.readUntil(({ fields, size }) => fields.has('_csrf') || size > maxBeforeToken);
+    return new MultipartForm(incoming);
+  }
+
+  /** Reads the rest of the form. @throws HttpError 400 or 413 */
+  async rest(): Promise<{ readonly form: Form; readonly file: Buffer | undefined }> {
+    await this.incoming.readUntil(() => false);
+    return { form: Object.fromEntries(this.incoming.fields), file: this.incoming.file };
+  }
+
+  /** Discards what has not been read, so that the connection can serve the next request. */
+  async discard(): Promise<void> {
+    await this.incoming.discard();
+  }
+}
+
+/** The body of a multipart form, parsed as far as required. */
+class Incoming {
+  readonly fields = new Map<string, string>();
+  file: Buffer | undefined;
+  size = 0;
+  private readonly parser: BusboyInstance;
+  private readonly payload: Readable;
+  private readonly chunks: AsyncIterator<Buffer>;
+  private readonly failed = Promise.withResolvers<never>();
+  private readonly finished: Promise<void>;
+
+  constructor(headers: IncomingHttpHeaders, payload: Readable) {
+    this.payload = payload;
+    this.chunks = payload.iterator({ destroyOnReturn: false });
+    const fail = () => this.failed.reject(unreadable());
+    this.failed.promise.catch(() => {});
+    try {
+      this.parser = new Busboy({
+        headers: { ...headers, 'content-type': headers['content-type'] ?? '' },
+        limits,
+        isPartAFile: (name, _type, filename) => filename !== undefined || name === 'content',
+      });
+    } catch {
+      throw unreadable();
+    }
+    this.finished = new Promise((resolve) => this.parser.once('finish', resolve));
+    this.parser.once('error', fail);
+    this.parser.once('partsLimit', fail);
+    this.parser.on('field', (name, value, _nameTruncated, isTruncated) => {
+      if (isTruncated || !isName(name)) fail();
+      else this.fields.set(name, value);
+    });
+    this.parser.on('file', (name, stream) => {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.once('error', fail);
+      stream.once('end', () => {
+        if (!isName(name)) return fail();
+        const content = Buffer.concat(chunks);
+        if (name === 'file') this.file = content;
+        else this.fields.set(name, content.toString());
+      });
+    });
+  }
+
+  /** Reads until a condition is met or the form ends. @throws HttpError 400 or 413 */
+  async readUntil(isEnough: (incoming: Incoming) => boolean): Promise<void> {
+    try {
+      while (!isEnough(this)) {
+        const { value: chunk, done } = await this.chunks.next();
+        if (done === true) {
+          this.parser.end();
+          return await Promise.race([this.finished, this.failed.promise]);
+        }
+        this.size += chunk.length;
+        if (this.size > maxForm) throw errors.tooLarge(maxForm);
+        const written = new Promise<void>((resolve) => this.parser.write(chunk, () => resolve()));
+        await Promise.race([written, this.failed.promise]);
+      }
+    } catch (cause) {
+      if (cause instanceof HttpError) await this.discard();
+      throw cause;
+    }
+  }
+
+  async discard(): Promise<void> {
+    await this.chunks.return?.();
+    this.payload.resume();
+  }
+}
+
+/** `undefined` is not excluded by the parser: a part may lack a name. */
+const isName = (name: string | undefined): boolean => name !== undefined && name.length <= maxName;

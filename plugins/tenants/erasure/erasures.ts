@@ -1,0 +1,205 @@
+import { sql } from 'kysely';
+import type { Actor } from '../../../engine/effects/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
+import type { Sealing } from '../../access/secrets/index.ts';
+import type { ErasureInput, PersonalTraces } from './erasure.ts';
+import type { ErasureState } from './tables.ts';
+
+/** What is kept of a search for people to see. */
+export type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
+  readonly records: readonly (readonly [string, readonly string[]])[];
+  readonly rows: readonly (readonly [string, number])[];
+  readonly mentions: readonly (readonly [string, readonly string[]])[];
+};
+
+/** A request: who is to be forgotten, and for an erasure who confirmed it. */
+export interface ErasureRequest {
+  readonly wish: Omit<ErasureInput, 'organization'>;
+  readonly actor: Actor;
+}
+
+/** An erasure as its page shows it. */
+export interface Erasure {
+  readonly id: string;
+  readonly state: ErasureState;
+  readonly request: string;
+  readonly result: string;
+  readonly error: string;
+  readonly searched: string;
+}
+
+/** Searches and erasures of one organization that wait or run at the same time. */
+const mostActive = 3;
+/** How long requests are kept: what names a person, and what is erased, in minutes. */
+const [confirmMinutes, overMinutes] = [60, 24 * 60];
+/** How long a process keeps its claim without renewing it, in seconds. */
+const claimSeconds = 60;
+
+/** States in which a process works on an erasure. */
+const active = ['searching', 'erasing'] as const;
+
+/** Starts a search. @returns its id @throws UserError if too many run already */
+export async function requestSearch(tables: Tables, organization: string, request: string): Promise<string> {
+  // One after the other, so that the limit holds.
+  await sql`select from crm_organizations where id = ${organization}::bigint for update`.execute(tables);
+  const running = await tables
+    .selectFrom('crm_erasures')
+    .select(({ fn }) => fn.countAll<string>().as('count'))
+    .where('organization_id', '=', organization)
+    .where('state', 'in', active)
+    .executeTakeFirstOrThrow();
+  if (Number(running.count) >= mostActive)
+    throw new UserError(`${mostActive} searches or erasures of this organization are running: wait for one`);
+  const { id } = await tables
+    .insertInto('crm_erasures')
+    .values({
+      ...{ organization_id: organization, state: 'searching', request },
+      ...{ result: '', error: '', searched: '0', claimed_until: null },
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
+/** An erasure of an organization. @throws UserError if there is none */
+export async function findErasure(tables: Tables, organization: string, id: string): Promise<Erasure> {
+  const found = await tables
+    .selectFrom('crm_erasures')
+    .select(['id', 'state', 'request', 'result', 'error', 'searched'])
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (found === undefined) throw new UserError('this search has expired: start it again');
+  return found;
+}
+
+/** Starts the erasure of what a search has found. @throws UserError if it was not found, or was confirmed before */
+export async function confirmErasure(
+  tables: Tables,
+  organization: string,
+  id: string,
+  request: string,
+): Promise<void> {
+  const changed = await change(tables, organization, id, 'found', { state: 'erasing', request });
+  if (!changed) throw new UserError('this search has expired, or its erasure was started before');
+}
+
+/** Cancels a search, or forgets what it has found. An erasure cannot be canceled. */
+export const cancelSearch = async (tables: Tables, organization: string, id: string): Promise<void> => {
+  await tables
+    .deleteFrom('crm_erasures')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('state', 'in', ['searching', 'found', 'nothing', 'failed'])
+    .execute();
+};
+
+/** An erasure that a process works on. */
+export interface Claimed {
+  readonly organization: string;
+  readonly id: string;
+  readonly state: (typeof active)[number];
+  readonly request: string;
+}
+
+/** Claims the erasure that has waited longest and whose organization has none under way. @returns undefined if none waits */
+export async function claimErasure(tables: Tables): Promise<Claimed | undefined> {
+  const { rows } = await sql<Claimed>`
+    update crm_erasures e set claimed_until = now() + ${sql.lit(claimSeconds)} * interval '1 second'
+    from (
+      select organization_id, id from crm_erasures w
+      where state in ('searching', 'erasing') and (claimed_until is null or claimed_until < now())
+        and not exists (select from crm_erasures o where o.organization_id = w.organization_id and o.claimed_until >= now())
+      order by changed_at, id limit 1 for update skip locked
+    ) w
+    where e.organization_id = w.organization_id and e.id = w.id
+    returning e.organization_id::text as organization, e.id::text as id, e.state, e.request`.execute(tables);
+  return rows[0];
+}
+
+/** Renews a claim. @returns false if the search was canceled */
+export async function renewClaim(
+  tables: Tables,
+  { organization, id, state }: Claimed,
+  searched: number,
+): Promise<boolean> {
+  const { numUpdatedRows } = await tables
+    .updateTable('crm_erasures')
+    .set({
+      searched: String(searched),
+      claimed_until: sql<Date>`now() + ${sql.lit(claimSeconds)} * interval '1 second'`,
+    })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('state', '=', state)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/** Gives a claim up, so that another process can go on. */
+export const releaseClaim = async (tables: Tables, { organization, id }: Claimed): Promise<void> => {
+  await tables
+    .updateTable('crm_erasures')
+    .set({ claimed_until: null })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+};
+
+/** What becomes of an erasure. */
+interface Outcome {
+  readonly state: ErasureState;
+  readonly request?: string;
+  readonly result?: string;
+  readonly error?: string;
+}
+
+/** Ends a state. @returns false if the erasure is in another state meanwhile */
+export async function change(
+  tables: Tables,
+  organization: string,
+  id: string,
+  from: ErasureState,
+  outcome: Outcome,
+): Promise<boolean> {
+  const { numUpdatedRows } = await tables
+    .updateTable('crm_erasures')
+    .set({ ...outcome, claimed_until: null, changed_at: sql<Date>`now()` })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('state', '=', from)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/** Removes what nobody confirmed in time, and what is over. */
+export const removeExpired = async (tables: Tables): Promise<void> => {
+  await sql`delete from crm_erasures where state not in ('searching', 'erasing')
+    and changed_at < now() - case when state = 'erased' then ${sql.lit(overMinutes)} else ${sql.lit(confirmMinutes)} end * interval '1 minute'`.execute(
+    tables,
+  );
+};
+
+/** Seals and opens what erasures hold. */
+export const sealedErasures = ({ seal, open }: Sealing) => ({
+  sealRequest: (request: ErasureRequest): Promise<string> => seal(JSON.stringify(request)),
+  openRequest: async (sealed: string): Promise<ErasureRequest> =>
+    JSON.parse(await open(sealed)) as ErasureRequest,
+  sealResult: ({ records, texts, changes, rows, mentions }: PersonalTraces): Promise<string> =>
+    seal(
+      JSON.stringify({
+        ...{ texts, changes },
+        ...{ records: [...records], rows: [...rows], mentions: [...mentions] },
+      } satisfies Summary),
+    ),
+  openResult: async (sealed: string): Promise<PersonalTraces> => {
+    const { texts, changes, records, rows, mentions } = JSON.parse(await open(sealed)) as Summary;
+    return {
+      ...{ texts, changes },
+      records: new Map(records),
+      rows: new Map(rows) as PersonalTraces['rows'],
+      mentions: new Map(mentions),
+    };
+  },
+});

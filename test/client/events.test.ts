@@ -1,0 +1,60 @@
+// Events as receivers verify them with the client: their time, their ID, and whose signature they bear.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { type EventHeaders, InvalidEventError, readEvent } from '../../client/src/index.ts';
+
+const secret = 'whsec_c2VjcmV0IG9mIGEgc3Vic2NyaXB0aW9u';
+const other = 'whsec_c2VjcmV0IG9mIGFub3RoZXIgb25l';
+const body = '{"type":"test","timestamp":"2026-03-01T09:30:00Z","data":{}}';
+
+/** Headers of an event sent so many seconds from now; `changes` are made after it was signed. */
+function headersAt(seconds: number, changes: Record<string, string> = {}, by = secret) {
+  const at = new Date(Date.now() + seconds * 1000);
+  return {
+    'webhook-id': 'evt_1_1',
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+    'webhook-signature': new Webhook(by).sign('evt_1_1', at, body),
+    ...changes,
+  };
+}
+const accepts = async (headers: EventHeaders, secrets: string | readonly string[] = secret) =>
+  assert.equal((await readEvent(body, headers, secrets)).type, 'test');
+const rejects = (headers: EventHeaders, secrets: string | readonly string[] = secret) =>
+  assert.rejects(readEvent(body, headers, secrets), InvalidEventError);
+
+describe('an event is accepted only', () => {
+  // Clocks may differ by 300 s in either direction.
+  for (const seconds of [0, -280, 280]) {
+    test(`within the tolerance: ${seconds} s from now`, () => accepts(headersAt(seconds)));
+  }
+  for (const seconds of [-302, 302, -86_400, 86_400, -1e9, 1e9]) {
+    test(`and not beyond it: ${seconds} s from now`, () => rejects(headersAt(seconds)));
+  }
+
+  test('with an ID and a timestamp that are signed with it', async () => {
+    for (const [name, value] of [
+      ['webhook-id', ''],
+      ['webhook-id', 'evt_1_2'],
+      ['webhook-timestamp', ''],
+      ['webhook-timestamp', 'now'],
+      ['webhook-timestamp', '-1'],
+      ['webhook-timestamp', String(Math.floor(Date.now() / 1000) - 1)],
+      ['webhook-signature', ''],
+      ['webhook-signature', 'v1,'],
+    ] as const) {
+      await rejects(headersAt(0, { [name]: value }));
+    }
+  });
+
+  test('with a signature by one of the secrets, in version 1', async () => {
+    const { 'webhook-signature': signature, ...headers } = headersAt(0);
+    const foreign = headersAt(0, {}, other)['webhook-signature'];
+    await accepts({ ...headers, 'webhook-signature': `${foreign} v2,x ${signature}` });
+    await accepts({ ...headers, 'webhook-signature': signature }, [other, secret]);
+    await accepts(new Headers({ ...headers, 'webhook-signature': signature }));
+    await rejects({ ...headers, 'webhook-signature': signature }, other);
+    await rejects({ ...headers, 'webhook-signature': foreign });
+    await rejects({ ...headers, 'webhook-signature': signature.replace('v1,', 'v2,') });
+  });
+});

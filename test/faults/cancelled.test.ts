@@ -1,0 +1,109 @@
+// A statement ends on the server when nobody waits for it any more: its client has disconnected, its time is up, or the process stops.
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { type Service, serve, until } from '../support/process.ts';
+
+/** A list that needs its own connection, and waits for a lock like one that takes long. */
+const list = '/api/v1/leads?page=6';
+const boundMs = 10_000;
+
+describe('statements that nobody waits for', { concurrency: 1 }, () => {
+  let server: Server;
+  let url: string;
+  let service: Service;
+  let key: string;
+
+  before(async () => {
+    server = await startPostgres();
+    ({ url } = await makeDatabase(server.url));
+    service = await serve({
+      DATABASE_URL: url,
+      MIGRATE_ON_START: 'true',
+      LOG_LEVEL: 'fatal',
+      DATABASE_LIST_TIMEOUT_MS: '600000',
+      DATABASE_STATEMENT_TIMEOUT_MS: '600000',
+      DATABASE_LOCK_TIMEOUT_MS: '600000',
+    });
+    key = String(service.printed.key);
+  });
+  after(async () => {
+    await service?.kill();
+    await server?.stop();
+  });
+
+  /** Statements on leads that wait for the lock. */
+  const waiting = () =>
+    connected(url, async (client) => {
+      const { rows } = await client.query<{ pid: number; query: string }>(
+        `select pid, query from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+      );
+      return rows;
+    });
+
+  /** Holds a lock on every lead while some work is done. */
+  const holdingLeads = <T>(work: () => Promise<T>): Promise<T> =>
+    connected(url, async (client) => {
+      await client.query('begin');
+      await client.query('lock table leads in access exclusive mode');
+      try {
+        return await work();
+      } finally {
+        await client.query('rollback');
+      }
+    });
+
+  /** Sends a request whose client can disconnect. */
+  function send(method: string, path: string, body?: object) {
+    const sent = request(`${service.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    });
+    sent.on('error', () => {});
+    sent.end(body && JSON.stringify(body));
+    return sent;
+  }
+
+  test('a reader who disconnects: the server ends the statement, and the connection serves others', async () => {
+    await holdingLeads(async () => {
+      const reader = send('GET', list);
+      await until(async () => (await waiting()).length === 1, 'the list to wait', boundMs);
+      reader.destroy();
+      await until(async () => (await waiting()).length === 0, 'the statement to end', boundMs);
+      // Its connection is in the pool again, and what comes next is not hit.
+      for (let count = 0; count < 20; count++) {
+        const { status } = await service.call('GET /api/v1/accounts?page=6', { key });
+        assert.equal(status, 200);
+      }
+    });
+  });
+
+  test('a writer who disconnects: the write is carried out', async () => {
+    const made = await service.call('POST /api/v1/leads', { key, body: { last_name: 'before' } });
+    await holdingLeads(async () => {
+      const writer = send('PATCH', `/api/v1/leads/${made.json.id}`, { last_name: 'after' });
+      await until(
+        async () => (await waiting()).some(({ query }) => /update/i.test(query)),
+        'the write to wait',
+        boundMs,
+      );
+      writer.destroy();
+      const other = await service.call('GET /api/v1/accounts?page=6', { key });
+      assert.equal(other.status, 200);
+    });
+    const stored = async () =>
+      (await service.call(`GET /api/v1/leads/${made.json.id}`, { key })).json.last_name === 'after';
+    await until(stored, 'the write', boundMs);
+  });
+
+  test('SIGTERM: what still runs is ended on the server', async () => {
+    await holdingLeads(async () => {
+      send('GET', list);
+      await until(async () => (await waiting()).length === 1, 'the list to wait', boundMs);
+      service.signal('SIGTERM');
+      await service.ended;
+      await until(async () => (await waiting()).length === 0, 'the statement to end', boundMs);
+    });
+  });
+});

@@ -1,0 +1,120 @@
+// Signals: what each does to a service of one process and of several, wherever a terminal or a supervisor sends it.
+import assert from 'node:assert/strict';
+import { readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { temporaryFolder } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import {
+  type Environment,
+  emptyStorage,
+  type Service,
+  type Storage,
+  serve,
+  until,
+} from '../support/process.ts';
+
+/** The processes that a process has started. */
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
+
+for (const workers of [1, 2]) {
+  describe(`signals to ${workers} process(es)`, { skip: process.platform !== 'linux' }, () => {
+    let storage: Storage;
+    let environment: Environment;
+    let service: Service;
+    const withSecret = (secret: string) => ({ partners: { inbound_leads: { secrets: [secret] } } });
+    const settings = settingsFile(withSecret('first-partner-secret'));
+    // What is behind a link in another folder changes without a word: only the signal tells of it.
+    const folder = temporaryFolder();
+    const link = join(folder.path, 'config.yaml');
+    before(async () => {
+      symlinkSync(settings.path, link);
+      storage = await emptyStorage('postgresql');
+      environment = {
+        ...storage.environment,
+        CRM_CONFIG: link,
+        WORKERS: String(workers),
+        MIGRATE_ON_START: 'true',
+        LOG_LEVEL: 'fatal',
+        // Whatever waits for it does not end within a test.
+        STOP_DELAY_MS: '600000',
+      };
+    });
+    afterEach(() => service.kill());
+    after(async () => {
+      await storage.remove();
+      folder.remove();
+    });
+    const ended = async () => {
+      let code: number | null | undefined;
+      void service.ended.then((outcome) => {
+        code = outcome.code;
+      });
+      await until(() => code !== undefined, 'end', 30_000);
+      return code;
+    };
+    const isServed = async () => (await service.call('GET /docs/openapi.json')).status === 200;
+    /** Whether every process takes a secret: requests at the same time go to all of them. */
+    const takes = async (secret: string) => {
+      const headers = { 'x-inbound-secret': secret };
+      const request = () => service.call('POST /webhooks/inbound-leads', { headers, body: {} });
+      const responses = await Promise.all(Array.from({ length: 8 }, request));
+      return responses.every(({ status }) => status === 400);
+    };
+
+    test('SIGHUP: every process reads the configuration again, and none ends', async () => {
+      service = await serve(environment);
+      for (const secret of ['second-partner-secret', 'third-partner-secret']) {
+        settings.write(withSecret(secret));
+        assert.ok(!(await takes(secret)));
+        service.signal('SIGHUP');
+        await until(() => takes(secret), 'take the new secret', 60_000);
+      }
+      assert.ok(await isServed());
+    });
+
+    test('SIGINT: the service stops without the delay for balancers', async () => {
+      service = await serve(environment);
+      service.signal('SIGINT');
+      assert.equal(await ended(), 0);
+      await assert.rejects(isServed(), 'nothing listens');
+    });
+
+    test('SIGTERM: requests are served during the delay; another signal ends it', async () => {
+      service = await serve(environment);
+      service.signal('SIGTERM');
+      // npm repeats a signal that it has been sent: that is not another one.
+      service.signal('SIGTERM');
+      assert.ok(await isServed());
+      let code: number | null | undefined;
+      void service.ended.then((outcome) => {
+        code = outcome.code;
+      });
+      await until(
+        () => {
+          service.signal('SIGINT');
+          return code !== undefined;
+        },
+        'end',
+        30_000,
+      );
+      assert.equal(code, 1);
+      await assert.rejects(isServed(), 'nothing listens');
+    });
+
+    if (workers === 1) return;
+
+    test('a terminal signals workers too: they leave it to the first process', async () => {
+      service = await serve(environment);
+      const children = childrenOf(service.pid);
+      assert.equal(children.length, workers);
+      for (const name of ['SIGINT', 'SIGTERM'] as const) for (const pid of children) process.kill(pid, name);
+      assert.ok(await isServed());
+      assert.deepEqual(childrenOf(service.pid), children);
+      for (const pid of children) process.kill(pid, 'SIGINT');
+      service.signal('SIGINT');
+      assert.equal(await ended(), 0);
+    });
+  });
+}

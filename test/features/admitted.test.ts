@@ -1,0 +1,112 @@
+// Every statement that a request starts goes through admission, for the organization that asked: every route of the router.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Watched, watchAdmission } from '../support/admitted.ts';
+import { publicUrl } from '../support/channels.ts';
+import { type Client, startClient } from '../support/hostile/client.ts';
+import { routesOf } from '../support/hostile/routes.ts';
+import { partnerSecrets, type Target, targetsOf } from '../support/hostile/targets.ts';
+import { drivers, type Instance, startInstance } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { entries, organization, variables } from '../support/payments.ts';
+import { openScreens } from '../support/screens.ts';
+
+const { environment } = settingsFile(
+  {
+    public_url: publicUrl,
+    partners: {
+      booking_forms_whatsapp: { secrets: ['${BOOKING_FORMS_WHATSAPP_TOKEN}'], organization: 'acme' },
+      payments: entries,
+    },
+    messaging: { acme: { sender: 'log' } },
+  },
+  { ...variables, ...partnerSecrets },
+);
+
+/** Work that no request starts, by what only its statements have. A request's statement here has lost its request. */
+const background = [
+  /^(begin|commit|rollback|transaction)\b/i,
+  /set_config\(/,
+  /with recursive ring/,
+  /with fast as materialized/,
+  /crm_ledger_epochs/,
+  /with ordinality w\(/,
+  /pg_try_advisory_xact_lock|pg_stat|analyze/i,
+  /^\s*(insert into|update|delete from) "?crm_(sessions|api_keys|name_uses|request_counts|resource_views|inbox|outbox|event)/i,
+  /_last_used|for update( of \w+)? skip locked/,
+];
+
+/** The body that a route's own clients send. */
+function bodyOf({ method, expected: { type, shape } }: Target): Buffer | undefined {
+  if (method === 'GET') return undefined;
+  return Buffer.from(
+    type === 'application/json'
+      ? JSON.stringify(shape)
+      : new URLSearchParams(shape as Record<string, string>).toString(),
+  );
+}
+
+for (const driver of drivers) {
+  describe(`statements of requests (${driver})`, () => {
+    let instance: Instance;
+    let client: Client;
+    let watched: Watched;
+    let acme: string;
+    const targets: Target[] = [];
+    before(async () => {
+      client = startClient();
+      const found = await routesOf(() => startInstance(driver, { environment }));
+      instance = found.built;
+      const screens = await openScreens(instance);
+      await instance.organization(organization);
+      acme = screens.acme.id;
+      const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
+      for (const route of found.routes(instance.app)) targets.push(...(await targetsOf(world, route)));
+      await screens.settled();
+      watched = await watchAdmission(instance);
+    });
+    after(async () => {
+      watched?.stop();
+      await client?.close();
+      await instance?.close();
+    });
+
+    test('each holds a slot; those of an organization hold one of its own', async () => {
+      const statuses = new Map<number, number>();
+      const problems: string[] = [];
+      for (const target of targets) {
+        const name = `${target.method} ${target.route.url}`;
+        for (const list of [watched.outside, watched.background, watched.inside, watched.slots])
+          list.length = 0;
+        const body = bodyOf(target);
+        const headers = {
+          'content-type': target.expected.type,
+          ...target.headers(body ?? Buffer.alloc(0), target.path),
+        };
+        const { status } = await client.send({
+          url: instance.url + target.path,
+          method: target.method,
+          headers,
+          body,
+        });
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        const lost = watched.background.filter((text) => !background.some((each) => each.test(text)));
+        for (const text of [...watched.outside, ...lost]) problems.push(`${name}: ${text.slice(0, 300)}`);
+        const isOfAcme = /^\/(api\/v1|setup\/o\/:org)/.test(target.route.url);
+        const others = watched.slots.filter(
+          (slot) => !slot.startsWith('lookup ') && !slot.endsWith(` ${acme}`),
+        );
+        if (isOfAcme && status < 300 && others.length > 0) problems.push(`${name}: ${others.join(', ')}`);
+        if (
+          isOfAcme &&
+          status < 300 &&
+          !watched.slots.some((slot) => slot.endsWith(` ${acme}`)) &&
+          watched.inside.length > 0
+        )
+          problems.push(`${name}: no slot of its organization for ${watched.inside.length} statements`);
+      }
+      assert.deepEqual(problems, []);
+      assert.ok((statuses.get(200) ?? 0) > 60, JSON.stringify([...statuses]));
+    });
+  });
+}

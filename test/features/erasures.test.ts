@@ -1,0 +1,121 @@
+// Erasures in the background: requested in the browser, searched in small steps, done once whichever process dies.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
+import { settled } from '../support/erasures.ts';
+import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+
+onBothDrivers('erasures in the background', (instance) => {
+  let acme: Organization;
+  let globex: Organization;
+  before(async () => {
+    acme = await instance().organization('acme');
+    globex = await instance().organization('globex');
+  });
+  const call = async (request: string, body: object) => {
+    const answer = await instance().call(request, { key: acme.key, body });
+    assert.ok(answer.status < 300, answer.text);
+    return answer.json;
+  };
+
+  const erasures = () => tablesOf(instance().database).selectFrom('crm_erasures');
+  const find = '/setup/o/acme/forgetting/find';
+
+  test('a search reads a bounded number of rows with each statement', async () => {
+    const records = Array.from({ length: 500 }, (_, n) => ({ last_name: `Row ${n}` }));
+    await call('POST /api/v1/leads/batch', { records });
+    await call('POST /api/v1/leads', { last_name: 'Needleworth' });
+    const { database } = instance();
+    const { admission } = database;
+    const limits: number[] = [];
+    const forgetting = createErasure(instance().resources);
+    const found = await forgetting.find(
+      {
+        run: (query) =>
+          admission.run('export', acme.id, async () => {
+            const { rows } = await query.execute(tablesOf(database));
+            limits.push(rows.length);
+            return rows;
+          }),
+      },
+      { organization: acme.id, records: [], texts: ['Needleworth'] },
+    );
+    assert.equal(found.mentions.get('leads')?.length, 1);
+    assert.ok(Math.max(...limits) < 500, String(Math.max(...limits)));
+    assert.ok(limits.length > 10);
+  });
+
+  test('the request returns before the search, which another organization does not see, and which can be canceled', async () => {
+    const browser = await signIn(instance(), administratorOf(acme));
+    const other = await signIn(instance(), administratorOf(globex));
+    const sent = await browser.submit(find, find, { texts: 'Wintermute' });
+    assert.equal(sent.status, 303);
+    const location = sent.headers.get('location') ?? assert.fail();
+    const foreign = await other.get(location.replace('/acme/', '/globex/'));
+    assert.equal(foreign.status, 404);
+    assert.equal(problemOf(foreign), 'this search has expired: start it again');
+    const id = new URL(location, 'http://x').searchParams.get('id') ?? assert.fail();
+    const _csrf = await other.token('/setup/o/globex/forgetting/find');
+    await other.post('/setup/o/globex/forgetting/cancel', { _csrf, id });
+    assert.equal((await erasures().selectAll().where('id', '=', id).execute()).length, 1);
+    const token = await browser.token(find);
+    await browser.post('/setup/o/acme/forgetting/cancel', { _csrf: token, id });
+    assert.deepEqual(await erasures().selectAll().where('id', '=', id).execute(), []);
+  });
+
+  test('what a process left when it died is done by the next, once, and names nobody afterwards', async () => {
+    const { id } = await call('POST /api/v1/leads', {
+      last_name: 'Restartley',
+      email: 'restartley@example.com',
+    });
+    const browser = await signIn(instance(), administratorOf(acme));
+    const search = await browser.submit(find, find, { records: 'leads?email=restartley@example.com' });
+    const question = await settled(browser, search);
+    const form = formsOf(question).find(({ action }) => action.endsWith('/forget')) ?? assert.fail();
+    const erasure = String(form.values.id);
+    assert.doesNotMatch(
+      JSON.stringify(await erasures().selectAll().execute()),
+      /restartley/i,
+      'requests are sealed',
+    );
+    // As if the process had died after it claimed the erasure: it has expired, and nobody has done it.
+    await tablesOf(instance().database)
+      .updateTable('crm_erasures')
+      .set({ state: 'erasing', claimed_until: new Date(Date.now() - 1000) })
+      .where('id', '=', erasure)
+      .execute();
+    const again = await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'forget' });
+    assert.equal(again.status, 400, 'it is confirmed already');
+    // Any request wakes the worker.
+    await browser.submit(find, find, { texts: 'nobody@example.com' });
+    await until(
+      async () =>
+        (await erasures().select('state').where('id', '=', erasure).executeTakeFirst())?.state === 'erased',
+      'the erasure',
+      60_000,
+    );
+    assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
+    const { request, result } = await erasures()
+      .selectAll()
+      .where('id', '=', erasure)
+      .executeTakeFirstOrThrow();
+    assert.deepEqual([request, result], ['', '']);
+  });
+
+  test('few at the same time for each organization', async () => {
+    const busy = await instance().organization('busy');
+    const rows = Array.from({ length: 3 }, () => ({
+      ...{ organization_id: busy.id, state: 'searching' as const, request: '', result: '', error: '' },
+      ...{ searched: '0', claimed_until: new Date(Date.now() + 600_000) },
+    }));
+    await tablesOf(instance().database).insertInto('crm_erasures').values(rows).execute();
+    const browser = await signIn(instance(), administratorOf(busy));
+    const page = '/setup/o/busy/forgetting/find';
+    const answer = await browser.submit(page, page, { texts: 'nobody@example.com' });
+    assert.equal(answer.status, 400);
+    assert.match(problemOf(answer), /3 searches or erasures of this organization are running/);
+  });
+});

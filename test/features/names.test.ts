@@ -1,0 +1,143 @@
+// Names: organizations, profiles, keys, integrations and members get names of one visible line, wherever they are given, and
+// what is stored from before can add neither headers nor lines to an email.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { singleLine, tablesOf } from '../../engine/tables/index.ts';
+import { runCommand } from '../support/command-line.ts';
+import { administratorOf, optionOf, problemOf, signIn, type Visitor } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { startMailServer } from '../support/mail.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+
+const server = await startMailServer();
+const { environment: settings } = settingsFile({ new_organizations: 'administrators' });
+const environment = { ...settings, MAIL_FROM: 'crm@people.example', SMTP_URL: server.url };
+
+/** Characters that no name may have, by their code points. */
+const rejected: Readonly<Record<string, string>> = {
+  'U+000A': '\n',
+  'U+000D': '\r\n',
+  'U+0009': '\t',
+  'U+001B': '\u001b',
+  'U+007F': '\u007f',
+  'U+0085': '\u0085',
+  'U+061C': '\u061c',
+  'U+200E': '\u200e',
+  'U+202E': '\u202e',
+  'U+2066': '\u2066',
+  'U+2028': '\u2028',
+  'U+2029': '\u2029',
+};
+const accepted = ['Zoë & Söhne', '株式会社', 'شركة', 'می‌خواهم', '👩‍👩‍👧', "O'Brien <3"];
+
+const message = (found: string) =>
+  `the name must not contain line breaks, control characters or characters that change the text direction (found ${found})`;
+
+onBothDrivers(
+  'names',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      await runCommand(instance(), ['user', 'verify', acme.user]);
+      admin = await signIn(instance(), administratorOf(acme));
+    });
+    const command = (...args: string[]) => runCommand(instance(), args);
+    const submit = (page: string, form: string, fields: Record<string, string>) =>
+      admin.submit(page, form, fields);
+    const ofAcme = (page: string, form: string, fields: Record<string, string>) =>
+      submit(`/setup/o/acme/${page}/${form}`, `/setup/o/acme/${page}/${form}`, fields);
+
+    /** Every place where a name is given; each resolves to the error message, or to nothing. */
+    const places: Readonly<Record<string, (name: string) => Promise<string>>> = Object.fromEntries(
+      Object.entries<(name: string) => Promise<unknown>>({
+        'org create': (name) => command('org', 'create', fresh('org'), '--name', name),
+        'org rename': (name) => command('org', 'rename', 'acme', '--name', name),
+        'profile create': (name) =>
+          command('profile', 'create', name, '--org', 'acme', '--grant', 'leads:list'),
+        'key create': (name) =>
+          command('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', name),
+        'a new organization in the browser': (name) =>
+          submit('/setup/organizations/new', '/setup/organizations/new', { name, slug: fresh('org') }),
+        'an organization renamed in the browser': (name) =>
+          submit('/setup/organizations/acme/rename', '/setup/organizations/acme/rename', {
+            name,
+            slug: 'acme',
+          }),
+        'a key in the browser': async (name) =>
+          ofAcme('keys', 'create', {
+            name,
+            profile: await optionOf(admin, '/setup/o/acme/keys/create', 'read-only'),
+            expires: 'never',
+          }),
+        'a profile in the browser': (name) => ofAcme('profiles', 'create', { name }),
+        'an integration in the browser': (name) =>
+          ofAcme('integrations', 'add', { name, provider: 'whatsapp', secret: 'secret' }),
+      }).map(([place, give]) => [
+        place,
+        async (name: string) => {
+          try {
+            const answer = (await give(name)) as { status?: number; text: string };
+            return answer.status === 400 ? problemOf(answer as Parameters<typeof problemOf>[0]) : '';
+          } catch (error) {
+            return (error as Error).message;
+          }
+        },
+      ]),
+    );
+
+    for (const place of Object.keys(places)) {
+      test(`${place}: invisible characters are rejected, every script is accepted`, async () => {
+        const give = places[place] ?? assert.fail();
+        for (const [found, character] of Object.entries(rejected)) {
+          assert.equal(await give(`Acme${character}Bcc: x`), message(found), found);
+        }
+        for (const name of accepted) assert.equal(await give(`${name} ${fresh('n')}`), '', name);
+      });
+    }
+
+    test('members are called by their email addresses, which have none of these characters', async () => {
+      const profile = await optionOf(admin, '/setup/o/acme/members/invite', 'read-only');
+      for (const [found, character] of Object.entries(rejected)) {
+        const email = `ada${character}x@people.example`;
+        const answer = await ofAcme('members', 'invite', { email, profile });
+        assert.equal(problemOf(answer), 'that is not an e-mail address', found);
+        await assert.rejects(
+          command('user', 'create', email, '--org', 'acme', '--profile', 'read-only'),
+          { message: 'that is not an e-mail address' },
+          found,
+        );
+      }
+    });
+
+    describe('stored before they were rejected', () => {
+      const stored = 'Acme\r\nBcc: everybody@people.example\n\nhttps://evil.example\u202e';
+      test('an invitation keeps its subject, its headers and its lines', async () => {
+        await tablesOf(instance().database)
+          .updateTable('crm_organizations')
+          .set({ name: stored })
+          .where('id', '=', acme.id)
+          .execute();
+        const other = await signIn(instance(), administratorOf(acme));
+        const email = `${fresh('guest')}@people.example`;
+        const profile = await optionOf(other, '/setup/o/acme/members/invite', 'read-only');
+        const page = '/setup/o/acme/members/invite';
+        assert.equal((await other.submit(page, page, { email, profile })).status, 303);
+        const arrived = () => server.arrived.find(({ to }) => to === email);
+        await until(() => arrived() !== undefined, 'mail');
+        const mail = arrived() ?? assert.fail();
+        assert.equal(mail.to, email);
+        const name = singleLine(stored);
+        assert.equal(name, 'Acme Bcc: everybody@people.example https://evil.example');
+        const lines = mail.text.split(/\r?\n/);
+        assert.ok(lines.includes(`You are invited to ${name}.`), mail.text);
+        assert.ok(!lines.some((line) => line.startsWith('https://evil')), mail.text);
+        assert.ok(!mail.text.includes('\u202e'));
+      });
+    });
+  },
+  { environment },
+);

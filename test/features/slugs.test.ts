@@ -1,0 +1,230 @@
+// Slugs are no authority: a freed slug stays with its organization, and config.yaml decides about those that it names.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { commandLine } from '../../engine/effects/actor.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { findMemberships } from '../../plugins/access/identity/index.ts';
+import { findOrLinkUser } from '../../plugins/access/openid-connect/linking.ts';
+import { createOrganization, renameOrganization } from '../../plugins/tenants/organizations/index.ts';
+import { runCommand } from '../support/command-line.ts';
+import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
+
+const [leadSecret, formToken, paymentKey] = [
+  'the-secret-of-inbound-leads',
+  'the-token-of-booking-forms',
+  'the-key-of-the-payment-hook',
+];
+const domains = { 'corp.example': { organization: 'acme', profile: 'read-only' } };
+const naming = {
+  partners: {
+    inbound_leads: { secrets: [leadSecret] },
+    booking_forms_whatsapp: { secrets: [formToken], organization: 'acme' },
+    payments: {
+      shop: {
+        organization: 'acme',
+        verify: { header: 'X-Shop-Key', secrets: [paymentKey] },
+        event_id: '{{id}}',
+        lead: { email: '{{email}}' },
+      },
+    },
+  },
+  messaging: { acme: { sender: 'log' } },
+  quotas: { organizations: { acme: { records: 3, keys: 1 } } },
+  new_organizations: 'administrators',
+};
+const initial = { new_organizations: 'administrators' };
+const file = settingsFile(initial);
+
+onBothDrivers(
+  'slugs',
+  (instance) => {
+    let acme: Organization;
+    let other: Organization;
+    const run = (...args: string[]) => runCommand(instance(), args);
+    const tables = () => tablesOf(instance().database);
+    const set = async (settings: object) => {
+      const { current } = instance().app.webhooks.settings;
+      file.replace(settings);
+      await until(() => instance().app.webhooks.settings.current !== current, 'apply the settings');
+    };
+    const leadsOf = async ({ key }: Organization) =>
+      ((await instance().call('GET /api/v1/leads', { key })).json.data as { email: string }[]).map(
+        ({ email }) => email,
+      );
+
+    before(async () => {
+      await set(initial);
+      acme = await instance().organization('acme');
+      other = await instance().organization('other');
+      await run('org', 'rename', 'acme', '--slug', 'acme-group');
+    });
+
+    test('no other organization gets a freed slug, and its holder can return to it', async () => {
+      for (const args of [
+        ['create', 'acme'],
+        ['rename', 'other', '--slug', 'acme'],
+      ]) {
+        await assert.rejects(run('org', ...args), /the slug "acme" is reserved\. Choose another one\./);
+      }
+      await run('org', 'rename', 'acme-group', '--slug', 'acme');
+      await assert.rejects(run('org', 'create', 'acme-group'), /the slug "acme-group" is reserved/);
+      await run('org', 'rename', 'acme', '--slug', 'acme-group');
+      const { json } = await run('org', 'list');
+      assert.deepEqual(
+        (json.organizations as { slug: string }[]).map(({ slug }) => slug),
+        ['acme-group', 'other'],
+      );
+    });
+
+    test('a slug that is freed while another organization takes it belongs to one of them', async () => {
+      const actor = commandLine(instance().config);
+      for (let round = 0; round < 10; round++) {
+        const slug = fresh('contended');
+        const { id } = await instance().organization(slug);
+        const renamed = transaction(instance().database, (within) =>
+          renameOrganization(within, actor, id, { slug: `${slug}-next`, configured: new Map() }),
+        );
+        const created = transaction(instance().database, (within) =>
+          createOrganization(within, actor, slug, slug),
+        );
+        const [first, second] = await Promise.allSettled([renamed, created]);
+        assert.deepEqual([first.status, second.status], ['fulfilled', 'rejected']);
+      }
+    });
+
+    test('the slug of a deleted organization stays reserved', async () => {
+      await instance().organization('short-lived');
+      await run('org', 'delete', 'short-lived', '--yes', 'short-lived');
+      await assert.rejects(run('org', 'create', 'short-lived'), /"short-lived" is reserved/);
+      await assert.rejects(run('profile', 'list', '--org', 'short-lived'), /no organization "short-lived"/);
+    });
+
+    test('?org= and pages lead from a former slug to its organization, for its members only', async () => {
+      const { json } = await instance().call('POST /auth/login', { body: administratorOf(acme) });
+      const key = String(json.access_token);
+      const asked = await instance().call('GET /api/v1/leads?org=acme', { key });
+      assert.equal(asked.status, 200);
+      const admin = await signIn(instance(), administratorOf(acme));
+      for (const [from, to] of [
+        ['/setup/o/acme', '/setup/o/acme-group'],
+        ['/setup/o/acme/keys?sort=State', '/setup/o/acme-group/keys?sort=State'],
+        ['/setup/o/acme/data/leads?q=acme', '/setup/o/acme-group/data/leads?q=acme'],
+        ['/setup/organizations/acme/rename', '/setup/organizations/acme-group/rename'],
+      ] as const) {
+        const moved = await admin.get(from);
+        assert.deepEqual([moved.status, moved.headers.get('location')], [307, to]);
+      }
+      const stranger = await signIn(instance(), administratorOf(other));
+      assert.equal((await stranger.get('/setup/o/acme')).status, 403);
+    });
+
+    test('leads, payments, messages and logins reach the organization that had the slug', async () => {
+      await set({
+        ...naming,
+        quotas: {},
+      });
+      const email = 'ada@people.example';
+      const lead = await instance().call('POST /webhooks/inbound-leads', {
+        headers: { 'x-inbound-secret': leadSecret, 'x-org-slug': 'acme' },
+        body: { email },
+      });
+      assert.equal(lead.status, 201, lead.text);
+      const paid = await instance().call('POST /webhooks/shop-payment', {
+        headers: { 'x-shop-key': paymentKey },
+        body: { id: 'one', email },
+      });
+      assert.equal(paid.json.lead_id, lead.json.id, paid.text);
+      const sent = await instance().call('POST /api/booking-forms/whatsapp', {
+        headers: { authorization: `Bearer ${formToken}` },
+        body: { to: '+49 40 66969 974', message: 'Booked.' },
+      });
+      assert.equal(sent.status, 200, sent.text);
+      const user = await transaction(instance().database, (within) =>
+        findOrLinkUser(
+          within,
+          { requestId: 'r', audited: true },
+          {
+            name: 'Corp',
+            issuer: 'https://corp.example',
+            client_id: 'crm',
+            client_secret: 's',
+            new_users: { domains },
+          },
+          {
+            issuer: 'https://corp.example',
+            subject: '1',
+            email: 'eve@corp.example',
+            isVerified: true,
+            isReadOnly: false,
+          },
+        ),
+      );
+      assert.deepEqual([...(await findMemberships(tables(), user.id)).keys()], ['acme-group']);
+      assert.deepEqual([await leadsOf(acme), await leadsOf(other)], [[email], []]);
+      const messages = await tables().selectFrom('crm_messages').select('organization_id').execute();
+      assert.deepEqual(
+        messages.map(({ organization_id }) => organization_id),
+        [acme.id],
+      );
+    });
+
+    test('a quota given by a former slug stays in force', async () => {
+      await set(naming);
+      const create = () =>
+        instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'More' } });
+      await until(async () => (await create()).json.code === 'quota_exceeded', 'reach the quota');
+      const admin = await signIn(instance(), administratorOf(acme));
+      assert.match(readable((await admin.get('/setup/o/acme-group')).text), /Records: \d of 3\./);
+      const keys = '/setup/o/acme-group/keys';
+      const profile = (await run('profile', 'list', '--org', 'acme-group')).json.profiles as { id: string }[];
+      const refused = await admin.submit(`${keys}/create`, `${keys}/create`, {
+        name: 'Second',
+        profile: profile[0]?.id ?? '',
+        expires: 'never',
+      });
+      assert.match(readable(refused.text), /may have 1/);
+    });
+
+    test('a slug named in config.yaml can be neither changed nor taken', async () => {
+      const [named, wanted] = ['named', 'wanted'];
+      await instance().organization(named);
+      await set({
+        ...naming,
+        messaging: { [named]: { sender: 'log' } },
+        quotas: { organizations: { [wanted]: { keys: 3 } } },
+      });
+      await assert.rejects(
+        run('org', 'rename', named, '--slug', 'free'),
+        /the slug "named" cannot be changed: config\.yaml names it in messaging\.named\. Change config\.yaml first\./,
+      );
+      const person = await makePerson(instance(), [
+        { organization: { id: (await run('org', 'rename', named, '--name', 'Named')).json.id as string } },
+        { organization: other },
+      ]);
+      const admin = await signIn(instance(), person);
+      const base = '/setup/organizations';
+      const rename = (org: string, slug: string) =>
+        admin.submit(`${base}/${org}/rename`, `${base}/${org}/rename`, { name: 'Renamed', slug });
+      const away = await rename(named, 'free');
+      assert.match(problemOf(away), /the slug "named" cannot be changed/);
+      assert.equal((await rename(named, named)).status, 303, 'its name can be changed');
+      const taken = await rename('other', wanted);
+      assert.deepEqual(
+        [taken.status, problemOf(taken)],
+        [400, 'the slug "wanted" is reserved. Choose another one.'],
+      );
+      const created = await admin.submit(`${base}/new`, `${base}/new`, { name: 'New', slug: wanted });
+      assert.deepEqual(
+        [created.status, problemOf(created)],
+        [400, 'the slug "wanted" is reserved. Choose another one.'],
+      );
+      // The operator, who writes config.yaml, can.
+      assert.equal((await run('org', 'create', wanted)).json.slug, wanted);
+    });
+  },
+  { environment: file.environment },
+);

@@ -1,0 +1,276 @@
+// Tenant isolation of the admin UI: every page that one organization can reach, and every form on it, requested for
+// another organization with the same IDs, shows nothing of the first one and changes no row of it.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import { UserError } from '../../engine/errors.ts';
+import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { memberReset } from '../../plugins/access/identity/resets.ts';
+import { cancelInvite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
+import { removeMember } from '../../plugins/access/members/members.ts';
+import { changeProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
+import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
+import {
+  changeSecrets,
+  removeIntegration,
+  setIntegrationEnabled,
+} from '../../webhooks/inbox/integrations.ts';
+import { replayItem } from '../../webhooks/queue/items.ts';
+import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
+import {
+  changeSubscription,
+  removeSubscription,
+  rotateSecret,
+  sendTest,
+} from '../../webhooks/subscriptions/subscriptions.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, onBothDrivers } from '../support/instance.ts';
+import { command, makePerson } from '../support/people.ts';
+import { formNames, openScreens } from '../support/screens.ts';
+
+/** A form of acme, with the values that its administrator would send. */
+interface SentForm {
+  readonly action: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+const missing = '987654321';
+/** Columns whose text is shown on pages; in acme's rows each contains "acme". */
+const shownColumns = ['name', 'email', 'url', 'event_id', 'error', 'payload', 'body', 'actor_name'];
+const inBeta = (path: string): string =>
+  path
+    .replace('/setup/o/acme', '/setup/o/beta')
+    .replace('/setup/organizations/acme', '/setup/organizations/beta');
+
+onBothDrivers('two organizations in the admin UI', (instance) => {
+  /** An administrator of beta alone. */
+  let neighbour: Visitor;
+  /** An administrator of both organizations: the path of a page decides which one is meant. */
+  let both: Visitor;
+  const links = new Set<string>();
+  const forms: SentForm[] = [];
+  let acmeId = '';
+  let betaId = '';
+
+  const tablesWith = async (column: string) => {
+    const { rows } = await sql<{ name: string }>`select c.table_name as name
+      from information_schema.columns c join information_schema.columns o using (table_schema, table_name)
+      where c.table_schema = current_schema() and o.column_name = 'organization_id'
+        and c.column_name = ${column} and c.data_type in ('text', 'bigint')`.execute(
+      tablesOf(instance().database),
+    );
+    return rows.map(({ name }) => name).sort();
+  };
+  /** A hash of acme's rows in each table, in one statement. */
+  const rowsOfAcme = async () => {
+    const hashes = (await tablesWith('organization_id'))
+      // Which names a caller used is counted in memory and stored later.
+      .filter((name) => name !== 'crm_name_uses')
+      .map(
+        (name) => sql`select ${sql.lit(name)} as name,
+          md5(string_agg(line, '|' order by line)) as hash
+          from (select (to_jsonb(t) - 'last_used_at' - 'last_seen_at')::text as line from ${sql.table(name)} t
+            where organization_id = ${acmeId}::bigint) _l`,
+      );
+    const { rows } = await sql
+      .join(hashes, sql` union all `)
+      .$castTo<{ name: string; hash: string }>()
+      .execute(tablesOf(instance().database));
+    return Object.fromEntries(rows.map(({ name, hash }) => [name, hash]));
+  };
+  /** Follows the links of a page, one for each kind, and collects the forms of the pages. */
+  const crawl = async (admin: Visitor, starts: readonly string[]) => {
+    const kinds = new Set<string>();
+    const actions = new Set<string>();
+    const kindOf = (path: string) => {
+      const { pathname, searchParams } = new URL(path, instance().url);
+      return `${pathname.replace(/\d+/g, 'n')}?${[...searchParams.keys()].sort()}`;
+    };
+    const paths = [...starts];
+    for (const path of paths) {
+      const page = await admin.get(path);
+      for (const { action, values } of formsOf(page)) {
+        if (!action.includes('acme') || actions.has(action.replace(/\d+/g, 'n'))) continue;
+        actions.add(action.replace(/\d+/g, 'n'));
+        forms.push({ action, fields: values });
+      }
+      for (const [, href = ''] of page.text.matchAll(/href="(\/setup\/(?:o|organizations)\/acme[^"]*)"/g)) {
+        const [link = ''] = readable(href).split('#');
+        if (kinds.has(kindOf(link))) continue;
+        kinds.add(kindOf(link));
+        links.add(link);
+        paths.push(link);
+      }
+    }
+  };
+
+  before(async () => {
+    const screens = await openScreens(instance());
+    const { acme, admin } = screens;
+    const tables = tablesOf(instance().database);
+    acmeId = acme.id;
+    for (const { name, definition } of instance().resources) {
+      const text = definition.fields.find((field) => field.type.text !== undefined && !field.readOnly);
+      const write = (request: string, value: string) =>
+        instance().call(request, { key: acme.key, body: { [text?.name ?? '']: value } });
+      for (const value of ['acme-kept', 'acme-deleted']) {
+        const { json, status } = await write(`POST /api/v1/${name}`, value);
+        assert.equal(status, 201);
+        await write(`PATCH /api/v1/${name}/${json.id}`, `${value}-again`);
+        if (value === 'acme-deleted')
+          await instance().call(`DELETE /api/v1/${name}/${json.id}`, { key: acme.key });
+      }
+    }
+    const own = administratorOf(acme);
+    for (const form of formNames.filter((each) => each.startsWith('/setup/o/'))) {
+      const { action, fields } = await screens.ready(form, own);
+      forms.push({ action, fields });
+    }
+    await screens.settled();
+    for (const column of shownColumns) {
+      for (const table of (await tablesWith(column)).filter((name) => name.startsWith('crm_'))) {
+        const isBuiltIn = table === 'crm_profiles' ? sql`name in ('administrator', 'read-only')` : sql`false`;
+        await sql`update ${sql.table(table)} set ${sql.ref(column)} = 'acme-' || coalesce(${sql.ref(column)}, '')
+          where organization_id = ${acme.id}::bigint and coalesce(${sql.ref(column)}, '') not like '%acme%' and not (${isBuiltIn})`.execute(
+          tables,
+        );
+      }
+    }
+    await crawl(admin, ['/setup/o/acme', '/setup/organizations']);
+    for (const { name } of instance().resources) {
+      const { rows } = await sql<{ id: string }>`select object_id::text as id from crm_ledger
+        where organization_id = ${acme.id}::bigint and object = ${name} and action = 'delete'`.execute(
+        tables,
+      );
+      links.add(`/setup/o/acme/data/${name}/${rows[0]?.id}`);
+    }
+    betaId = String(
+      (
+        await tables
+          .selectFrom('crm_organizations')
+          .select('id')
+          .where('slug', '=', 'beta')
+          .executeTakeFirstOrThrow()
+      ).id,
+    );
+    neighbour = await signIn(instance(), administratorOf({ ...acme, slug: 'beta' }));
+    both = await signIn(
+      instance(),
+      await makePerson(instance(), [{ organization: acme }, { organization: { id: betaId } }]),
+    );
+  });
+
+  test('the crawl reaches the pages of every section and of every resource', () => {
+    const { resources } = instance();
+    const reached = [...links].map((link) => new URL(link, instance().url).pathname);
+    for (const { name } of resources) {
+      assert.ok(
+        reached.some((path) => new RegExp(`/data/${name}/\\d+/edit$`).test(path)),
+        name,
+      );
+    }
+    for (const name of [
+      'keys/rotate',
+      'members/change',
+      'members/cancel',
+      'event-deliveries/item',
+      'forgetting/find',
+    ])
+      assert.ok(reached.includes(`/setup/o/acme/${name}`), name);
+    for (const name of ['rename', 'export', 'delete'])
+      assert.ok(reached.includes(`/setup/organizations/acme/${name}`), name);
+    assert.ok(forms.length > 50, `${forms.length} forms`);
+  });
+
+  test('no page of one shows anything of the other, and IDs of the other look like missing ones', async () => {
+    for (const link of links) {
+      const path = inBeta(link);
+      // What an address says may be repeated on its page.
+      if (path.includes('acme')) continue;
+      const answer = await neighbour.get(path);
+      assert.ok([200, 303, 400, 404].includes(answer.status), `${path}: ${answer.status}`);
+      assert.ok(!readable(answer.text).includes('acme'), `${path}: ${answer.text}`);
+      assert.ok(!(answer.headers.get('location') ?? '').includes('acme'), path);
+      if (!/\d/.test(path)) continue;
+      const none = await neighbour.get(path.replace(/\d+(?=[^\d]*$)/, missing));
+      assert.equal(answer.status, none.status, `${path} looks like a missing one`);
+    }
+  });
+
+  test('what the forms call checks the organization too, not only the pages before it', async () => {
+    const before = await rowsOfAcme();
+    const { config, database } = instance();
+    const actor = command(instance());
+    const seals = sealing(instanceSecrets(config));
+    const secrets = { secret: 'another', token: 'another' };
+    const calls: readonly (readonly [
+      table: string,
+      call: (tables: Tables, beta: string, id: string) => unknown,
+    ])[] = [
+      ['crm_invites', (tables, beta, id) => cancelInvite(tables, actor, beta, id)],
+      ['crm_invites', (tables, beta, id) => replaceUnmailedCode(tables, beta, id)],
+      ['crm_api_keys', (tables, beta, id) => revokeKey(tables, actor, beta, id)],
+      [
+        'crm_api_keys',
+        (tables, organization, id) =>
+          rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: 1 }),
+      ],
+      ['crm_profiles', (tables, beta, id) => changeProfile(tables, actor, beta, id, [])],
+      ['crm_profiles', (tables, beta, id) => deleteProfile(tables, actor, beta, id)],
+      ['crm_users', (tables, beta, id) => removeMember(tables, actor, beta, id)],
+      ['crm_users', (tables, beta, id) => memberReset(tables, actor, beta, id)],
+      ['crm_integrations', (tables, beta, id) => setIntegrationEnabled(tables, actor, beta, id, false)],
+      ['crm_integrations', (tables, beta, id) => changeSecrets(tables, actor, seals, beta, id, secrets)],
+      ['crm_integrations', (tables, beta, id) => removeIntegration(tables, actor, beta, id)],
+      ['crm_inbox', (tables, beta, id) => replayItem(tables, inboxQueue, actor, beta, id)],
+      ['crm_event_deliveries', (tables, beta, id) => replayItem(tables, deliveryQueue, actor, beta, id)],
+      ...[
+        (tables: Tables, beta: string, id: string) =>
+          changeSubscription(tables, actor, beta, id, { state: 'off', resources: ['leads'] }),
+        (tables: Tables, beta: string, id: string) => rotateSecret(tables, actor, seals, beta, id),
+        (tables: Tables, beta: string, id: string) => removeSubscription(tables, actor, beta, id),
+        (tables: Tables, beta: string, id: string) => sendTest(tables, beta, id),
+      ].map((call) => ['crm_event_subscriptions', call] as const),
+    ];
+    for (const [table, call] of calls) {
+      const { rows } = await sql<{ id: string }>`select id::text as id from ${sql.table(table)}
+        where organization_id = ${acmeId}::bigint order by id desc`.execute(tablesOf(database));
+      assert.ok(rows.length > 0, `${table} has rows of acme`);
+      for (const { id } of rows) {
+        await transaction(database, async (tables) => {
+          await call(tables, betaId, id);
+        }).catch((cause: unknown) => assert.ok(cause instanceof UserError, `${table}: ${cause}`));
+      }
+      assert.deepEqual(await rowsOfAcme(), before, `${table}: ${call}`);
+    }
+  });
+
+  test('no form of one changes a row of the other, and IDs of the other look like missing ones', async () => {
+    const before = await rowsOfAcme();
+    const steady = (answer: Answer) => problemOf(answer).replaceAll(/\d+/g, 'n');
+    const sent: string[] = [];
+    for (const by of [neighbour, both]) {
+      const _csrf = await by.token('/setup/me');
+      for (const { action, fields } of forms) {
+        const path = inBeta(action);
+        // Those of an organization as a whole name no row of another.
+        if (path.startsWith('/setup/organizations/')) continue;
+        const typed = { word: 'forget', ...fields, _csrf };
+        const answer = await by.post(path, typed);
+        if (by === neighbour) assert.ok(!readable(answer.text).includes('acme'), `${path}: ${answer.text}`);
+        if (fields.id !== undefined) {
+          const none = await by.post(path, { ...typed, id: missing });
+          const problems = [answer, none].map((each) => [each.status, steady(each)]);
+          assert.deepEqual(problems, Array(2).fill([400, steady(none)]), `${path} ${JSON.stringify(fields)}`);
+        }
+        if (/\/data\/\w+\/\d/.test(path)) assert.equal(answer.status, 404, path);
+        sent.push(path);
+        if (sent.length % 10 === 0) assert.deepEqual(await rowsOfAcme(), before, `one of ${sent.slice(-10)}`);
+      }
+    }
+    assert.deepEqual(await rowsOfAcme(), before, `one of ${sent.slice(-10)}`);
+  });
+});

@@ -1,0 +1,144 @@
+// Environment variables: a misspelled or unusable variable is an error at startup instead of being ignored.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { assertEnvironment } from '../../app/commands/config-command.ts';
+import { readConfig } from '../../app/config.ts';
+import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
+import { settingsFile } from '../support/partners.ts';
+import { assertRefused, crm } from '../support/process.ts';
+
+describe('blank variables', () => {
+  for (const [name, expected] of [
+    ['DATABASE_URL', 'a PostgreSQL address, such as postgres://user:password@host:5432/name'],
+    ['KEY_PREFIX', 'lower-case letters and digits, then "_", such as crm_'],
+    ['DATA_DIR', 'a folder'],
+  ] as const) {
+    for (const blank of ['', '  ']) {
+      test(`${name}=${JSON.stringify(blank)} is an error`, () =>
+        assert.throws(() => readConfig({ [name]: blank }), {
+          name: 'UserError',
+          message: `${name} is blank. Set it to ${expected}, or unset it.`,
+        }));
+    }
+  }
+
+  test('other blank variables count as unset', async () => {
+    const environment = {
+      PUBLIC_URL: '',
+      TRUSTED_PROXIES: ' ',
+      AUTH_SECRETS: '',
+      MAIL_FROM: '',
+      SMTP_URL: ' ',
+    };
+    const config = readConfig(environment);
+    assert.equal(config.trustedProxies, 0);
+    assert.equal((await readSettings(config)).mail.from, '');
+    await assertEnvironment(config);
+  });
+});
+
+describe('misspelled variables', () => {
+  const refused = (environment: Record<string, string>) => assertEnvironment(readConfig(environment));
+  for (const [name, meant] of [
+    ['DATABSE_URL', 'DATABASE_URL'],
+    ['DATABASE_URLS', 'DATABASE_URL'],
+    ['database_url', 'DATABASE_URL'],
+    ['DATADIR', 'DATA_DIR'],
+    ['KEYPREFIX', 'KEY_PREFIX'],
+    ['LOG_LEVLE', 'LOG_LEVEL'],
+    ['PUBLIC_URI', 'PUBLIC_URL'],
+    ['INBOUND_SECERT', 'INBOUND_SECRET'],
+  ] as const) {
+    test(`${name} is an error`, () =>
+      assert.rejects(refused({ [name]: 'x' }), {
+        name: 'UserError',
+        message: `${name} means nothing here. Did you mean ${meant}? Correct or unset it.`,
+      }));
+  }
+
+  test('all of them are reported together', () =>
+    assert.rejects(refused({ DATABSE_URL: 'x', LOG_LEVLE: 'x' }), /DATABSE_URL .*\n.*LOG_LEVLE /));
+
+  test('short names, names of other programs and names referenced in config.yaml are not reported', async () => {
+    const file = settingsFile('mail: { from: "${MAIL_FORM}" }');
+    await refused({
+      ...file.environment,
+      MAIL_FORM: 'crm@acme.example',
+      HOSTS: 'x',
+      POST: '1',
+      WORKER: '1',
+      OTEL_BLRP_SCHEDULE_DELAY: '1',
+      PGDATABASE: 'x',
+    });
+  });
+
+  for (const command of ['serve', 'check', 'migrate'])
+    test(`crm ${command} rejects them`, async () =>
+      assertRefused(
+        await crm([command], { DATABSE_URL: 'postgres://crm@db/crm' }),
+        /^crm: DATABSE_URL means nothing here\. /,
+      ));
+});
+
+test('DATABASE_POOL with the embedded database', () =>
+  assert.rejects(assertEnvironment(readConfig({ DATABASE_POOL: '20' })), {
+    name: 'UserError',
+    message:
+      'DATABASE_POOL needs DATABASE_URL: the embedded database has a single connection. Set DATABASE_URL, or unset DATABASE_POOL.',
+  }));
+
+describe('values of config.yaml that come from the environment are checked', () => {
+  const told = (text: string, environment: Record<string, string>) => {
+    try {
+      parseSettings({ file: 'config.yaml', text }, environment);
+      return [];
+    } catch (error) {
+      return (error as Error).message.split('\n');
+    }
+  };
+  for (const value of [
+    'crm.example',
+    'https://crm.example/path',
+    'https://user@crm.example',
+    'https://crm.example:99999',
+    'ftp://crm.example',
+    'https://a b',
+  ]) {
+    test(`PUBLIC_URL=${value}`, () => {
+      const message = 'PUBLIC_URL must be an origin such as https://crm.example';
+      assert.deepEqual(told('public_url: "${PUBLIC_URL}"', { PUBLIC_URL: value }), [
+        `config.yaml:1:13  ${message}`,
+      ]);
+      const [line = ''] = told('read_only: false', { PUBLIC_URL: value });
+      assert.ok(line.endsWith(message), 'even if the file does not mention it');
+    });
+  }
+  for (const value of [
+    'https://crm.example',
+    'https://crm.example/',
+    'http://localhost:3000',
+    'http://[::1]:3000',
+    ' ',
+  ])
+    test(`PUBLIC_URL=${value} is valid`, () => assert.deepEqual(told('', { PUBLIC_URL: value }), []));
+
+  for (const value of ['unknown', 'CRM', 'a@b@c', 'CRM <unknown>']) {
+    test(`mail.from: ${value}`, () => {
+      const expected = 'an email address with or without a name, such as CRM <crm@example.org>';
+      assert.deepEqual(told('mail: { from: "${MAIL_FROM}" }', { MAIL_FROM: value }), [
+        `config.yaml:1:15  MAIL_FROM must be ${expected}`,
+      ]);
+      assert.deepEqual(told(`mail: { from: "${value}" }`, {}), [
+        `config.yaml:1:15  from must be ${expected}`,
+      ]);
+    });
+  }
+  for (const value of ['crm@example.org', 'CRM <crm@example.org>', '"Crm, Inc." <crm@localhost>', ''])
+    test(`mail.from: ${value} is valid`, () => assert.deepEqual(told('', { MAIL_FROM: value }), []));
+
+  test('crm check rejects an invalid PUBLIC_URL', async () =>
+    assertRefused(
+      await crm(['check'], { PUBLIC_URL: 'crm.example' }),
+      /PUBLIC_URL must be an origin such as /,
+    ));
+});

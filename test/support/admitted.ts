@@ -1,0 +1,95 @@
+// Test support: watches the lowest place where statements reach a database, to see whether each holds a slot of the admission.
+import type { PGlite } from '@electric-sql/pglite';
+import type { Pool, PoolClient } from 'pg';
+import { slotState } from '../../engine/database/requests.ts';
+import type { Instance } from './instance.ts';
+
+/** What reached the database. */
+export interface Watched {
+  /** Statements that requests sent without a slot. */
+  readonly outside: string[];
+  /** Statements that no request sent. */
+  readonly background: string[];
+  /** Statements that held a slot. */
+  readonly inside: string[];
+  /** Slots that were taken: the kind of work and the organization. */
+  readonly slots: string[];
+  readonly stop: () => unknown;
+}
+
+type Anything = (...given: never[]) => unknown;
+
+/** Watches the statements of an instance. */
+export async function watchAdmission({ database }: Instance): Promise<Watched> {
+  const seen: Watched = {
+    outside: [],
+    background: [],
+    inside: [],
+    slots: [],
+    stop: () => undo.splice(0).map((each) => each()),
+  };
+  const undo: (() => void)[] = [];
+  const lists = { held: seen.inside, needed: seen.outside, none: seen.background };
+  const note = (text: string, state = slotState()) => {
+    lists[state].push(text);
+  };
+  /** Replaces a method until the watch ends. */
+  const replace = (target: object, name: string, make: (original: Anything) => Anything): void => {
+    const original = Reflect.get(target, name) as Anything;
+    const own = Object.hasOwn(target, name);
+    Reflect.set(target, name, make(original.bind(target)));
+    undo.push(() => (own ? Reflect.set(target, name, original) : Reflect.deleteProperty(target, name)));
+  };
+
+  replace(database.admission, 'run', (run) => (...given: never[]) => {
+    seen.slots.push(`${given[0]} ${given[1]}`);
+    return run(...given);
+  });
+  for (const shared of [database.pipelines, database.groups]) {
+    if (shared === undefined) continue;
+    replace(shared, 'run', (run) => (...given: never[]) => {
+      const [statement] = given as readonly unknown[];
+      note((statement as { readonly text: string }).text);
+      return run(...given);
+    });
+  }
+  const native: unknown = await database.orm.em.getConnection().getNativeClient();
+  if (database.kind === 'embedded') {
+    watchEmbedded(native as PGlite, note, replace);
+    return seen;
+  }
+  const pool = native as Pool;
+  replace(pool, 'connect', (connect) => async (...given: never[]) => {
+    if (given.length > 0) return connect(...given);
+    const state = slotState();
+    const client = (await connect()) as PoolClient;
+    const { query, release } = client;
+    const restore = () => Object.assign(client, { query });
+    client.query = ((...sent: never[]) => {
+      const [first] = sent as readonly unknown[];
+      note(typeof first === 'string' ? first : (first as { readonly text: string }).text, state);
+      return Reflect.apply(query, client, sent) as unknown;
+    }) as PoolClient['query'];
+    client.release = (drop) => {
+      restore();
+      release(drop);
+    };
+    return client;
+  });
+  return seen;
+}
+
+function watchEmbedded(
+  client: PGlite,
+  note: (text: string) => void,
+  replace: (target: object, name: string, make: (original: Anything) => Anything) => void,
+): void {
+  for (const name of ['query', 'transaction', 'execProtocolRaw']) {
+    replace(client, name, (run) => (...given: never[]) => {
+      const [first] = given as readonly unknown[];
+      if (name === 'transaction') note('transaction');
+      else note(typeof first === 'string' ? first : Buffer.from(first as Uint8Array).toString('latin1'));
+      return run(...given);
+    });
+  }
+}

@@ -1,0 +1,22 @@
+// Test support: searches for a person and erasures, which run in the background.
+import assert from 'node:assert/strict';
+import { problemOf, type Visitor } from './forms.ts';
+import type { Answer } from './instance.ts';
+import { until } from './process.ts';
+
+/** The page of a search or an erasure when it is over. */
+export async function settled(browser: Visitor, sent: Answer): Promise<Answer> {
+  assert.equal(sent.status, 303, problemOf(sent));
+  const location = sent.headers.get('location') ?? assert.fail();
+  let answer = await browser.get(location);
+  await until(
+    async () => {
+      if (answer.headers.get('refresh') === null) return true;
+      answer = await browser.get(location);
+      return false;
+    },
+    'the end of the erasure',
+    60_000,
+  );
+  return answer;
+}

@@ -1,0 +1,82 @@
+// Test support: how much work a request causes on this thread, in units that do not depend on the machine or on other
+// processes: CPU time relative to a calibration loop that runs in the same process, and bytes allocated.
+import { GCProfiler, getHeapStatistics } from 'node:v8';
+
+/** Interval at which the event loop is observed, in milliseconds. */
+const everyMs = 2;
+
+/** The work that the thread did. */
+export interface Work {
+  /** The longest time without a return to the event loop, in milliseconds of CPU time. */
+  readonly stallMs: number;
+  /** CPU time, in milliseconds. */
+  readonly cpuMs: number;
+  /** Bytes allocated by V8, including buffers; those that were collected in the meantime count too. */
+  readonly allocated: number;
+}
+
+/** Runs something on this thread's event loop and measures the work. */
+export async function workOf(run: () => Promise<unknown>): Promise<Work> {
+  const profiler = new GCProfiler();
+  const usedBefore = usedBytes();
+  profiler.start();
+  const start = process.threadCpuUsage();
+  let last = start;
+  let longest = 0;
+  const look = () => {
+    const now = process.threadCpuUsage();
+    longest = Math.max(longest, microseconds(now) - microseconds(last));
+    last = now;
+  };
+  const timer = setInterval(look, everyMs);
+  try {
+    await run();
+  } finally {
+    clearInterval(timer);
+    look();
+  }
+  const collections = profiler.stop().statistics;
+  let allocated = 0;
+  let used = usedBefore;
+  for (const { beforeGC, afterGC } of collections) {
+    allocated += Math.max(0, sizeOf(beforeGC.heapStatistics) - used);
+    used = sizeOf(afterGC.heapStatistics);
+  }
+  allocated += Math.max(0, usedBytes() - used);
+  return { stallMs: longest / 1000, cpuMs: (microseconds(last) - microseconds(start)) / 1000, allocated };
+}
+
+const microseconds = ({ user, system }: NodeJS.CpuUsage): number => user + system;
+const sizeOf = ({ usedHeapSize, externalMemory }: { usedHeapSize: number; externalMemory: number }): number =>
+  usedHeapSize + externalMemory;
+const usedBytes = (): number => {
+  const { used_heap_size: usedHeapSize, external_memory: externalMemory } = getHeapStatistics();
+  return sizeOf({ usedHeapSize, externalMemory });
+};
+
+const rows = JSON.stringify(
+  Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}`, tags: ['a', 'b'], amount: 12.5 })),
+);
+
+/** What requests do most: parse, copy, visit each byte. Takes about 3 ms. */
+function loop(): number {
+  let commas = 0;
+  for (const byte of Buffer.from(JSON.stringify(JSON.parse(rows)))) if (byte === 44) commas++;
+  return commas;
+}
+
+/** Runs of the loop that are measured together: kernels account CPU time in steps of up to ten milliseconds. */
+const runs = 40;
+
+/**
+ * Measures the calibration loop. Caches and cores that other processes use slow it down as they slow down everything else.
+ * @returns the CPU time of one run, in milliseconds
+ */
+export function calibrate(): number {
+  const start = process.threadCpuUsage();
+  for (let run = 0; run < runs; run++) loop();
+  return microseconds(process.threadCpuUsage(start)) / 1000 / runs;
+}
+
+// The first runs are not compiled yet.
+calibrate();

@@ -1,0 +1,139 @@
+// When deliveries to a subscription are tried again, after its receiver has recovered, and when they are given up.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type RawBuilder, sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, startReceiver } from '../support/receiver.ts';
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const file = settingsFile(eventsTo(receiver.port));
+const path = '/events/subscriptions';
+
+onBothDrivers(
+  'deliveries after failures',
+  (instance) => {
+    let acme: Organization;
+    let key: string;
+    before(async () => {
+      acme = await instance().organization('acme');
+      const actions = ['list', 'read', 'create', 'update', 'delete'] as const;
+      key = await acme.keyWith([
+        { object: 'events', actions },
+        { object: '*', actions: ['*'] },
+      ]);
+    });
+    const call = async (request: string, body: object) => {
+      const answer = await instance().call(request, { key, body });
+      assert.ok(answer.status < 300, answer.text);
+      return answer.json;
+    };
+    const execute = async <Row>(statement: RawBuilder<Row>) =>
+      (await statement.execute(tablesOf(instance().database))).rows;
+
+    /** Subscribes a path of the receiver to leads. It fails until it is told otherwise, and nothing is sent until it is resumed. */
+    async function subscribe() {
+      const at = `/${fresh('recovery')}`;
+      receiver.behave(at, 500);
+      const { id } = await call(`POST ${path}`, { url: receiver.url + at, resources: ['leads'] });
+      await execute(
+        sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${id}::bigint`,
+      );
+      const deliveryOf = async (lead: number) => {
+        const [row] = await execute(
+          sql<{ status: string; attempts: number; error: string; next: string }>`
+            select status, attempts, error, next_at::text as next from crm_event_deliveries
+            where subscription_id = ${id}::bigint and object_id = ${lead}::bigint`,
+        );
+        return row;
+      };
+      return {
+        id,
+        deliveryOf,
+        succeed: () => receiver.behave(at, 204),
+        /** Tries for a lead that the receiver has seen. */
+        tries: (lead: number) => receiver.at(at).filter(({ event }) => event.data.id === lead).length,
+        /** A lead whose event is queued. */
+        queued: async () => {
+          const lead = await create();
+          await until(async () => (await deliveryOf(lead)) !== undefined, 'be queued', 60_000);
+          return lead;
+        },
+        /** Lets deliveries begin. */
+        resume: (failures = 0) =>
+          execute(sql`update crm_event_subscriptions set failures = ${failures}::int, paused_until = '-infinity'
+            where id = ${id}::bigint`),
+        set: (lead: number, values: RawBuilder<unknown>) =>
+          execute(sql`update crm_event_deliveries set ${values}
+            where subscription_id = ${id}::bigint and object_id = ${lead}::bigint`),
+      };
+    }
+    const create = async () => Number((await call('POST /api/v1/leads', { last_name: 'Ames' })).id);
+
+    describe('a receiver that has recovered', () => {
+      for (const [failures, isQuick] of [
+        [9, false],
+        [10, true],
+        [500, true],
+      ] as const) {
+        test(`after ${failures} failures: what waits for long ${isQuick ? 'is tried at once' : 'goes on waiting'}`, async () => {
+          const { id, queued, set, resume, succeed, tries, deliveryOf } = await subscribe();
+          const [long, soon] = [await queued(), await queued()];
+          await set(long, sql`attempts = 1, next_at = now() + interval '1 hour'`);
+          await set(soon, sql`attempts = 1, next_at = now() + interval '55 seconds'`);
+          const waiting = [await deliveryOf(long), await deliveryOf(soon)];
+          succeed();
+          await resume(failures);
+          const next = await create();
+          await until(async () => (await deliveryOf(next))?.status === 'done', 'arrive', 60_000);
+          if (isQuick) {
+            await until(async () => (await deliveryOf(long))?.status === 'done', 'be tried at once', 60_000);
+            assert.equal(tries(long), 1);
+          } else {
+            assert.deepEqual(await deliveryOf(long), waiting[0]);
+          }
+          assert.deepEqual(
+            await deliveryOf(soon),
+            waiting[1],
+            'one that is due within a minute keeps its time',
+          );
+          const [{ left } = { left: -1 }] = await execute(
+            sql<{
+              left: number;
+            }>`select failures as left from crm_event_subscriptions where id = ${id}::bigint`,
+          );
+          assert.equal(left, 0, 'failures are counted from the start');
+        });
+      }
+    });
+
+    describe('an event is given up', () => {
+      for (const [age, attempts, isGivenUp] of [
+        ['73 hours', 12, true],
+        ['73 hours', 11, false],
+        ['71 hours', 12, false],
+        ['30 days', 2, false],
+        ['1 hour', 500, false],
+        ['30 days', 500, true],
+      ] as const) {
+        test(`${age} old, try ${attempts}: ${isGivenUp ? 'yes' : 'no, it waits'}`, async () => {
+          const { queued, set, resume, deliveryOf } = await subscribe();
+          const lead = await queued();
+          await set(
+            lead,
+            sql`attempts = ${attempts - 1}::int, error = '', next_at = now(), received_at = now() - ${age}::text::interval`,
+          );
+          await resume();
+          await until(async () => (await deliveryOf(lead))?.error !== '', 'try it', 60_000);
+          const after = await deliveryOf(lead);
+          assert.deepEqual([after?.status, after?.attempts], [isGivenUp ? 'dead' : 'waiting', attempts]);
+        });
+      }
+    });
+  },
+  { environment: file.environment },
+);

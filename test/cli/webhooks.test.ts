@@ -237,27 +237,30 @@ for (const driver of drivers) {
       assert.equal(again.stdout, `Item ${items.done} is queued. The server will process it again.\n`);
     });
 
-    const none = (id: string) => `there is no inbox item ${id} in this organization`;
+    const none = (id: string) => `inbox item ${id} does not exist in this organization`;
     const unknown = 'there is no organization "nobody"';
     const mistakes: Readonly<Record<string, [args: () => string[], message: string | RegExp]>> = {
-      'a state that is none': [
+      'an unknown state': [
         () => ['list', '--org', 'acme', '--status', 'lost'],
         'Unknown state "lost". Available: waiting, done, dead.',
       ],
-      'list of nobody': [() => ['list', '--org', 'nobody'], unknown],
-      'show of nobody': [() => ['show', '1', '--org', 'nobody'], unknown],
-      'replay of nobody': [() => ['replay', '1', '--org', 'nobody'], unknown],
+      'list of an unknown organization': [() => ['list', '--org', 'nobody'], unknown],
+      'show of an unknown organization': [() => ['show', '1', '--org', 'nobody'], unknown],
+      'replay of an unknown organization': [() => ['replay', '1', '--org', 'nobody'], unknown],
       'show an unknown id': [() => ['show', '999999', '--org', 'acme'], none('999999')],
       'replay an unknown id': [() => ['replay', '999999', '--org', 'acme'], none('999999')],
-      'show another organization’s': [() => ['show', items.beta, '--org', 'acme'], /there is no inbox item/],
+      'show another organization’s': [
+        () => ['show', items.beta, '--org', 'acme'],
+        /inbox item .* does not exist/,
+      ],
       'replay another organization’s': [
         () => ['replay', items.beta, '--org', 'acme'],
-        /there is no inbox item/,
+        /inbox item .* does not exist/,
       ],
       ...Object.fromEntries(
         ['0', '1001', '-1', 'many', '1e2', ''].map((limit) => [
           `--limit "${limit}"`,
-          [() => ['list', '--org', 'acme', '--limit', limit], '--limit must be from 1 to 1000'],
+          [() => ['list', '--org', 'acme', '--limit', limit], '--limit must be between 1 and 1000'],
         ]),
       ),
       ...Object.fromEntries(

@@ -98,7 +98,7 @@ onBothDrivers(
       }
     });
 
-    test('a payment without a lead says so again, whatever another customer got for the same event id', async () => {
+    test("a repeated payment without a lead gets its own result, not another customer's result for the same event ID", async () => {
       const { event, body } = await buyer();
       const unknown = { ...body, customer: { email: 'no@one.example' } };
       const unmatched = await pay(unknown, instance(), 'twin');

@@ -49,7 +49,7 @@ export async function send(
     if (!(cause instanceof SendError)) throw cause;
     const failed = { status: 'failed', provider_id: null, error: cause.message };
     await storeMessage(tablesOf(database), organization, message, failed);
-    throw new HttpError(502, 'send_failed', 'the message could not be sent', {}, { cause });
+    throw new HttpError(502, 'send_failed', 'the message was not sent', {}, { cause });
   }
 }
 

@@ -1,4 +1,4 @@
-// The address of a PostgreSQL server: a libpq URI -> hosts, credentials and the ways to encrypt, with libpq's meaning.
+// Parses libpq connection URIs into hosts, credentials and encryption options, with libpq's semantics.
 // May import errors.
 import { readFileSync } from 'node:fs';
 import {
@@ -11,16 +11,16 @@ import {
 import leven from 'leven';
 import { fileReason, UserError } from '../errors.ts';
 
-/** One server of an address. */
+/** One server of a connection URI. */
 export interface Host {
-  /** Name, IP address, or folder of a Unix socket. */
+  /** Host name, IP address, or folder of a Unix socket. */
   readonly host: string;
   readonly port: number;
-  /** How to connect, in the order of preference: with these TLS options, or without TLS. */
+  /** TLS options in order of preference; false means without TLS. */
   readonly encryption: readonly (ConnectionOptions | false)[];
 }
 
-/** The values of target_session_attrs that are supported. */
+/** Supported values of target_session_attrs. */
 export type SessionTarget = 'any' | 'read-write' | 'primary';
 
 /** A parsed connection URI. Absent parameters are undefined. */
@@ -62,8 +62,8 @@ const targets: readonly SessionTarget[] = ['any', 'read-write', 'primary'];
 export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(text);
 
 /**
- * Parses a connection URI as libpq does, several hosts included, and reads the certificates that it names.
- * @throws UserError in one line for everything unsupported; nothing of the URI is ignored
+ * Parses a connection URI as libpq does, including several hosts, and reads the certificates it names.
+ * @throws UserError with one line for anything unsupported; no part of the URI is ignored
  */
 export function parseAddress(text: string): Address {
   const parts = uri.exec(text)?.groups;
@@ -97,11 +97,11 @@ export function parseAddress(text: string): Address {
   };
 }
 
-/** Hosts and database of an address, without credentials. */
+/** Formats hosts and database of a connection URI, without credentials. */
 export const describeAddress = ({ hosts, database }: Address): string =>
   `${hosts.map(describeHost).join(',')}/${database ?? ''}`;
 
-/** Host and port as in a URI. */
+/** Formats host and port as in a URI. */
 export const describeHost = ({ host, port }: Pick<Host, 'host' | 'port'>): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
@@ -125,7 +125,7 @@ function query(text: string): Parameters {
     const known = parameters.find((parameter) => parameter === name);
     if (known === undefined) {
       const near = parameters.find((parameter) => leven(parameter, name) < 3);
-      // A text that cannot be a name may be part of the password.
+      // Text that cannot be a name might be part of the password.
       const shown = /^[a-z_]{1,60}$/i.test(name) ? ` "${name}"` : '';
       throw new UserError(
         `unknown parameter${shown}${near === undefined ? '' : `. Did you mean "${near}"?`}`,
@@ -137,7 +137,7 @@ function query(text: string): Parameters {
   return found;
 }
 
-/** Splits `h1:5432,[::1]:5433`. The parameter `host` holds names only; a single `port` applies to all. */
+/** Splits `h1:5432,[::1]:5433`. The `host` parameter contains only names; a single `port` applies to all. */
 function hostList(authority: string, given: Parameters): readonly { host: string; port: number }[] {
   const hosts = (given.host ?? authority).split(',');
   const ports = given.port?.split(',') ?? [];
@@ -152,7 +152,7 @@ function hostList(authority: string, given: Parameters): readonly { host: string
     } = (given.host === undefined ? hostAndPort.exec(text)?.groups : undefined) ?? ({ name: text } as Names);
     const digits = port || ports[index] || ports[0] || '5432';
     if (!/^\d{1,5}$/.test(digits) || +digits < 1 || +digits > 65535) {
-      // The text may be part of the password, so it is not shown.
+      // The text might be part of the password, so it is not shown.
       throw new UserError(
         'a port must be a number from 1 to 65535; "/", "?", "#", "@" and ":" in a password are written as %2F, %3F, %23, %40 and %3A',
       );
@@ -167,8 +167,8 @@ type Names = Readonly<Partial<Record<'ipv6' | 'name' | 'port', string>>>;
 const modes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
 /**
- * The ways to encrypt the connection to a host, as libpq's sslmode orders them. A root certificate makes every mode
- * verify the chain; only verify-full compares the name.
+ * Returns the encryption options for a host, ordered as by libpq's sslmode. With a root certificate, every mode verifies
+ * the chain; only verify-full verifies the name.
  */
 function tls(given: Parameters): (host: string) => Host['encryption'] {
   const { sslrootcert: root, sslcert, sslkey } = given;

@@ -2,17 +2,16 @@ import { errors } from '../errors.ts';
 import type { Lane } from '../sql/index.ts';
 import { cancellingRequest, runAdmitted } from './requests.ts';
 
-/** How many at the same time: of each organization, and in total. */
+/** Maximum concurrency, per organization and in total. */
 export interface LaneLimit {
   readonly each: number;
   readonly total: number;
 }
 
 /**
- * Kinds of work that wait for a slot: a statement for records, which needs one of its lane's connections or one of those
- * that short statements share; a `stream`, which sends or receives many records and runs a statement now and then; a
- * statement or transaction of a `module`, for example for a page; and a `lookup`, which does not know its organization
- * yet, for example that of a key.
+ * Scheduling classes: statements on records by lane, on pooled or pipelined connections; a `stream`, which sends or receives
+ * many records and occasionally runs a statement; a statement or transaction of a `module`, for example for a page; and a
+ * `lookup`, whose organization is still unknown, for example of a key.
  */
 export type AdmissionLane =
   | Lane
@@ -23,7 +22,7 @@ export type AdmissionLane =
   | 'module'
   | 'lookup';
 
-/** Kinds of work that a client which disconnects no longer waits for. Writes that wait are still carried out. */
+/** Lanes whose waiting work is cancelled when the client disconnects. Waiting writes still run. */
 const endsWithClient: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'short read',
   'short list',
@@ -34,69 +33,69 @@ const endsWithClient: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'export',
 ]);
 
-/** The bounds of an {@link Admission}. */
+/** Limits of an {@link Admission}. */
 export interface AdmissionLimits {
-  /** Statements that run at the same time; one must fit all bounds of its turn. Several turns may share a bound. */
+  /** Concurrency limits per lane. A statement must fit all limits of its lane; lanes can share a limit. */
   readonly turns: Readonly<Record<AdmissionLane, readonly LaneLimit[]>>;
-  /** Statements that wait for one kind of turn. */
+  /** Limit on the statements waiting in a lane. */
   readonly queue: LaneLimit;
-  /** Bytes of responses that their readers have not taken yet. */
+  /** Limit on unread response bytes. */
   readonly bytes: LaneLimit;
-  /** The longest wait for a turn, in milliseconds; one during which this process stood still is begun once more. */
+  /** Maximum wait, in milliseconds. A wait during which this process was stalled starts over once. */
   readonly waitMs: number;
 }
 
-/** Decides when statements run, so that no organization uses up what others need. */
+/** Schedules statements so that no organization can exhaust what others need. */
 export interface Admission {
   /**
-   * Runs work when it is the organization's turn. Waiting organizations take turns.
-   * @throws HttpError 503 `overloaded` when too many wait already, or the turn does not come in time; 400 for a read whose
+   * Runs work when the organization gets a slot. Waiting organizations take turns.
+   * @throws HttpError 503 `overloaded` if too many statements are waiting, or the wait is too long; 400 for a read whose
    *   client has disconnected
    */
   readonly run: <T>(turn: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
-   * Counts bytes held in memory for an organization; while it, or all together, hold too many, none of its
-   * statements starts. An organization that holds nothing is never kept waiting for others' readers.
-   * @returns ends the count; calling it again does nothing
+   * Counts bytes held in memory for an organization. While it, or all organizations together, hold too many, none of its
+   * statements starts. An organization that holds nothing never waits for other organizations' readers.
+   * @returns a function that ends the count; further calls do nothing
    */
   readonly hold: (organization: string, bytes: number) => () => void;
-  /** What runs and waits at this moment. */
+  /** Returns the current load. */
   readonly load: () => AdmissionLoad;
 }
 
-/** What runs and waits, for each turn. */
+/** Running and waiting statements of a lane. */
 export interface LaneLoad {
   readonly turn: AdmissionLane;
   readonly running: number;
-  /** How many may run at the same time; turns may share it. */
+  /** Maximum concurrency; lanes can share it. */
   readonly limit: number;
   readonly waiting: number;
-  /** Organizations whose statements wait, and those among them that wait because of a bound of their own. */
+  /** Number of organizations with waiting statements, and of those waiting because of their own limit. */
   readonly organizations: number;
   readonly bounded: number;
-  /** Statements of the organization that has the most waiting. */
+  /** Waiting statements of the organization with the most. */
   readonly longest: number;
-  /** Refused since the process began: where too many waited already, and after the longest wait. */
+  /** Statements rejected since startup: because the queue was full, and because the wait was too long. */
   readonly full: number;
   readonly late: number;
 }
 
-/** How busy an {@link Admission} is. */
+/** Load of an {@link Admission}. */
 export interface AdmissionLoad {
   readonly turns: readonly LaneLoad[];
-  /** Bytes that are held in memory for readers, and how many may be. */
+  /** Bytes held in memory for readers, and their limit. */
   readonly bytes: number;
   readonly byteLimit: number;
 }
 
-/** A timer that is later than this shows that the process stood still, in milliseconds. */
+/** Delay of a timer that indicates a stalled process, in milliseconds. */
 const stallMs = 100;
 
 interface Waiting {
   readonly start: () => void;
 }
 
-/** Makes an admission. It belongs to one process; nodes count for themselves. */
+/** Creates an admission for this process. Nodes do not share it. */
 export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits): Admission {
   const gates = new Map(
     [...new Set(Object.values(turns).flat())].map((bound) => [bound, counter()] as const),
@@ -108,7 +107,7 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
     size: 0,
     full: 0,
     late: 0,
-    // In the order of their turns: an organization that was served goes to the end.
+    // In order of service: an organization that was served moves to the end.
     byOrganization: new Map<string, Waiting[]>(),
   }));
   const queueOf = Object.fromEntries(queues.map((each) => [each.turn, each])) as Record<
@@ -130,12 +129,12 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
     queueOf[turn].running += change;
   };
 
-  /** Whether an organization has as many of a turn as one may have. */
+  /** Whether an organization has reached its own limit in a lane. */
   const isBounded = (turn: AdmissionLane, organization: string): boolean =>
     held.of(organization) >= bytes.each ||
     turns[turn].some((bound) => (gates.get(bound)?.of(organization) ?? 0) >= bound.each);
 
-  /** Starts the first of a queue whose organization has room. @returns whether there was one */
+  /** Starts the first waiting statement whose organization has a free slot. @returns whether one was started */
   const startNext = ({ turn, byOrganization }: (typeof queues)[number]): boolean => {
     for (const [organization, [first]] of byOrganization) {
       if (first === undefined || !fits(turn, organization)) continue;
@@ -150,14 +149,14 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
   };
   const startAll = (): void => {
     while (waiting > 0) {
-      // Queues may share a bound, so they take turns too.
+      // Queues can share a limit, so they take turns too.
       const index = queues.findIndex((each) => each.size > 0 && startNext(each));
       if (index < 0) return;
       queues.push(...queues.splice(index, 1));
     }
   };
 
-  /** Removes an entry from its queue. @returns the entries of its organization that still wait */
+  /** Removes an entry from its queue. @returns the remaining entries of its organization */
   const leaveQueue = (turn: AdmissionLane, organization: string, entry: Waiting): Waiting[] => {
     const { byOrganization } = queueOf[turn];
     const queued = byOrganization.get(organization) ?? [];
@@ -201,7 +200,7 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
       const due = performance.now() + waitMs;
       let timer = setTimeout(() => {
         if (performance.now() - due < stallMs) return refuse();
-        // While this process stood still, nothing could come to its turn: it waits once more.
+        // While this process was stalled, no slot could become free: wait once more.
         timer = setTimeout(refuse, waitMs).unref();
       }, waitMs).unref();
       queued.push(entry);
@@ -252,7 +251,7 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
   };
 }
 
-/** Counts for each organization and in all; forgets an organization that is back at zero. */
+/** Counts per organization and in total. Drops an organization's entry when its count returns to zero. */
 function counter() {
   const counts = new Map<string, number>();
   let total = 0;

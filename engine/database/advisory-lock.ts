@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { Orm } from './database.ts';
 
-/** How long to wait before the lock is tried again, in milliseconds. */
+/** Interval between attempts to acquire the lock, in milliseconds. */
 const pollMs = 100;
 
 /**
- * Runs work in a transaction, on one node at a time; other nodes wait without a limit. The transaction holds the lock,
- * so every end of it releases the lock, and one connection serves for both, also through a pooler. No node waits
- * within a transaction: that would occupy a connection that the working node may need, and end after `lock_timeout`.
- * @param lock any number, the same on every node
+ * Runs work in a transaction, on one node at a time; other nodes wait indefinitely. The transaction holds the lock, so it is
+ * released however the transaction ends, and works through a pooler. Nodes do not wait inside a transaction, which would
+ * occupy a connection that the working node might need, and end after `lock_timeout`.
+ * @param lock any number, identical on every node
  */
 export async function withAdvisoryLock<T>(orm: Orm, lock: bigint, work: Work<T>): Promise<T> {
   for (;;) {
@@ -21,7 +21,7 @@ export async function withAdvisoryLock<T>(orm: Orm, lock: bigint, work: Work<T>)
 
 type Work<T> = (em: SqlEntityManager) => Promise<T>;
 
-/** As {@link withAdvisoryLock}, but waits for nobody. @returns undefined if another node works */
+/** Like {@link withAdvisoryLock}, but does not wait. @returns undefined if another node holds the lock */
 export const withAdvisoryLockIfFree = <T>(
   orm: Orm,
   lock: bigint,

@@ -5,22 +5,22 @@ import { cancelStatement, disconnect, pgInternals } from './pg-internals.ts';
 import { cancellingRequest } from './requests.ts';
 import { mismatchError, mismatchSql, type Route } from './route.ts';
 
-/** The limits of a pool's connections. */
+/** Limits of a pool's connections. */
 export interface ConnectionLimits {
   readonly route: Route;
   readonly target: SessionTarget;
-  /** The time limit of a statement; 0: no limit. */
+  /** Time limit of a statement in milliseconds; 0 disables it. */
   readonly statementTimeoutMs: number;
-  /** Whether the server does not enforce that limit, so that the client has to cancel statements. */
+  /** Whether the client must cancel statements, because the server does not enforce the limit. */
   readonly cancels: boolean;
-  /** Called when the server turns out to have become read-only. */
+  /** Called when the server has become read-only. */
   readonly becameReadOnly: () => void;
 }
 
-/** How long a server may take to end a statement after its time limit, and to close a connection. */
+/** Time that a server has to end a statement after its limit, and to close a connection. */
 const graceMs = 1000;
 
-/** SQLSTATE of a server that has become read-only: the connection is no longer usable. */
+/** SQLSTATE of a server that has become read-only; the connection is unusable. */
 const readOnly = '25006';
 
 type Connected = (error: Error | null, client?: pg.Client) => void;
@@ -33,26 +33,26 @@ const writes = /\b(?:insert|update|delete|merge|nextval|setval|for\s+(?:key\s+)?
 /** Whether a statement changes nothing, so that it can be cancelled when its client disconnects. */
 const onlyReads = (text: string): boolean => reads.test(text) && !writes.test(text);
 
-/** The text of what was given to `query`. */
+/** Returns the text of a query. */
 function textOf(given: unknown): string {
   if (typeof given === 'string') return given;
   const { text = '' } = (given ?? {}) as { readonly text?: string };
   return text;
 }
 
-/** The connections of one pool. */
+/** Connections of one pool. */
 export interface ClientPool {
-  /** The client class of the pool. */
+  /** Client class of the pool. */
   readonly Client: new (
     options?: pg.ClientConfig,
   ) => pg.Client;
-  /** Cuts every connection, after cancelling the statement that it runs. */
+  /** Cancels running statements and disconnects every connection. */
   readonly cutAll: () => Promise<void>;
 }
 
 /**
- * Connections with a limit on every wait: to connect, for a statement, and to close. The server's own limits do not
- * help if the server, or the network to it, stops responding.
+ * Creates connections with a limit on every wait: connecting, running a statement, closing. The server's own limits do not
+ * help if the server or the network stops responding.
  */
 export function createClientPool({
   route,
@@ -67,11 +67,11 @@ export function createClientPool({
     #statements = 0;
     #waiting = false;
     #timer: NodeJS.Timeout | undefined;
-    /** Whether it is within a transaction that may write. */
+    /** Whether it is in a transaction that can write. */
     #isWriting = false;
-    /** Resolves when the request to cancel its statement can hit no other one. */
+    /** Resolves when the cancel request can no longer reach another statement. */
     #cancelling: Promise<void> | undefined;
-    /** Stops listening for the client of the current statement. */
+    /** Stops listening for a disconnect of the current statement's client. */
     #ignoreClient: (() => void) | undefined;
     #release: Release | undefined;
 
@@ -79,7 +79,7 @@ export function createClientPool({
       super(options);
       const { keepAlive = false, keepAliveInitialDelayMillis = 0 } = options ?? {};
       Object.assign(this, { connection: new FramedConnection({ keepAlive, keepAliveInitialDelayMillis }) });
-      // Callers that wait for the connection get the error too; without a listener it would end the process.
+      // Callers waiting for the connection get the error too. Without a listener, it would end the process.
       this.on('error', route.forget);
     }
 
@@ -96,7 +96,7 @@ export function createClientPool({
       all.add(this);
       try {
         const { host, port, ssl } = await route.way();
-        // Finding a server took too long for the pool, or the pool was closed meanwhile.
+        // Finding a server took too long, or the pool was closed in the meantime.
         if (pgInternals(this).connection.stream.destroyed) throw new Error('Connection terminated');
         Object.assign(pgInternals(this), { host, port, ssl });
         pgInternals(this).connection.ssl = ssl;
@@ -123,7 +123,7 @@ export function createClientPool({
       }
     }
 
-    /** The pool sets this each time that it lends the connection. It comes back once it can no longer be hit by a cancel request. */
+    /** Set by the pool on every checkout. The connection is returned when no cancel request can reach it any longer. */
     get release(): Release | undefined {
       const release = this.#release;
       return (
@@ -139,7 +139,7 @@ export function createClientPool({
       this.#release = release;
     }
 
-    /** Tracks the server's messages: whether a statement is still running, and whether writes are refused. */
+    /** Tracks from the server's messages whether a statement is running, and whether writes are rejected. */
     #watch(): void {
       const { connection } = pgInternals(this);
       connection.on('readyForQuery', () => {
@@ -148,7 +148,7 @@ export function createClientPool({
         this.#ignoreClient = undefined;
       });
       connection.on('errorMessage', ({ code }: { code?: string }) => {
-        // After the statement has its error.
+        // Runs after the statement has received its error.
         if (code !== readOnly) return;
         setImmediate(() => {
           this.#cut('the server is read-only');
@@ -177,7 +177,7 @@ export function createClientPool({
       this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#late(), limit).unref();
     }
 
-    /** Cancels the statement if the client that it is for disconnects. */
+    /** Cancels the statement if its client disconnects. */
     #followClient(): void {
       this.#ignoreClient?.();
       this.#ignoreClient = cancellingRequest()?.onDisconnect(() => {
@@ -192,13 +192,13 @@ export function createClientPool({
       return this.#cancelling;
     }
 
-    /** Cuts the connection, after cancelling the statement that it runs. */
+    /** Cancels the running statement and disconnects. */
     async giveUp(): Promise<void> {
       if (this.#waiting) await this.#cancel();
       disconnect(this);
     }
 
-    /** Kysely never returns a connection to the pool on which a transaction could not begin. */
+    /** Disconnects after a failed `begin`, because Kysely never returns such a connection to the pool. */
     async #started(result: Promise<unknown>): Promise<unknown> {
       try {
         return await result;
@@ -209,31 +209,31 @@ export function createClientPool({
     }
 
     /**
-     * The end of a connection is a rollback too. Kysely returns a connection to the pool only after a rollback that
-     * succeeds, so every transaction with a lost connection would leak one.
+     * Treats a lost connection as a successful rollback. Kysely returns a connection to the pool only after a successful
+     * rollback, so every transaction with a lost connection would leak one.
      */
     async #rolledBack(result: Promise<unknown>): Promise<unknown> {
       try {
         return await result;
       } catch {
-        // The server's last message may come before the end of the connection.
+        // The server's last message can arrive before the connection ends.
         disconnect(this);
         return { command: 'ROLLBACK', rowCount: null, oid: 0, fields: [], rows: [] };
       }
     }
 
-    /** Ends the last statement if it still runs after its time limit. */
+    /** Ends the last statement if it still runs after its limit. */
     #late(): void {
       const statement = this.#statements;
       const waits = () => this.#waiting && this.#statements === statement;
       const silent = () => {
         if (waits()) this.#cut('no response in time');
       };
-      // Data that arrived while this process was busy is read first.
+      // First read data that arrived while this process was busy.
       setImmediate(() => {
         if (!waits()) return;
         void this.#cancel();
-        // The server should have ended it by itself; if it cancels, the connection stays usable.
+        // The server should have ended it already. If cancelling succeeds, the connection stays usable.
         if (cancels) setTimeout(silent, graceMs).unref();
         else silent();
       });

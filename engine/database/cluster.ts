@@ -3,16 +3,16 @@ import { existsSync, openAsBlob } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { PGlite } from '@electric-sql/pglite';
 
-/** An empty cluster, which `npm ci` and the build of the package make (bin/cluster.js): PGlite's initdb takes seconds. */
+/** An empty cluster, created by `npm ci` and by the package build (bin/cluster.js), because PGlite's initdb takes seconds. */
 const archive = fileURLToPath(new URL('cluster.tar.gz', import.meta.url));
 
 /**
- * The setting of a database (in pg_db_role_setting) that tells clusters apart: those of one archive have the same system
+ * Database setting (in pg_db_role_setting) that distinguishes clusters: those copied from one archive have the same system
  * identifier.
  */
 export const clusterSetting = 'crm.cluster';
 
-/** Creates an empty cluster in a folder of the given name. */
+/** Creates an empty cluster in a folder. */
 export async function createCluster(folder: string): Promise<void> {
   const ready = existsSync(archive) ? { loadDataDir: await openAsBlob(archive) } : {};
   const client = await PGlite.create({ dataDir: folder, ...ready });

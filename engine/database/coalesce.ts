@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /**
- * Shares the results of a question among those who ask at about the same time: one at a time is on its way, and whoever
- * asks meanwhile waits for the next one. No result is older than the call that it is returned to.
+ * Coalesces concurrent calls: one runs at a time, and calls during a run share the next one. A result is never older than
+ * the call it is returned to.
  */
 export function coalesce<T>(ask: () => Promise<T>): () => Promise<T> {
   let running: Promise<unknown> = Promise.resolve();

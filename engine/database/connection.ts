@@ -7,7 +7,7 @@ import type { TextRows } from './database.ts';
 import { codes, columns, firstColumn, frames, headLength, type MessageHandler } from './frames.ts';
 import { RecordsReader } from './records-reader.ts';
 
-/** Internals of pg's connection that its types lack. */
+/** Internals of pg's connection that are missing from its types. */
 export type PgConnection = pg.Connection & {
   readonly stream: Socket;
   ssl: ConnectionOptions | false;
@@ -16,11 +16,11 @@ export type PgConnection = pg.Connection & {
 
 const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfig) => PgConnection;
 
-/** A connection that keeps rows as bytes until somebody wants them as text. */
+/** A connection that keeps rows as bytes until they are needed as text. */
 export class FramedConnection extends PgConnection {
-  /** Takes every message in place of pg. */
+  /** Handles every message instead of pg. */
   take: MessageHandler | undefined;
-  /** What the rows of the current statement are written to. */
+  /** Destination of the current statement's rows. */
   readonly output = new ByteOutput();
 
   override attachListeners(stream: EventEmitter): void {
@@ -35,7 +35,7 @@ export class FramedConnection extends PgConnection {
   }
 }
 
-/** A row as pg's queries get it. */
+/** A row as passed to pg's queries. */
 class DataRow {
   readonly name = 'dataRow';
   readonly bytes: Buffer;
@@ -53,7 +53,7 @@ class DataRow {
   }
 }
 
-/** The parts of pg's queries that its types lack. */
+/** Parts of pg's queries that are missing from its types. */
 interface PgQuery extends pg.Submittable {
   _canceledDueToError: unknown;
   handleDataRow(row: DataRow): void;
@@ -82,7 +82,7 @@ class RecordsQuery extends PgQuery {
   }
 }
 
-/** Runs a statement whose rows are records. @param client made with a {@link FramedConnection} */
+/** Runs a statement whose rows are records. @param client must use a {@link FramedConnection} */
 export function queryRecords(
   client: pg.Client,
   config: pg.QueryConfig,

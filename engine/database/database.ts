@@ -4,36 +4,36 @@ import type { Lane, Statement } from '../sql/index.ts';
 import type { Admission, AdmissionLane } from './admission.ts';
 
 /**
- * Rows as arrays of text. For a statement whose rows are records, one row: their JSON, with commas between, then the
- * number of rows and values of the last one if they are wanted, then its further columns; no row if there is no record.
+ * Rows as arrays of text. A statement whose rows are records yields one row: their JSON separated by commas, then, if
+ * requested, the number of rows and values of the last one, then additional columns; or no row without records.
  */
 export type TextRows = readonly (readonly (string | Buffer | null)[])[];
 
 /** MikroORM on either driver. */
 export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
 
-/** A statement to run; without a lane it counts as one that touches one record. */
+/** A statement to run. Without a lane, it counts as touching one record. */
 export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
 
-/** Connections for statements that are known to be short; everything that they do not take, or do not finish, runs in a pool. */
+/** Connections for statements known to be short. Statements that they do not accept or finish run in a pool. */
 export interface Pipelines {
-  /** The turn that a statement needs here; undefined if it is not taken at the moment. */
+  /** Returns the lane that a statement needs, or undefined if it is not accepted at the moment. */
   readonly turn: (statement: Runnable, organization: string) => AdmissionLane | undefined;
-  /** Runs a statement; undefined if it has no result: it failed, was late or lost its connection. Never rejects. */
+  /** Runs a statement. Returns undefined if it failed, was late or lost its connection. Never rejects. */
   readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
-  /** How busy they are. */
+  /** Returns the current load. */
   readonly load: () => ConnectionLoad;
-  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it is idle, and opens none for this time, in milliseconds. */
   readonly yieldFor: (ms: number) => void;
-  /** Gives all connections up; the next statements open new ones. */
+  /** Drops all connections; the next statements open new ones. */
   readonly renew: () => void;
-  /** Gives all connections up for good. */
+  /** Closes all connections permanently. */
   readonly close: () => void;
 }
 
-/** Writes that are carried out together with others of the same kind, which costs the database a fraction. */
+/** Executes concurrent writes of the same kind in batches, which costs the database a fraction. */
 export interface WriteBatcher {
-  /** Whether a statement can join a group at the moment. */
+  /** Whether a statement can join a batch at the moment. */
   readonly takes: (statement: Runnable, organization: string) => boolean;
   /**
    * Runs a statement that `takes` accepted.
@@ -41,19 +41,19 @@ export interface WriteBatcher {
    * @throws Error when the connection is lost: then nobody knows whether it was written
    */
   readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
-  /** Runs what has to run alone. If it fails or takes long, its organization's writes join no groups for a second. */
+  /** Runs a write that must run alone. If it fails or is slow, its organization's writes join no batches for a second. */
   readonly alone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
-  /** How busy the connections are. */
+  /** Returns the connections' load. */
   readonly load: () => ConnectionLoad;
-  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it is idle, and opens none for this time, in milliseconds. */
   readonly yieldFor: (ms: number) => void;
-  /** Gives all connections up; the next statements open new ones. */
+  /** Drops all connections; the next statements open new ones. */
   readonly renew: () => void;
-  /** Gives all connections up for good. */
+  /** Closes all connections permanently. */
   readonly close: () => void;
 }
 
-/** A server as far as statements of requests run there. */
+/** A server on which statements of requests run. */
 export interface ReadServer {
   /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<TextRows>;

@@ -1,17 +1,17 @@
-/** The fields of an ErrorResponse that errors have in this folder, by their letters. */
+/** Letters of the ErrorResponse fields used here. */
 const [message, state, constraint, column, where] = [0x4d, 0x43, 0x6e, 0x63, 0x57];
 
-/** An error of the server, with properties named as `pg` names them. */
+/** A server error, with pg's property names. */
 export interface ServerError extends Error {
   /** SQLSTATE. */
   readonly code: string;
   readonly constraint: string | undefined;
   readonly column: string | undefined;
-  /** The functions that ran, the innermost first. */
+  /** Functions on the call stack, innermost first. */
   readonly where: string | undefined;
 }
 
-/** The error of an ErrorResponse: fields of a letter and a text that ends in a zero byte. */
+/** Parses an ErrorResponse: fields that consist of a letter and zero-terminated text. */
 export function errorOf(bytes: Buffer, start: number, end: number): ServerError {
   const fields = new Map<number | undefined, string>();
   for (let at = start; at < end && bytes[at] !== 0; ) {

@@ -1,19 +1,19 @@
 import { errors, type HttpError } from '../errors.ts';
 
-/** A refused foreign key: a reference to a record that does not exist in the organization. */
+/** SQLSTATE of a foreign key violation: a reference to a record that does not exist in the organization. */
 export const foreignKeyViolation = '23503';
 
-/** A refused unique key: another row has the same. */
+/** SQLSTATE of a unique violation: another row has the same key. */
 export const uniqueViolation = '23505';
 
-/** SQLSTATE of a driver's error; undefined if the server did not respond. */
+/** Returns the SQLSTATE of a driver's error, or undefined if the server did not respond. */
 export function sqlState(cause: unknown): string | undefined {
   const { code } = (cause ?? {}) as { code?: unknown };
   // Every SQLSTATE has a digit; EPIPE has none.
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
-/** The unique index that a row was refused by; undefined for any other failure. */
+/** Returns the unique index that rejected a row, or undefined for any other failure. */
 export function violatedConstraint(cause: unknown): string | undefined {
   const { constraint } = (cause ?? {}) as { constraint?: unknown };
   return sqlState(cause) === uniqueViolation && typeof constraint === 'string' ? constraint : undefined;
@@ -25,15 +25,15 @@ export function violatedConstraint(cause: unknown): string | undefined {
  */
 const ofRules = /^(?:23|27|45)...$|^P000[14]$/;
 
-/** Keys that every table of ours has: a row that they refuse is our own error. */
+/** Names of keys created by the engine: a row that they reject is an error of the engine. */
 const own = /^crm_|_(?:pkey|foreign|filled)$/;
 
-/** The PL/pgSQL function that raised an error, from the first line of its context. */
+/** Matches the PL/pgSQL function that raised an error, in the first line of its context. */
 const raisedIn = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
 
 /**
- * The constraint or trigger function, added to the database by its operator, that rejected a write; undefined for any other
- * failure. References and unique fields that definitions declare are explained by the operations before.
+ * Returns the constraint or trigger function, added by the operator, that rejected a write, or undefined for any other
+ * failure. Operations have already explained violations of declared references and unique fields.
  */
 export function rejectingRule(cause: unknown): string | undefined {
   if (!ofRules.test(sqlState(cause) ?? '')) return undefined;
@@ -54,7 +54,7 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
 }
 
-/** Words for failures without a SQLSTATE, by the beginning of the driver's text. */
+/** Reasons for failures without a SQLSTATE, by the start of the driver's text. */
 const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['timeout exceeded when trying to connect', 'no_connection_in_time'],
   ['timeout expired', 'connect_timeout'],
@@ -65,17 +65,17 @@ const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['Client ', 'connection_lost'],
 ];
 
-/** Why the database failed, in a word: the SQLSTATE or, if the server did not say, the code or a name of the failure. */
+/** Returns the reason for a failure in one word: the SQLSTATE, or a code or name if there was no response. */
 export function failureReason(cause: unknown): string {
   const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
   const known = reasons.find(([text]) => String(message).startsWith(text));
   return sqlState(cause) ?? (lost.test(String(code)) ? String(code) : (known?.[1] ?? 'unknown'));
 }
 
-/** SQLSTATEs of a statement that was cancelled, as by its time limit, and of one that waited too long for a lock. */
+/** SQLSTATEs of a statement that was cancelled, for example by its time limit, and of one that waited too long for a lock. */
 export const timeoutStates: readonly string[] = ['57014', '55P03'];
 
-/** Whether a statement was ended because of its time limit. */
+/** Whether a statement exceeded its time limit. */
 export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) === '57014';
 
 /**

@@ -1,25 +1,25 @@
 import type pg from 'pg';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 
-/** How often a connection that is to be closed is checked, in milliseconds. */
+/** Interval at which a closing connection is checked, in milliseconds. */
 const drainMs = 20;
-/** How long after a failed attempt to connect the next one may begin, in milliseconds. */
+/** Delay after a failed connection attempt, in milliseconds. */
 const pauseMs = 500;
 
-/** A fixed number of connections; those that are missing are opened, and nobody waits for that. */
+/** A fixed number of connections. Missing ones are opened in the background. */
 export interface FixedConnections {
-  /** One of them, by its number; undefined if it is not open yet. */
+  /** Returns the connection at an index, or undefined if it is not open yet. */
   readonly at: (number: number) => Pipeline | undefined;
-  /** How many are open and have something to do, and how many have not. */
+  /** Returns the number of busy and of idle connections. */
   readonly load: () => { readonly inUse: number; readonly idle: number; readonly limit: number };
-  /** Closes each connection once it has nothing to do, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it is idle, and opens none for this time, in milliseconds. */
   readonly yieldFor: (ms: number) => void;
-  /** Gives all connections up; others take their places. */
+  /** Replaces all connections. */
   readonly renew: () => void;
   readonly close: () => void;
 }
 
-/** @param open connects; rejects when there is no connection */
+/** Creates the connections. @param open connects, and rejects if that fails */
 export function fixedConnections(
   count: number,
   open: () => Promise<pg.Client>,
@@ -47,7 +47,7 @@ export function fixedConnections(
   const renew = () => {
     for (const connection of all) connection?.close();
   };
-  /** Closes what has nothing to do, until nothing is left. */
+  /** Closes idle connections until none is left. */
   const drain = () => {
     for (const connection of all) if (connection?.pending === 0) connection.close();
     if (all.some((connection) => connection?.isOpen === true)) setTimeout(drain, drainMs).unref();

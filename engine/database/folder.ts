@@ -19,17 +19,17 @@ import { dirname, join } from 'node:path';
 import { UserError } from '../errors.ts';
 import { socketNames } from './socket-path.ts';
 
-/** The names in the data folder. */
+/** Names in the data folder. */
 const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', 'snapshots', ...socketNames];
 
-/** Marks `pgdata.new` until the first start is complete: only a folder with this file is ever replaced. */
+/** File that marks `pgdata.new` until the first start is complete. Only a folder with this file is ever replaced. */
 const mark = 'unfinished-first-start';
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /**
- * Creates a folder and its parents where they are missing. Node's own recursive mkdir never returns below /proc.
- * @param mode of the folder itself; its parents get the usual one
+ * Creates a folder and its missing parents. Node's recursive mkdir never returns below /proc.
+ * @param mode mode of the folder itself; its parents get the default
  */
 export function createFolder(folder: string, mode = 0o777): void {
   const parent = dirname(folder);
@@ -42,8 +42,8 @@ export function createFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Removes the access of other users to the service's files, and to the folder itself if it holds nothing else.
- * Call it before and after a cluster is in use: PGlite sets its own modes on some files.
+ * Removes other users' access to the service's files, and to the folder if it contains nothing else. Must be called before
+ * and after a cluster is in use, because PGlite sets the modes of some files.
  */
 export function restrictAccess(folder: string): void {
   const found = readdirSync(folder);
@@ -62,16 +62,16 @@ function tightenOne(path: string): void {
   try {
     chmodSync(path, statSync(path).mode & 0o700);
   } catch {
-    // Some volumes have no modes, or another owner: not a reason to refuse service.
+    // Some volumes do not support modes or have another owner; the service still starts.
   }
 }
 
 /**
- * Makes sure that the data folder holds a complete cluster. A new one is initialised in `pgdata.new` and renamed
- * when it is complete, so that a first start can be interrupted at any moment.
- * @param initialise creates a cluster in the folder of the given name and closes it
+ * Ensures that the data folder contains a complete cluster. A new one is initialized in `pgdata.new` and renamed when it is
+ * complete, so that a first start can be interrupted at any moment.
+ * @param initialise creates a cluster in a folder and closes it
  * @returns the cluster's folder
- * @throws UserError if something else is in its place
+ * @throws UserError if the path contains anything else
  */
 export async function prepareCluster(
   folder: string,
@@ -91,16 +91,16 @@ export async function prepareCluster(
     if (existsSync(cluster)) rmdirSync(cluster);
     renameSync(join(unfinished, 'cluster'), cluster);
   }
-  // A removal that was interrupted after the mark leaves an empty folder.
+  // A removal interrupted after the mark was deleted leaves an empty folder.
   if (existsSync(join(unfinished, mark)) || isEmpty(unfinished)) removeUnfinished(unfinished);
   return cluster;
 }
 
-/** Copies the cluster of a data folder after a checkpoint, while a transaction keeps others from writing. */
+/** Copies the cluster of a data folder after a checkpoint. The caller's transaction must block writes. */
 export const copyCluster = (dataFolder: string, to: string): Promise<void> =>
   cp(join(dataFolder, 'pgdata'), to, { recursive: true, mode: constants.COPYFILE_FICLONE });
 
-/** Whether a path holds nothing that could be lost. A file in place of a folder counts as content. */
+/** Whether a path contains nothing that could be lost. A file instead of a folder counts as content. */
 function isEmpty(path: string): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });
   return found === undefined || (isFolder(path) && readdirSync(path).length === 0);
@@ -114,7 +114,7 @@ function removeUnfinished(path: string): void {
   rmdirSync(path);
 }
 
-/** Checks that a data folder is still the one that was opened. */
+/** Checks that a data folder is still the opened one. */
 export interface FolderWatch {
   /** @throws UserError if the folder was removed or replaced */
   readonly assertPresent: () => void;
@@ -124,12 +124,12 @@ export interface FolderWatch {
   readonly close: () => void;
 }
 
-/** How often the folder is checked without a request, in milliseconds. */
+/** Interval at which the folder is checked, in milliseconds. */
 const intervalMs = 250;
 
 /**
- * Watches files of an open cluster, which PostgreSQL writes in place and never replaces. They are held open: an
- * inode is not reused while it is open, so the same number means the same file.
+ * Watches files of an open cluster that PostgreSQL writes in place and never replaces. They are held open, because an inode
+ * is not reused while it is open, so that the same number means the same file.
  */
 export function watchFolder(folder: string): FolderWatch {
   const held = ['lock', 'pgdata/PG_VERSION', 'pgdata/global/pg_control'].map((name) => {

@@ -1,24 +1,24 @@
-/** Takes one message of PostgreSQL's protocol: its code, and where its body begins and ends in the bytes. */
+/** Handles one protocol message: its code, and the start and end of its body in the bytes. */
 export type MessageHandler = (code: number, bytes: Buffer, start: number, end: number) => void;
 
-/** The codes of the messages that this folder reads itself. */
+/** Codes of the messages read by this room. */
 export const codes = {
   dataRow: 0x44,
   error: 0x45,
   readyForQuery: 0x5a,
 } as const;
 
-/** The code and the length that each message begins with. */
+/** Length of the code and length at the start of each message. */
 export const headLength = 5;
 
 /**
- * Splits a stream of bytes into messages.
- * @returns takes the next bytes of the stream
+ * Splits a byte stream into messages.
+ * @returns a function that accepts the next chunk
  */
 export function frames(take: MessageHandler): (chunk: Buffer) => void {
   let pending: Buffer[] = [];
   let size = 0;
-  /** Bytes until the first pending message is complete. */
+  /** Bytes missing from the first pending message. */
   let needed = 0;
 
   return (chunk) => {
@@ -47,7 +47,7 @@ export function frames(take: MessageHandler): (chunk: Buffer) => void {
   };
 }
 
-/** The columns of a DataRow from one of them on, as text. */
+/** Returns the columns of a DataRow as text, from a position on. */
 export function columns(bytes: Buffer, start: number, end: number): (string | null)[] {
   const values: (string | null)[] = [];
   for (let at = start; at < end; ) {
@@ -59,7 +59,7 @@ export function columns(bytes: Buffer, start: number, end: number): (string | nu
   return values;
 }
 
-/** One column of a DataRow, as text. @param start where the first one begins */
+/** Returns one column of a DataRow as text. @param start start of the first column */
 export function columnAt(bytes: Buffer, start: number, index: number): string | null {
   let at = start;
   for (let before = 0; before < index; before++) at += 4 + Math.max(0, bytes.readInt32BE(at));
@@ -67,5 +67,5 @@ export function columnAt(bytes: Buffer, start: number, index: number): string | 
   return length === -1 ? null : bytes.toString('utf8', at + 4, at + 4 + length);
 }
 
-/** Where the columns of a DataRow begin in its body: after their number. */
+/** Offset of the columns in a DataRow's body, after their count. */
 export const firstColumn = 2;

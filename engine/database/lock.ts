@@ -4,10 +4,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileReason, UserError } from '../errors.ts';
 import { createFolder } from './folder.ts';
 
-/** Releases a lock. Calling it again does nothing. */
+/** Releases a lock. Further calls do nothing. */
 export type Release = () => void;
 
-/** Reasons that read better for a data folder than those of {@link fileReason}. */
+/** Reasons for a data folder, clearer than those of {@link fileReason}. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOENT: 'it cannot be created there',
@@ -33,18 +33,18 @@ function lockReason(path: string, errcode: number): string {
   }
 }
 
-/** Whether {@link lockFolder} failed because another process has the folder. */
+/** Whether {@link lockFolder} failed because another process uses the folder. */
 export const isFolderLocked = (cause: unknown): boolean =>
   ((cause as Error).cause as { errcode?: number } | undefined)?.errcode === busy;
 
 /**
- * Takes the embedded database's folder for this process. PGlite does not lock it itself, and two processes that
- * write to one folder lose acknowledged records without an error.
+ * Locks the embedded database's folder for this process. PGlite does not lock it, and two processes that write to one folder
+ * lose acknowledged records without an error.
  *
- * The lock is an exclusive SQLite transaction on a file in the folder: the kernel holds it, and releases it when
- * the process ends, so a killed process leaves none behind.
+ * The lock is an exclusive SQLite transaction on a file in the folder. The kernel releases it when the process ends, so a
+ * killed process leaves no lock behind.
  *
- * @throws UserError when another process has the folder, or it cannot be written
+ * @throws UserError if another process uses the folder, or the folder is not writable
  */
 export function lockFolder(folder: string): Release {
   try {

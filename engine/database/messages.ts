@@ -1,19 +1,19 @@
 import { arrayText, type BoundValue } from '../sql/index.ts';
 
-/** The codes of messages, and of a statement among the things that can be closed. */
+/** Message codes, and the code for a statement in a Close message. */
 const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 0x53, 0x53] as const;
 
-/** UTF-8 bytes of one UTF-16 code unit, at most. */
+/** Maximum number of UTF-8 bytes per UTF-16 code unit. */
 const widest = 3;
-/** Bytes that there is room for at first, and that are kept between sends at most. */
+/** Initial buffer size, and the maximum size kept between sends, in bytes. */
 const [usualSize, largest] = [16 * 1024, 1024 * 1024];
 
-/** Messages to PostgreSQL, one after the other, until they are sent together. */
+/** Collects messages to PostgreSQL that are sent together. */
 export class Messages {
   #bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
   #length = 0;
 
-  /** Prepares a statement under a name; parameters have the types of their casts. */
+  /** Prepares a named statement. Parameters have the types of their casts. */
   parse(name: string, text: string): void {
     const start = this.#begin(parse, (name.length + text.length) * widest + 4);
     this.#text(name);
@@ -22,7 +22,7 @@ export class Messages {
     this.#end(start);
   }
 
-  /** Binds a prepared statement to values as text, for results as text. */
+  /** Binds a prepared statement to text values, with text results. */
   bind(name: string, given: readonly BoundValue[]): void {
     const values = given.map((value) =>
       value === null || typeof value === 'string' ? value : arrayText(value),
@@ -39,7 +39,7 @@ export class Messages {
     this.#end(start);
   }
 
-  /** Runs what was bound, to its end. */
+  /** Executes the bound statement to completion. */
   execute(): void {
     const start = this.#begin(execute, 5);
     this.#text('');
@@ -47,7 +47,7 @@ export class Messages {
     this.#end(start);
   }
 
-  /** Forgets a prepared statement. */
+  /** Closes a prepared statement. */
   close(name: string): void {
     const start = this.#begin(close, name.length * widest + 2);
     this.#bytes[this.#length++] = statement;
@@ -55,12 +55,12 @@ export class Messages {
     this.#end(start);
   }
 
-  /** Ends a transaction of its own; what comes after it is not affected by an error before it. */
+  /** Ends the implicit transaction. An error before it does not affect later messages. */
   sync(): void {
     this.#end(this.#begin(sync, 0));
   }
 
-  /** Takes all messages; the next ones begin again. */
+  /** Returns all messages and starts over. */
   take(): Buffer {
     const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
     if (this.#bytes.length > largest) this.#bytes = Buffer.allocUnsafeSlow(usualSize);
@@ -68,7 +68,7 @@ export class Messages {
     return taken;
   }
 
-  /** @returns where the length of the message stands */
+  /** Starts a message. @returns the offset of its length */
   #begin(code: number, size: number): number {
     const needed = this.#length + size + 5;
     if (needed > this.#bytes.length) {

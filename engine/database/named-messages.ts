@@ -3,16 +3,16 @@ import type { Runnable } from './database.ts';
 import { Messages } from './messages.ts';
 import { statementsPerConnection } from './named-statements.ts';
 
-/** The messages of one connection that keeps its named statements prepared, the most recently used of them. */
+/** Messages of one connection, which keeps its most recently used named statements prepared. */
 export class NamedMessages {
   readonly #messages = new Messages();
   readonly #names = new LRUCache<string, true>({
     max: statementsPerConnection,
-    // Sent ahead of the statement that takes its place.
+    // Sent before the statement that replaces it.
     dispose: (_, name, reason) => reason === 'evict' && this.#messages.close(name),
   });
 
-  /** Runs a statement in a transaction of its own; without a name it is not kept. */
+  /** Runs a statement in its own transaction. Without a name, it is not kept. */
   run({ name, text, values }: Pick<Runnable, 'name' | 'text' | 'values'>): void {
     const messages = this.#messages;
     if (name === '' || this.#names.get(name) === undefined) messages.parse(name, text);
@@ -22,12 +22,12 @@ export class NamedMessages {
     messages.sync();
   }
 
-  /** After a failure: it may not have been prepared, or its plan may not be valid any more. The next run prepares it. */
+  /** Forgets a statement after a failure: it might not be prepared, or its plan might be invalid. The next run prepares it. */
   forget(name: string): void {
     if (this.#names.delete(name)) this.#messages.close(name);
   }
 
-  /** Takes all messages; the next ones begin again. */
+  /** Returns all messages and starts over. */
   take(): Buffer {
     return this.#messages.take();
   }

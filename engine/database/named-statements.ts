@@ -4,7 +4,7 @@ import { queryRecords } from './connection.ts';
 import type { Runnable, TextRows } from './database.ts';
 import { sqlState } from './failures.ts';
 
-/** Named statements that one connection keeps; the server holds the plan of each (about 80 KB for a list). */
+/** Maximum number of named statements per connection. The server keeps a plan for each (about 80 KB for a list). */
 export const statementsPerConnection = 128;
 
 /** The part of pg's connection that closes a named statement; pg has no public API for it. */
@@ -15,10 +15,10 @@ interface Connection {
 
 const names = new WeakMap<PoolClient, LRUCache<string, true>>();
 
-/** Errors that leave a connection unusable: it ends, the server ends, or the server became read-only. */
+/** SQLSTATEs that leave a connection unusable: it ended, the server stopped, or the server became read-only. */
 const spoils = /^(?:08|57P|25006|XX)/;
 
-/** Runs a statement on a connection of a pool, prepared there under its name; without a name it is not kept. */
+/** Runs a statement on a pooled connection, prepared under its name. Without a name, it is not kept. */
 export async function runNamed(pool: Pool, { name, text, values, records }: Runnable): Promise<TextRows> {
   const client = await pool.connect();
   try {
@@ -37,7 +37,7 @@ export async function runNamed(pool: Pool, { name, text, values, records }: Runn
   }
 }
 
-/** Marks a name as used, and closes the least recently used statement if there are too many. */
+/** Records the use of a name, and closes the least recently used statement if there are too many. */
 function keep(client: PoolClient, name: string): void {
   let kept = names.get(client);
   if (kept === undefined) {
@@ -45,7 +45,7 @@ function keep(client: PoolClient, name: string): void {
     kept = new LRUCache({
       max: statementsPerConnection,
       dispose: (_, oldest) => {
-        // Sent ahead of the next statement, so that it costs no round trip.
+        // Sent before the next statement, without a round trip of its own.
         connection.close({ type: 'S', name: oldest });
         delete connection.parsedStatements[oldest];
       },

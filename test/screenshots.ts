@@ -90,7 +90,7 @@ async function furnish(page: Page): Promise<void> {
 /** Adds channels; the secrets are nobody's. */
 async function integrate(page: Page): Promise<void> {
   for (const [provider, name, label] of [
-    ['telegram', 'Support bot', 'Secret token given to setWebhook'],
+    ['telegram', 'Support bot', 'Secret token'],
     ['whatsapp', 'Sales line', 'App secret'],
   ] as const) {
     const texts = { Name: name, [label]: randomBytes(16).toString('hex') };

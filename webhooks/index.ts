@@ -1,4 +1,4 @@
-// Webhooks: what partners and channels call, each a module in a folder of its own; may name resources.
+// Webhooks: endpoints for partners and channels, one module per folder. They may refer to resources by name.
 // May import engine and plugins.
 import { bookingFormsModule } from './booking-forms/index.ts';
 import { endpoint } from './endpoint/index.ts';
@@ -10,7 +10,7 @@ import { senderModule } from './sender/index.ts';
 import { simulateModule } from './simulate/index.ts';
 import { subscriptionsModule } from './subscriptions/index.ts';
 
-/** Every webhook; the others build on `endpoint`. */
+/** All webhook modules. `endpoint` comes first because the others depend on it. */
 export const webhookModules = [
   endpoint,
   inboundLeadsModule,

@@ -3,13 +3,13 @@ import { join, resolve } from 'node:path';
 import leven from 'leven';
 import { UserError } from '../errors.ts';
 
-/** The folder of this package. */
+/** Folder of this package. */
 export const projectFolder = join(import.meta.dirname, '../..');
 
-/** The name of this package. */
+/** Name of this package. */
 export const packageName = 'crm-engine';
 
-/** The folder of the instance: the working folder if its package depends on this one (`crm new`), else this package. */
+/** Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this package. */
 export function instanceFolder(): string {
   const folder = process.cwd();
   const manifest = join(folder, 'package.json');
@@ -18,30 +18,30 @@ export function instanceFolder(): string {
     const { dependencies = {} } = JSON.parse(readFileSync(manifest, 'utf8')) as { dependencies?: object };
     return Object.hasOwn(dependencies, packageName) ? folder : projectFolder;
   } catch (cause) {
-    throw new UserError(`${manifest} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new UserError(`Cannot read ${manifest}: ${(cause as Error).message}`, { cause });
   }
 }
 
-/** The environment: variables by name. */
+/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** An environment variable that is read once, at start. */
+/** An environment variable, read once at startup. */
 export interface Variable<T> {
-  /** In capitals, such as DATABASE_URL. */
+  /** Name in capitals, for example DATABASE_URL. */
   readonly name: string;
-  /** Its value if the variable is absent or empty. */
+  /** Value if the variable is absent or empty. */
   readonly fallback: T;
-  /** What a value must be, as in "PORT must be …". */
+  /** Description of valid values, as in "PORT must be …". */
   readonly expected: string;
-  /** Whether a blank value is an error, because its fallback would silently be another instance. */
+  /** Whether a blank value is an error, because the fallback would silently select another instance. */
   readonly refusesBlank?: true;
-  /** A value for people; absent: as it is written. Secrets are hidden here. */
+  /** Formats the value for people and hides secrets. Without it, the text is shown as written. */
   show?(value: T): string;
-  /** Parses a text; undefined if it is invalid. @throws UserError that says more than `expected` */
+  /** Parses a text; returns undefined if it is invalid. @throws UserError with more detail than `expected` */
   readonly read: (text: string) => T | undefined;
 }
 
-/** The variables of one module, by the key of their values in code. */
+/** Variables of one module, by the key of their value in code. */
 export type Variables = Readonly<Record<string, Variable<unknown>>>;
 
 /** The values of variables. */
@@ -49,7 +49,10 @@ export type VariableValues<V extends Variables> = {
   readonly [Name in keyof V]: V[Name] extends Variable<infer T> ? T : never;
 };
 
-/** @param scale factor from the unit that people write to the unit that code uses */
+/**
+ * Declares an integer variable.
+ * @param scale factor from the unit in the environment to the unit in code
+ */
 export const integerVariable = <F extends number | undefined>(
   name: string,
   fallback: F,
@@ -65,14 +68,15 @@ export const integerVariable = <F extends number | undefined>(
   read: (text) => (/^\d{1,9}$/.test(text) && +text >= min && +text <= max ? +text * scale : undefined),
 });
 
+/** Declares a text variable. */
 export const textVariable = (name: string, fallback: string): Variable<string> => ({
   name,
   fallback,
-  expected: 'a text',
-  read: (given) => given,
+  expected: 'text',
+  read: (text) => text,
 });
 
-/** A file or folder; relative paths start at the working directory, which the fallback may depend on. */
+/** Declares a file or folder. Relative paths start at the working directory, which the fallback can depend on. */
 export const pathVariable = (
   name: string,
   fallback: () => string,
@@ -85,13 +89,13 @@ export const pathVariable = (
     return fallback();
   },
   expected,
-  read: (given) => resolve(given),
+  read: (path) => resolve(path),
 });
 
 /**
- * The folder of this package that an instance builds on, where the instance has a folder of its own; null if there is
- * none, or if the variable names a folder: that is complete.
- * @param name of the variable that names the folder of the instance
+ * Declares the folder of this package that an instance's own folder extends. Its value is null if the instance is this
+ * package, or if the variable names a folder, which is then complete.
+ * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
   name,
@@ -102,6 +106,7 @@ export const shippedFolder = (name: string, folder: string): Variable<string | n
   read: () => null,
 });
 
+/** Declares a variable with a fixed set of values, by their texts. */
 export const choiceVariable = <T>(
   name: string,
   fallback: T,
@@ -110,91 +115,97 @@ export const choiceVariable = <T>(
   name,
   fallback,
   expected: `one of ${Object.keys(values).join(', ')}`,
-  read: (given) => (Object.hasOwn(values, given) ? values[given] : undefined),
+  read: (text) => (Object.hasOwn(values, text) ? values[text] : undefined),
 });
 
+/** Declares a variable that is `true` or `false`. */
 export const flagVariable = (name: string, fallback: boolean): Variable<boolean> =>
   choiceVariable(name, fallback, { true: true, false: false });
 
 const notSet = 'not set';
 
-/** A variable in force: its value for people, and whether the environment gives it. */
+/** The effective value of a variable, formatted for people, and whether the environment sets it. */
 export interface EffectiveVariable {
   readonly name: string;
   readonly value: string;
   readonly isGiven: boolean;
 }
 
-/** Variables; of several that read one text the first. */
-const firstOf = (variables: Variables) => {
-  const all = Object.values(variables);
-  return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index);
+/** Returns one variable per name: several can read the same text. */
+const uniqueByName = (variables: Variables) => {
+  const list = Object.values(variables);
+  return list.filter(({ name }, index) => list.findIndex((variable) => variable.name === name) === index);
 };
 
-/** The variables in force, without their secrets. The environment is right: it has been read. */
+/** Returns the effective variables without secrets. The environment must have been validated. */
 export const effectiveVariables = (variables: Variables, environment: Environment): EffectiveVariable[] =>
-  firstOf(variables).map(({ name, fallback, show, read }) => {
-    const given = environment[name]?.trim() ?? '';
-    if (given !== '') return { name, value: show?.(read(given)) ?? given, isGiven: true };
+  uniqueByName(variables).map(({ name, fallback, show, read }) => {
+    const text = environment[name]?.trim() ?? '';
+    if (text !== '') return { name, value: show?.(read(text)) ?? text, isGiven: true };
     const isEmpty = fallback === undefined || (Array.isArray(fallback) && fallback.length === 0);
     return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isGiven: false };
   });
 
-/** The fewest characters of a known name whose near misses are errors; those of shorter names are only notes. */
-const sureLength = 8;
+/** Minimum length of a known name whose near misses are errors; near misses of shorter names are only notes. */
+const minNearMissLength = 8;
 
 /**
- * Variables of the environment whose names are at most two edits away from a known name of at least 8 characters.
- * @param others further names that mean something
+ * Finds environment variables at most two edits away from a known name of at least 8 characters.
+ * @param others additional valid names
  */
 export function nearMisses(
   environment: Environment,
   known: readonly string[],
   others: readonly string[] = [],
 ): { readonly name: string; readonly message: string }[] {
-  const long = known.filter((name) => name.length >= sureLength);
+  const long = known.filter((name) => name.length >= minNearMissLength);
   return Object.keys(environment)
     .filter((name) => !known.includes(name) && !others.includes(name))
     .flatMap((name) => {
-      const meant = long.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
-      return meant === undefined
+      const suggestion = long.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
+      return suggestion === undefined
         ? []
-        : [{ name, message: `${name} means nothing here. Did you mean ${meant}? Correct or unset it.` }];
+        : [
+            {
+              name,
+              message: `${name} is not a known variable. Did you mean ${suggestion}? Correct or unset it.`,
+            },
+          ];
     });
 }
 
-/** Variables of the environment that are probably misspelt: each is close to a known one, and not known itself. */
+/** Returns a line for each environment variable that is probably misspelled: unknown, and close to a known name. */
 export function misspelledNames(environment: Environment, known: readonly string[]): string[] {
   const isNear = (name: string, other: string) =>
     Math.min(name.length, other.length) > 5 && leven(name, other) <= 2;
   return Object.keys(environment)
     .filter((name) => !known.includes(name))
     .flatMap((name) => {
-      const meant = known.find((other) => isNear(name.toUpperCase(), other));
-      return meant === undefined ? [] : [`${name} means nothing here. Did you mean ${meant}?`];
+      const suggestion = known.find((other) => isNear(name.toUpperCase(), other));
+      return suggestion === undefined ? [] : [`${name} is not a known variable. Did you mean ${suggestion}?`];
     });
 }
 
-/** Reads variables from the environment; each wrong one adds a line to `mistakes`. */
+/** Reads variables from the environment. Adds a line to `issues` for each invalid one. */
 export function readVariables<V extends Variables>(
   variables: V,
   environment: Environment,
-  mistakes: string[],
+  issues: string[],
 ): VariableValues<V> {
   const values = Object.entries(variables).map(([key, { name, fallback, expected, refusesBlank, read }]) => {
-    const given = environment[name]?.trim() ?? '';
-    if (given === '') {
+    const text = environment[name]?.trim() ?? '';
+    if (text === '') {
       if (refusesBlank && environment[name] !== undefined)
-        mistakes.push(`${name} is blank. Set it to ${expected}, or unset it.`);
+        issues.push(`${name} is blank. Set it to ${expected}, or unset it.`);
       return [key, fallback];
     }
     try {
-      const value = read(given);
-      if (value === undefined) mistakes.push(`${name} must be ${expected}`);
-      return [key, value ?? fallback];
+      const value = read(text);
+      if (value === undefined) issues.push(`${name} must be ${expected}`);
+      return [key, value === undefined ? fallback : value];
     } catch (cause) {
       if (!(cause instanceof UserError)) throw cause;
-      mistakes.push(`${name}: ${cause.message}`);
+      issues.push(`${name}: ${cause.message}`);
       return [key, fallback];
     }
   });

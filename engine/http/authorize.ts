@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fast
 import { errors } from '../errors.ts';
 import { type Action, allows, type Principal } from '../records/index.ts';
 
-/** 401, then 403, before the body is read and before any record is looked up. */
+/** Returns a hook that authenticates (401) and authorizes (403) before the body is read and before any record is looked up. */
 export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
@@ -12,7 +12,7 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
   return (request, _reply, done) => {
     try {
       const caller = app.authenticate(request);
-      // Mostly known already: then the request continues without waiting.
+      // Usually cached: the request then continues synchronously.
       if (caller instanceof Promise) caller.then((principal) => accept(request, principal, done), done);
       else accept(request, caller, done);
     } catch (error) {
@@ -22,19 +22,19 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
 }
 
 /**
- * The caller of a request that takes long, as of now.
- * @throws HttpError 401 once the credentials have ended; 403 once they are of another organization
+ * Authenticates a long-running request again.
+ * @throws HttpError 401 if the credentials are no longer valid; 403 if they now belong to another organization
  */
 export async function authenticateAgain(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
   const principal = await app.authenticate(request);
-  // The only membership of a person, who names none, may have become another one.
+  // Without `?org=`, the caller's only membership can have changed.
   if (principal.organization !== request.principal?.organization) throw errors.noSuchMembership();
   return principal;
 }
 
 /**
- * For requests that take long: credentials and grants may end meanwhile.
- * @returns a check before each further part, which rejects with what a new request would be refused with
+ * Returns a check for long-running requests, whose credentials and grants can be revoked while they run. It rejects with
+ * the error that a new request would get.
  */
 export function authorizeAgain(
   app: FastifyInstance,

@@ -3,16 +3,16 @@ import fastifyPlugin from 'fastify-plugin';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route reads its body as a stream and has a time limit of its own for it. */
+    /** Whether the route streams its body and limits its time itself. */
     isStreamed?: true;
   }
 }
 
-/** The longest time for a body, in milliseconds. */
+/** Maximum duration of a request body, in milliseconds. */
 const limitMs = 15_000;
 
 /**
- * Refuses bodies that take too long, as Node does itself with `requestTimeout`, which cannot differ between routes.
+ * Rejects bodies that take too long. Node's own `requestTimeout` cannot differ between routes.
  */
 export const bodyTimeout = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -21,12 +21,12 @@ export const bodyTimeout = fastifyPlugin(
       const hasBody = encoding !== undefined || length !== '0';
       if (hasBody && routeOptions.config.isStreamed !== true) {
         const late = setTimeout(() => {
-          const error = Object.assign(new Error('the body came too slowly'), {
+          const error = Object.assign(new Error('the request body timed out'), {
             code: 'ERR_HTTP_REQUEST_TIMEOUT',
           });
           app.server.emit('clientError', error, raw.socket);
         }, limitMs);
-        // When it is complete, or its connection is gone.
+        // Emitted when the body is complete or the connection closes.
         raw.once('close', () => clearTimeout(late));
       }
       done();

@@ -7,15 +7,15 @@ import { errors } from '../errors.ts';
 import { varyBy } from './reply.ts';
 import { parseWeights } from './weights.ts';
 
-/** Smaller bodies fit into a packet as they are; larger ones take more of the processor than they save. In bytes. */
+/** Sizes of bodies that are compressed, in bytes: smaller ones fit into one packet, larger ones cost more CPU time than they save. */
 const [smallest, largest] = [1024, 512 * 1024];
-/** Responses that are compressed at the same time; further ones are sent as they are. Node compresses four at a time. */
+/** Maximum number of concurrent compressions; additional responses are sent uncompressed. Node compresses four at a time. */
 const maxEncoders = 8;
 
 const [brotli, zip] = [promisify(brotliCompress), promisify(gzip)];
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
 
-/** How bodies are compressed: `fast` for one reader, with little memory, or `small` for all readers. */
+/** Encoders: `fast`, with little memory, for one reader, or `small` for bytes shared by all readers. */
 const codings = {
   br: {
     fast: (bytes: Buffer): Promise<Buffer> =>
@@ -37,21 +37,21 @@ const codings = {
 
 type Coding = keyof typeof codings;
 
-/** Bytes that are the same for all readers, as one reader accepts them; sets the headers that say so. */
+/** Returns shared bytes in a coding that the client accepts, and sets the response headers. */
 export type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Compresses bytes that all readers get when they are first asked for: once for each coding. */
+    /** Compresses shared bytes on first use, once per coding. */
     sharedBody: (bytes: Buffer) => SharedBody;
-    /** A body of any length as its reader accepts it: `gzip` or as it is; sets the headers that say so. */
+    /** Compresses a stream with `gzip` if the client accepts it, and sets the response headers. */
     compressedStream: (request: FastifyRequest, reply: FastifyReply, body: Readable) => Readable;
   }
 }
 
 /**
- * Compresses JSON that is read: lists and the description. Not single records, whose entity tag names their bytes, and
- * not pages, whose forms hold secrets. Registered before `memory`, which counts what is sent.
+ * Compresses JSON responses to GET: lists and the description. Single records are excluded because their entity tag
+ * identifies their bytes, and pages because their forms contain secrets. Must be registered before `memory`, which counts bytes sent.
  */
 export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
@@ -88,11 +88,11 @@ function sharedBody(bytes: Buffer): SharedBody {
     const coding = negotiate(request, reply);
     if (coding === undefined) return bytes;
     reply.header('content-encoding', coding);
-    const known = compressed.get(coding);
-    if (known !== undefined) return known;
-    const made = codings[coding].small(bytes);
-    compressed.set(coding, made);
-    return made;
+    const cached = compressed.get(coding);
+    if (cached !== undefined) return cached;
+    const result = codings[coding].small(bytes);
+    compressed.set(coding, result);
+    return result;
   };
 }
 
@@ -101,11 +101,11 @@ function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable)
   const weights = parseWeights(acceptedCodings(request));
   if ((weights.get('gzip') ?? weights.get('*') ?? 0) === 0) return body;
   reply.header('content-encoding', 'gzip');
-  // A failure on either side ends the other.
+  // An error on either side destroys the other.
   return pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), () => {});
 }
 
-/** The coding of a response, which depends on what its reader accepts; undefined: none. */
+/** Returns the coding of a response and sets `Vary`; undefined for no coding. */
 function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undefined {
   varyBy(reply, 'accept-encoding');
   return acceptedCoding(acceptedCodings(request));
@@ -115,7 +115,7 @@ const acceptedCodings = ({ headers }: FastifyRequest): string => String(headers[
 
 const isJson = (type: unknown): boolean => typeof type === 'string' && type.startsWith('application/json');
 
-/** The coding that a client likes best (RFC 9110, section 12.5.3); undefined: none. */
+/** Returns the coding that a client prefers (RFC 9110, section 12.5.3), or undefined for none. */
 export function acceptedCoding(header: string): Coding | undefined {
   const weights = parseWeights(header);
   const weightOf = (coding: string) => weights.get(coding) ?? weights.get('*') ?? 0;
@@ -126,8 +126,8 @@ export function acceptedCoding(header: string): Coding | undefined {
 const unzip = promisify(gunzip);
 
 /**
- * Decodes a body that was sent with `Content-Encoding: gzip`.
- * @throws HttpError 400 for another coding, or if it is not gzip; 413 if it is larger than the route allows
+ * Decodes a body with `Content-Encoding: gzip`.
+ * @throws HttpError 400 for another coding or invalid gzip; 413 if the decoded body exceeds the route's limit
  */
 export const decodeBody: preValidationHookHandler = (request, _reply, done) => {
   const coding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';

@@ -1,24 +1,24 @@
 import type { FastifyInstance } from 'fastify';
 import { varyBy } from './reply.ts';
 
-/** What pages of other origins may send, and may read of a response. */
+/** Methods and headers that pages of other origins can send, and response headers that they can read. */
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const sent =
   'Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, Idempotency-Key, Prefer, X-Request-Id';
 const exposed =
   'ETag, Location, Link, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Preference-Applied, X-Request-Id, X-Total-Count';
-/** How long a browser remembers what it may send, in seconds. */
+/** How long browsers cache a preflight response, in seconds. */
 const maxAge = '600';
 
 /**
- * Lets pages of other origins use the routes registered after it. Never with credentials: they send an API key or a
- * token, and a cookie of a person who is logged in here is of no use to them.
- * @param origins such as `https://app.example`, or `*` for all; none: no page of another origin
+ * Allows pages of other origins to use the routes registered afterwards. Never with credentials: such pages send an API
+ * key or a token, and cannot use the cookie of a user who is logged in here.
+ * @param origins allowed origins, for example `https://app.example`, or `*` for all
  */
 export function cors(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
   const any = origins.includes('*');
-  // Before authentication, so that a page can read why it was refused.
+  // Runs before authentication, so that a page can read why its request was rejected.
   app.addHook('onRequest', ({ headers, method }, reply, done) => {
     if (!any) varyBy(reply, 'origin');
     const { origin } = headers;
@@ -33,7 +33,7 @@ export function cors(app: FastifyInstance, origins: readonly string[]): void {
   });
 }
 
-/** Parses a list of origins; undefined if one is none. */
+/** Parses a list of origins; returns undefined if one of them is invalid. */
 export function parseOrigins(text: string): readonly string[] | undefined {
   const origins = text.split(',').map((origin) => origin.trim());
   const isOrigin = (text: string) =>

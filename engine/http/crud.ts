@@ -26,42 +26,42 @@ import { fieldNamesInRequest } from './requested-names.ts';
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Who sent the request, and for which organization; a module provides it. Synchronous when it is known already.
-     * @throws HttpError 401, the same for every reason; 400 or 403 where `?org=` does not decide; 500 when the
+     * Returns the caller and organization of a request; provided by a module. Synchronous if the result is cached.
+     * @throws HttpError 401, identical for every reason; 400 or 403 if `?org=` is missing or not accessible; 500 if the
      *   database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
-    /** Statements of a request that take longer are logged, in milliseconds. */
+    /** Requests whose statements take longer are logged, in milliseconds. */
     slowMs: number;
-    /** Whether somebody wants to know each statement of a request. */
+    /** Whether to record every statement of a request. */
     tracesStatements: boolean;
-    /** Told which names a request has: of a resource, as its path has it, and of its fields. A module may provide it. */
+    /** Receives the names in a request: the resource as in its path, and fields. A module can provide it. */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
   interface FastifyRequest {
-    /** The authenticated caller; set before a route's handler runs. */
+    /** The authenticated caller, set before the route's handler runs. */
     principal: Principal | null;
-    /** What its statements cost; absent before there are any. */
+    /** Cost of its statements; absent before the first one. */
     trace?: Trace;
   }
 }
 
-/** Bytes of a body that takes less time as a text. */
+/** Length below which a body is sent faster as a string, in bytes. */
 const shortBody = 2048;
 
-/** What the routes of a resource need. */
+/** Options for the routes of a resource. */
 export interface CrudOptions {
   readonly resource: Resource;
   readonly database: Database;
   /** Path of the resource. */
   readonly path: string;
-  /** Origin of links, without a slash at the end; empty where it is not known, then links are paths. */
+  /** Origin of links, without a trailing slash. If it is unknown (empty), links are paths. */
   readonly publicUrl: () => string;
   /** Signs the cursors of lists. */
   readonly signing: TextSigner;
 }
 
-/** The routes of a resource: every operation, and 405 for all other methods. */
+/** Adds the routes of a resource: every operation, and 405 for all other methods. */
 export async function crud(
   app: FastifyInstance,
   { resource, database, path, publicUrl, signing }: CrudOptions,
@@ -117,18 +117,18 @@ export async function crud(
         if (headers !== undefined) reply.headers(headers);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
         if (status === 304) {
-          // Without the length of a body: it would be that of a 200. For HEAD Fastify sets one of 0 unless there is a stream.
+          // No Content-Length: it would be that of a 200. For HEAD, Fastify sets 0 unless the body is a stream.
           return reply
             .removeHeader('content-type')
             .send(request.method === 'HEAD' ? Readable.from([]) : undefined);
         }
-        // Node sends a short text with its head in one write, bytes in a second one.
+        // Node sends a short string together with the head, but bytes in a second write.
         return body.length < shortBody ? String(body) : body;
       },
     });
   }
   for (const [url, methods] of allowed) {
-    // A record may be asked for by any text.
+    // Any text can be the ID of a record.
     const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
     rejectOtherMethods(app, url, methods, elsewhere);
   }
@@ -139,12 +139,12 @@ function tellSlow(request: FastifyRequest): void {
   if (trace !== undefined && trace.statementMs > server.slowMs) logSlow(request, trace);
 }
 
-/** A preference by its name; the first one counts (RFC 7240, section 2). */
+/** Matches a preference by name; the first one counts (RFC 7240, section 2). */
 const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
 const handling = preference('handling');
 const count = preference('count');
 
-/** What operations need of a request; sets the headers that every response has. */
+/** Builds the input of an operation from a request, and sets the headers of every response. */
 export function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();

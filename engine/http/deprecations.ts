@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import { deprecationOf, type Resource } from '../compile/index.ts';
 
 /**
- * Sends the headers `Deprecation` (RFC 9745) and `Sunset` (RFC 8594) with every response of routes whose path, or a name of
- * whose records, is a former one.
+ * Sends `Deprecation` (RFC 9745) and `Sunset` (RFC 8594) with every response of a route whose path or field names are
+ * former names.
  */
 export function sendDeprecations(app: FastifyInstance, { definition }: Resource, path: string): void {
   const deprecation = deprecationOf(definition, !path.endsWith(`/${definition.name}`));

@@ -4,16 +4,16 @@ import { errors } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Begins to stop: requests are still served, but no connection outlives the response that it waits for. */
+    /** Starts shutting down: requests are still served, but each connection closes after its current response. */
     leave: () => void;
-    /** Whether it has begun to stop. */
+    /** Whether shutdown has started. */
     isLeaving: () => boolean;
   }
 }
 
 /**
- * How the service stops. First it leaves: balancers see that it is not ready while everything is still served. Then
- * it closes: requests on connections still open get 503.
+ * Shuts the service down in two phases. While it leaves, load balancers see that it is not ready, but everything is still
+ * served. While it closes, requests on connections that are still open get 503.
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -28,7 +28,7 @@ export const draining = fastifyPlugin(
       closing = true;
     });
     app.addHook('onRequest', (_request, _reply, done) => done(closing ? errors.draining() : undefined));
-    // A response that began before it closes leaves its connection open, and the server would wait for it.
+    // A response that started before closing leaves its connection open, and the server would wait for it.
     app.addHook('onResponse', (_request, _reply, done) => {
       if (closing) setImmediate(() => app.server.closeIdleConnections());
       done();

@@ -14,26 +14,26 @@ import type { NotFound } from './not-found.ts';
 import { json } from './reply.ts';
 import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 
-/** On every response; browsers do not guess another content type. */
+/** Headers of every response. `nosniff` keeps browsers from guessing another content type. */
 const standardHeaders = (requestId: string) => ({
   'x-content-type-options': 'nosniff',
   [requestIdHeader]: requestId,
 });
 
-/** The errors for Fastify's own refusals. Others of 400 to 499 keep their status with its standard text. */
+/** Errors for Fastify's own rejections. Other 4xx errors keep their status, with its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => errors.invalidJson('the Content-Length does not match the body'),
 };
 
-/** The HttpError for a thrown value; anything unknown becomes a 500 without its text. */
+/** Converts a thrown value to an HttpError. Unknown values become a 500 without their text. */
 function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   if (error instanceof HttpError) return error;
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
-  const known = fastifyErrors[code]?.(error as FastifyError, request);
-  if (known !== undefined) return known;
-  // A request that the client cut off is not our failure, even if the socket reports an error; nobody reads the response.
+  const mapped = fastifyErrors[code]?.(error as FastifyError, request);
+  if (mapped !== undefined) return mapped;
+  // A request aborted by its client is not a server error, even if the socket reports one.
   if (error !== undefined && error === request.raw.errored) return errors.cutOff();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
@@ -41,19 +41,19 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
     : new HttpError(500, 'internal', 'the server failed', {}, { cause: error });
 }
 
-/** Whether something went wrong inside; 501 is an endpoint that is switched off. */
+/** Whether the server failed. A 501 is a disabled endpoint. */
 const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
 
-/** The HttpError to send for a thrown value; logs what an administrator must see. */
+/** Returns the HttpError to send for a thrown value, and logs server errors. */
 export function httpErrorOf(error: unknown, request: FastifyRequest): HttpError {
   const failure = toHttpError(error, request);
-  // While the process drains, refusals are expected.
+  // A 503 is expected while the process drains or sheds load.
   if (isFailure(failure) && failure.status !== 503) logFailure(failure, request);
   if (failure.code === 'rejected_by_database') logRejection(request.log, request.id, failure.cause);
   return failure;
 }
 
-/** Sends an error in the one shape, `{"error": …}`. */
+/** Sends an error as `{"error": …}`. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = httpErrorOf(error, request);
   const { headers = {} } = failure.extra;
@@ -61,11 +61,11 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   reply.send(errorJson(failure, { request_id: request.id }));
 }
 
-/** The JSON of an error that is no more than a code and a text. */
+/** Returns the JSON of an error that consists of a code and a text. */
 const errorBody = (code: ErrorCode, message: string, requestId: string): string =>
   errorJson({ code, message, extra: {} }, { request_id: requestId });
 
-/** Path pattern, not address; class and SQLSTATE, not the driver's text, which may hold what was sent. */
+/** Logs a server error with the route instead of the URL, and with class and SQLSTATE instead of the driver's text, which can contain input. */
 function logFailure(failure: HttpError, request: FastifyRequest): void {
   const cause = failure.cause as Thrown | undefined;
   const details = {
@@ -82,8 +82,8 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
 }
 
 /**
- * Logs why a constraint or trigger rejected a write, in the words of the database: its operator wrote the rule. The detail,
- * which has the whole row, is left out.
+ * Logs why a constraint or trigger rejected a write, with the database's message, because its operator wrote the rule. The
+ * detail is omitted, because it contains the row.
  */
 export function logRejection(
   log: Pick<FastifyRequest['log'], 'warn'>,
@@ -95,7 +95,7 @@ export function logRejection(
   log.warn({ ...details, reason: String(message) }, 'the database rejected a write');
 }
 
-/** A thrown value. */
+/** Properties of a thrown value. */
 interface Thrown {
   readonly name?: unknown;
   readonly code?: unknown;
@@ -103,11 +103,11 @@ interface Thrown {
   readonly stack?: unknown;
 }
 
-/** A name or a code; undefined for anything that may be free text. */
+/** Returns a name or code, or undefined for anything that can be free text. */
 const word = (value: unknown): string | undefined =>
   typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
 
-/** Where it was thrown: the first stack frames, without the message that the stack begins with. */
+/** Returns the first stack frames, without the message at the start of the stack. */
 function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
   if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
   const start = stack.indexOf(message);
@@ -117,8 +117,7 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
 }
 
 /**
- * Responds to an address that cannot be decoded, such as `/%ff`: 404, because no record has such an id; 401 without
- * credentials.
+ * Handles URLs that cannot be decoded, for example `/%ff`: 404, because no record has such an ID, or 401 without credentials.
  */
 export const rejectUndecodableUrl =
   (missing: NotFound) =>
@@ -134,7 +133,7 @@ const connectionErrors: Readonly<Record<string, { readonly status: number; reado
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, code: 'request_timeout' },
 };
 
-/** Responds to what never became a request: a head that is malformed, too large or too slow. */
+/** Responds on a connection whose request head is malformed, too large or too slow. */
 export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -154,7 +153,7 @@ export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Soc
   socket.end([...head, '', body].join('\r\n'));
 }
 
-/** How many Host headers were sent. Node keeps the first and drops the others; a proxy may have used the last. */
+/** Counts the Host headers. Node keeps the first and drops the others, but a proxy might have used the last. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -164,11 +163,11 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
   return count;
 }
 
-/** One shape for every error, also for unknown paths. */
+/** Gives every error the same shape, including those for unknown paths. */
 export const errorHandling = fastifyPlugin(
   async (app: FastifyInstance, { missing }: { readonly missing: NotFound }) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-    // Node would respond 417 in its own format.
+    // Node's own 417 has a different format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const requestId = requestIdOf(request);
       const body = errorBody('expectation_failed', 'the expectation cannot be met', requestId);
@@ -184,10 +183,10 @@ export const errorHandling = fastifyPlugin(
     app.addHook('onRequest', ({ raw, id }, reply, done) => {
       reply.headers(standardHeaders(id));
       const hosts = countHosts(raw);
-      const right = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
-      done(right ? undefined : errors.oneHostNeeded(hosts));
+      const isValid = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
+      done(isValid ? undefined : errors.oneHostNeeded(hosts));
     });
-    // Before the body is read: no handler would use it.
+    // Before the body is read, because no handler would use it.
     app.addHook('preParsing', (request, _reply, payload, done) =>
       request.is404 ? done(missing(request.url)) : done(null, payload),
     );

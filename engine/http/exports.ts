@@ -14,9 +14,9 @@ import { varyBy } from './reply.ts';
 import { parseWeights } from './weights.ts';
 
 /**
- * The format that a client asks for by name (RFC 9110, section 12.5.1), and likes at least as much as JSON; undefined:
- * JSON, also where none of its types can be served.
- * @param accept the header of the request
+ * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers at least as much as JSON. Returns undefined
+ * for JSON, and if none of the requested types is available.
+ * @param accept the `Accept` header
  */
 export function acceptedFormat(
   accept: string | undefined,
@@ -24,7 +24,7 @@ export function acceptedFormat(
 ): FormatName | undefined {
   if (accept === undefined || accept === '*/*' || accept === 'application/json') return undefined;
   const weights = parseWeights(accept);
-  // A type that is named counts more than a range with the same weight.
+  // A named type takes precedence over a range with the same weight.
   const json = weights.get('application/json');
   const range = weights.get('application/*') ?? weights.get('*/*') ?? 0;
   let best: FormatName | undefined;
@@ -39,16 +39,16 @@ export function acceptedFormat(
   return best;
 }
 
-/** What is exported. */
+/** An export. */
 interface Export {
   readonly operation: ExportReader;
   readonly asked: OperationRequest;
   readonly format: FormatName;
-  /** Rejects once the caller may not have any more. */
+  /** Rejects if the caller is no longer authorized. */
   readonly assertAllowed: () => Promise<void>;
 }
 
-/** Responds with the whole result of an operation in another format than JSON. */
+/** Streams the complete result of an operation in a format other than JSON. */
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,

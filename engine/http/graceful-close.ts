@@ -8,10 +8,10 @@ import fastifyPlugin from 'fastify-plugin';
  * and no client keeps a connection busy for long. In bytes and milliseconds.
  */
 const [maxRestBytes, maxRestMs] = [64 * 1024 * 1024, 15_000];
-/** How long a client may take to close its side of a connection that the service has closed, in milliseconds. */
+/** Time that a client has to close its side of a connection closed by the service, in milliseconds. */
 const maxCloseMs = 1_000;
 
-/** What is known of a connection. */
+/** State of a connection. */
 interface Connection {
   /** The latest request. */
   request: IncomingMessage | undefined;
@@ -60,7 +60,7 @@ export const gracefulClose = fastifyPlugin(
 
     // Node's own method resets connections whose next request is on its way.
     app.server.closeIdleConnections = () => {
-      // Whatever has arrived by now is read first, and gets a response.
+      // Requests that have already arrived are read first and get a response.
       setImmediate(() => {
         for (const [socket, connection] of connections) {
           const isIdle = connection.active === 0 && socket.bytesRead === connection.idleAt;
@@ -72,7 +72,7 @@ export const gracefulClose = fastifyPlugin(
   { name: 'graceful-close', fastify: '5.x' },
 );
 
-/** Closes the service's side of a connection, and the whole of it once the client has closed its side or is late. */
+/** Closes the service's side of a connection, and destroys it after the client has closed its side or has timed out. */
 function closeGracefully(socket: Socket, connection: Connection): void {
   if (connection.isClosing || socket.destroyed) return;
   connection.isClosing = true;
@@ -91,7 +91,7 @@ function closeGracefully(socket: Socket, connection: Connection): void {
   });
 }
 
-/** Reads and discards the rest of a body whose response has been sent; cuts the connection at a limit. */
+/** Reads and discards the rest of a body whose response has been sent. Destroys the connection at a limit. */
 function discardRest(request: IncomingMessage): void {
   const { socket } = request;
   if (socket.destroyed) return;

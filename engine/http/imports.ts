@@ -12,23 +12,23 @@ import { sendDeprecations } from './deprecations.ts';
 import { rejectOtherMethods } from './methods.ts';
 import { assertWritable } from './read-only.ts';
 
-/** Bytes that an import holds in memory: lines that were read and are not written yet. */
+/** Maximum size of an import's lines in memory, read but not yet written, in bytes. */
 const heldBytes = 4 * 1024 * 1024;
-/** A client that sends less than this over the time that it was waited for is cut; bytes per second. */
+/** Minimum upload rate, in bytes per second of waiting; slower clients are disconnected. */
 const minimumRate = 1024;
 const gracePeriodMs = 30_000;
 
-/** What the routes of imports need. */
+/** Options for import routes. */
 export interface ImportRouteOptions {
   readonly resource: Resource;
   readonly database: Database;
   /** Path of the resource. */
   readonly path: string;
-  /** The length of a body at most, once it is decoded, in bytes. */
+  /** Maximum length of a decoded body, in bytes. */
   readonly maxBytes: number;
 }
 
-/** The routes of a resource that take bodies of any length, as streams. */
+/** Adds the routes of a resource whose bodies are streamed. */
 export async function importRoutes(
   app: FastifyInstance,
   { resource, database, path, maxBytes }: ImportRouteOptions,
@@ -57,17 +57,17 @@ export async function importRoutes(
           };
           return await upload.run(database, plan, decoded(request, maxBytes), { assertAllowed });
         } finally {
-          // What nobody reads would keep the connection from the next request.
+          // Unread bytes would block the connection's next request.
           request.raw.resume();
         }
       },
     });
-    // A record may be asked for by any text.
+    // Any text can be the ID of a record.
     rejectOtherMethods(app, `${path}${operation.path}`, [operation.method], ['GET', 'HEAD']);
   }
 }
 
-/** @throws HttpError 400 for a type that is none of those that can be imported */
+/** Returns the format of a body. @throws HttpError 400 for a type that cannot be imported */
 function formatOfBody({ headers }: FastifyRequest): FormatName {
   const { type, parameters } = safeParse(headers['content-type']?.trim() ?? '');
   const format = formatOfType(type);
@@ -78,7 +78,7 @@ function formatOfBody({ headers }: FastifyRequest): FormatName {
   return format;
 }
 
-/** The bytes of a body, decoded. Iterating fails with an HttpError if there are too many, or they come too slowly. */
+/** Decodes a body. Iteration fails with an HttpError if it is too large or too slow. */
 function decoded({ raw, headers }: FastifyRequest, maxBytes: number): AsyncIterable<Buffer> {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw errors.tooLarge(maxBytes);
@@ -89,7 +89,7 @@ function decoded({ raw, headers }: FastifyRequest, maxBytes: number): AsyncItera
   return bounded(unzipped(sent), maxBytes);
 }
 
-/** The bytes of a request. The connection is left open if they are not read to their end. */
+/** Iterates over the bytes of a request, and keeps the connection open if they are not read to the end. */
 async function* received(raw: Readable): AsyncGenerator<Buffer> {
   let waited = 0;
   let taken = 0;
@@ -103,7 +103,7 @@ async function* received(raw: Readable): AsyncGenerator<Buffer> {
       if (waited > gracePeriodMs && (taken / waited) * 1000 < minimumRate) throw errors.tooSlowlySent();
       clearTimeout(late);
       yield chunk;
-      // What the database takes is not the client's time.
+      // Time spent in the database does not count against the client.
       began = performance.now();
       late = wait();
     }

@@ -1,4 +1,4 @@
-// Http: the server and its limits, errors as responses, the routes of a resource, the OpenAPI document.
+// The server and its limits, error responses, the routes of a resource, the OpenAPI document.
 // May import errors, config, fields, query, database, records, compile.
 
 export { authenticateAgain, authorize } from './authorize.ts';

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Trace } from '../records/index.ts';
 
-/** Where log lines go, each as JSON. */
+/** Destination of log lines, each a JSON text. */
 export interface LogStream {
   readonly write: (line: string) => void;
 }
@@ -15,10 +15,10 @@ const levels: Readonly<Record<number, string>> = {
   60: 'FATAL',
 };
 
-/** What every line has, or what is written in front. */
+/** Keys of every line, and keys printed first. */
 const standard = ['level', 'time', 'pid', 'hostname', 'msg'];
 
-/** A line of the log for people: time, level and message, then all else. */
+/** Formats a log line for people: time, level, message, then the other keys. */
 export function formatLogLine(line: string): string {
   const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
   const { level, time, msg = '' } = entry;
@@ -29,11 +29,11 @@ export function formatLogLine(line: string): string {
   return `${[at, levels[Number(level)] ?? String(level), msg, ...rest].join(' ').trimEnd()}\n`;
 }
 
-/** Standard error, in JSON or for people. */
+/** Writes log lines to standard error, as JSON or for people. */
 export const logStream = (format: 'json' | 'text'): LogStream =>
   format === 'json' ? process.stderr : { write: (line) => void process.stderr.write(formatLogLine(line)) };
 
-/** Who sent a request, by ids. */
+/** Returns the IDs of a request's caller. */
 function callerOf({ principal }: FastifyRequest) {
   if (principal === null) return {};
   const { organization, kind, actor } = principal;
@@ -42,7 +42,7 @@ function callerOf({ principal }: FastifyRequest) {
 
 const rounded = (milliseconds: number): number => Math.round(milliseconds * 100) / 100;
 
-/** What a request was about: its route, not its address, which may hold what was sent. */
+/** Describes a request by its route instead of its URL, which can contain input. */
 const about = (request: FastifyRequest) => ({
   method: request.method,
   route: request.routeOptions.url ?? null,
@@ -51,7 +51,7 @@ const about = (request: FastifyRequest) => ({
 
 const costOf = ({ lane, statementMs }: Trace) => ({ lane, statement_ms: rounded(statementMs) });
 
-/** Logs one line for each request, whatever the level of the log. */
+/** Logs one line per request, at any log level. */
 export function logRequests(app: FastifyInstance): void {
   const log = app.log.child({}, { level: 'info' });
   app.addHook('onResponse', (request, reply, done) => {
@@ -67,6 +67,6 @@ export function logRequests(app: FastifyInstance): void {
   });
 }
 
-/** Logs that statements of a request took long. */
+/** Logs a request whose statements were slow. */
 export const logSlow = (request: FastifyRequest, trace: Trace): void =>
   request.log.warn({ ...about(request), ...costOf(trace) }, 'a slow statement');

@@ -6,15 +6,15 @@ import type { Admission } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { ownerOf } from './owner.ts';
 
-/** Bounds on the memory that clients use. Sizes in bytes. */
+/** Limits on the memory that clients can use. Sizes are in bytes. */
 export interface MemoryOptions {
-  /** Counts responses that their readers have not taken, and holds back statements while there are too many. */
+  /** Counts unread response bytes, and delays statements while there are too many. */
   readonly admission: Admission;
-  /** Connections; further ones get 503. */
+  /** Maximum number of connections; additional ones get 503. */
   readonly maxConnections: number;
-  /** Large request bodies in flight in total; one organization, or all partners and strangers, may have half. */
+  /** Limit on all large request bodies in flight. One organization, or all unauthenticated callers together, can use half. */
   readonly bodyBytes: number;
-  /** A client that reads slower than {@link minimumRate} over this time is cut, in milliseconds. */
+  /** A client that reads slower than {@link minimumRate} for this time is disconnected, in milliseconds. */
   readonly windowMs?: number;
 }
 
@@ -27,14 +27,14 @@ declare module 'fastify' {
 
 /** How often the caller of a streamed response is checked again, in milliseconds. */
 const checkMs = 1000;
-/** Smaller bodies and responses are bounded by the number of connections. */
+/** Minimum size of bodies and responses that are counted; smaller ones are bounded by the number of connections. */
 const large = 32 * 1024;
-/** Bytes of a large response in one write. */
+/** Bytes written at a time from a large response. */
 const slice = 16 * 1024;
-/** Bytes per second. */
+/** Minimum read rate, in bytes per second. */
 const minimumRate = 1024;
 
-/** Bounds connections, the bodies and responses that they hold in memory, and the time that slow readers get. */
+/** Limits connections, the bodies and responses they hold in memory, and slow readers. */
 export const memory = fastifyPlugin(
   async (app: FastifyInstance, options: MemoryOptions) => {
     const { admission, windowMs = 30_000 } = options;
@@ -45,7 +45,7 @@ export const memory = fastifyPlugin(
       for (const transfer of transfers) cutSlow(transfer, windowMs);
     }, windowMs / 6).unref();
     app.addHook('onClose', async () => clearInterval(sweep));
-    /** Cuts the connection if the reader of this response is too slow. */
+    /** Disconnects the client if it reads this response too slowly. */
     const watch = (request: FastifyRequest, reply: FastifyReply) => {
       const { socket } = request.raw;
       const transfer = { socket, since: performance.now(), taken: takenOf(socket) };
@@ -62,10 +62,10 @@ export const memory = fastifyPlugin(
       const isText = typeof payload === 'string';
       const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= large;
       if (!isLarge || request.method === 'HEAD') return done(null, payload);
-      // Outside of the heap, so that slow readers do not use up the heap's limit.
+      // A buffer is outside the heap, so slow readers do not exhaust the heap limit.
       const bytes = isText ? Buffer.from(payload) : payload;
       watch(request, reply);
-      // Made for this request; a buffer that strangers get is shared by all.
+      // Only bytes created for this request count; unauthenticated callers share one buffer.
       const release =
         isText || request.principal !== null ? admission.hold(ownerOf(request), bytes.length) : () => {};
       afterwards(request, reply, release);
@@ -76,18 +76,18 @@ export const memory = fastifyPlugin(
   { name: 'memory', fastify: '5.x', dependencies: ['errors'] },
 );
 
-/** A large response on its way. */
+/** A large response in flight. */
 interface Transfer {
   readonly socket: Socket;
-  /** When its reader was last checked, and how much it had read by then. */
+  /** Time of the last check of its reader, and the bytes read by then. */
   since: number;
   taken: number;
 }
 
-/** Bytes that the reader of a connection has taken. */
+/** Returns the bytes read by the client of a connection. */
 const takenOf = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
 
-/** Ends a streamed response once its caller is no longer allowed to read it, however slowly it is read. */
+/** Ends a streamed response when its caller is no longer authorized, however slowly it is read. */
 function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
   if (assertAllowed === undefined) return;
   let isChecking = false;
@@ -106,7 +106,7 @@ function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void 
   stream.once('close', () => clearInterval(timer));
 }
 
-/** A stream that produces bytes only as fast as the client reads them. */
+/** Returns a stream that produces bytes as fast as the client reads them. */
 function slices(bytes: Buffer): Readable {
   let written = 0;
   return new Readable({
@@ -124,13 +124,13 @@ function cutSlow(transfer: Transfer, windowMs: number): void {
   if (now - transfer.since < windowMs) return;
   const taken = takenOf(transfer.socket);
   const isSlow = taken - transfer.taken < (minimumRate * windowMs) / 1000;
-  // Where nothing waits for the reader, the reader waits for the database.
+  // If no bytes are waiting for the reader, the reader is waiting for the database.
   if (isSlow && transfer.socket.writableLength > 0) transfer.socket.destroy();
   transfer.since = now;
   transfer.taken = taken;
 }
 
-/** Responds 503 on connections beyond the bound; a tenth more, and further ones are closed immediately. */
+/** Responds 503 on connections beyond the limit; from 10 % above it, connections are closed immediately. */
 function boundConnections(app: FastifyInstance, max: number): void {
   const surplus = new WeakSet<Socket>();
   let open = 0;
@@ -144,7 +144,7 @@ function boundConnections(app: FastifyInstance, max: number): void {
   );
 }
 
-/** Refuses large bodies while too many are held; runs after authentication, which says whose they are. */
+/** Rejects large bodies while too many are held. Runs after authentication, which identifies their owner. */
 function boundBodies(app: FastifyInstance, total: number): void {
   const held = new Map<string, number>();
   let all = 0;
@@ -161,7 +161,7 @@ function boundBodies(app: FastifyInstance, total: number): void {
       'content-encoding': coding,
     } = request.headers;
     const limit = request.routeOptions.bodyLimit ?? 0;
-    // Without a length, or compressed, it may be as long as the route allows. Longer ones are refused anyway.
+    // Without a length, or compressed, a body can be as long as the route allows. Longer ones are rejected anyway.
     const size = (encoding ?? coding) === undefined ? Math.min(Number(length ?? 0), limit) : limit;
     if (size < large) return done(null, payload);
     const organization = ownerOf(request);
@@ -174,10 +174,10 @@ function boundBodies(app: FastifyInstance, total: number): void {
   });
 }
 
-/** Work for when a connection is gone: one listener for each, however many requests it has pipelined. */
+/** Work to run when a connection closes: one listener per connection, however many requests are pipelined. */
 const endings = new WeakMap<Socket, Set<() => void>>();
 
-/** Runs work once, when the response has been sent or its connection is closed. */
+/** Runs work once, when the response has been sent or its connection has closed. */
 export function afterwards(
   { raw: { socket } }: FastifyRequest,
   { raw }: FastifyReply,
@@ -192,7 +192,7 @@ export function afterwards(
     const all = new Set<() => void>();
     pending = all;
     endings.set(socket, all);
-    // A response that has not begun emits no "close" when its connection is gone.
+    // A response that has not started emits no "close" when its connection closes.
     socket.once('close', () => {
       for (const end of all) end();
     });

@@ -3,17 +3,17 @@ import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { errors } from '../errors.ts';
 import { mergePatchTypes } from '../records/index.ts';
 
-/** Those that have routes; no path takes TRACE. */
+/** Methods with routes. No path accepts TRACE. */
 const routed: ReadonlySet<string | undefined> = new Set(
   'GET HEAD POST PUT PATCH DELETE OPTIONS QUERY TRACE'.split(' '),
 );
 
-/** What requests are really asking for that are on their way to a route of TRACE. */
+/** Original methods of requests routed as TRACE. */
 const stoodInFor = new WeakMap<IncomingMessage, string | undefined>();
 
 /**
- * Lets TRACE stand in for the methods that nothing takes, so that a known path refuses them too: Node knows 26 of
- * them, and routes for each would make half of the start's routing tables.
+ * Routes methods that no path accepts as TRACE, so that known paths reject them with 405. Node knows 26 such methods, and
+ * routes for each would double the routing tables.
  */
 export function substituteMethod(request: IncomingMessage): void {
   if (routed.has(request.method)) return;
@@ -21,15 +21,14 @@ export function substituteMethod(request: IncomingMessage): void {
   request.method = 'TRACE';
 }
 
-/** Ends that once the route is found, before anybody else sees the request. */
+/** Restores the original method after routing, before other hooks see the request. */
 export function restoreMethod(request: IncomingMessage): void {
   if (request.method === 'TRACE') request.method = stoodInFor.get(request) ?? 'TRACE';
 }
 
 /**
- * Responds 405 with Allow where a path is known and the method is not, and to OPTIONS with what the path takes; the
- * body is not read.
- * @param elsewhere methods of the path that another route has
+ * Responds 405 with `Allow` to other methods of a known path, and to OPTIONS with the allowed methods. The body is not read.
+ * @param elsewhere methods of the path that another route handles
  */
 export function rejectOtherMethods(
   app: FastifyInstance,

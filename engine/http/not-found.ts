@@ -2,19 +2,19 @@ import { errors, type HttpError } from '../errors.ts';
 import { suggestion } from '../yaml/index.ts';
 import { apiPrefix } from './openapi.ts';
 
-/** A resource as far as addresses name it. */
+/** Names of a resource in URLs. */
 export interface NamedResource {
   readonly name: string;
   readonly definition: { readonly singular: string };
 }
 
-/** The error for an address that no route has; it names only what the public description names. */
+/** Returns the error for a URL without a route. It names only resources of the public description. */
 export type NotFound = (url: string) => HttpError;
 
-/** Characters of a part of a path that is compared with names. */
+/** Maximum length of a path segment that is compared with names. */
 const maxCompared = 60;
 
-/** @param resources those of the instance */
+/** Creates the error for unknown URLs. @param resources resources of the instance */
 export function createNotFound(resources: readonly NamedResource[]): NotFound {
   const names = resources.map(({ name }) => name);
   const all = `${apiPrefix} has ${names.join(', ')}`;
@@ -35,7 +35,7 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     const known = resources.find(({ name }) => name === first);
     if (known === undefined)
       return errors.noPath(`; ${all}${suggestion(first.slice(0, maxCompared), names)}`);
-    // An id that cannot be decoded.
+    // An ID that cannot be decoded.
     const isRecord = id !== undefined && id !== '' && deeper.length === 0;
     return isRecord ? errors.noRecord(known.definition.singular) : errors.noPath(`; ${all}`);
   };

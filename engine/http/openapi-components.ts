@@ -1,7 +1,7 @@
 import { type ErrorCode, errorCodes, errors, HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 
-/** The shared parts of the OpenAPI document: responses of errors, headers, parameters. */
+/** Shared components of the OpenAPI document: error responses, headers, parameters. */
 
 const exampleId = '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55';
 
@@ -12,13 +12,13 @@ const requestIdHeader = {
   schema: { type: 'string', examples: [exampleId] },
 };
 
-/** The headers that every response has. */
+/** Headers of every response. */
 export const everyHeader = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } };
 
-/** Examples of schemas, by their names. */
+/** Examples by schema name. */
 export const schemaExamples = { Deleted: { ok: true } };
 
-/** Errors of requests whose `Prefer` was read. */
+/** Header of responses to requests with `Prefer`. */
 const preferenceApplied = {
   'Preference-Applied': { $ref: '#/components/headers/PreferenceApplied' },
 };
@@ -28,8 +28,8 @@ const retryAfter = (required: boolean) => ({
 });
 
 /**
- * An error response; its examples are named by their codes, and there is one of each code that it may have.
- * @param examples errors as they are thrown
+ * Describes an error response, with one example per possible code, named by the code.
+ * @param examples errors as thrown
  */
 const failure = (description: string, examples: readonly HttpError[], headers?: JsonSchema) => ({
   description: `${description} \`code\` is ${listed(examples.map(({ code }) => `\`${code}\``))}.`,

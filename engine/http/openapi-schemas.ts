@@ -2,13 +2,12 @@ import { batchSchemas } from '../compile/index.ts';
 import { errorCodes } from '../errors.ts';
 import { changeSchemas } from '../records/index.ts';
 
-/** The schemas that all resources share. */
+/** Schemas shared by all resources. */
 
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 /**
- * The schemas of errors. What several of them share is a schema by itself, because generators do not resolve references
- * to parts of another schema.
+ * Error schemas. Shared parts are schemas of their own, because generators do not resolve references into another schema.
  */
 const errorSchemas = {
   ErrorMessage: { type: 'string', description: 'Explains the error to a person. The text can change.' },

@@ -3,7 +3,7 @@ import type { JsonSchema } from '../fields/index.ts';
 import { everyHeader, headers, parameters, responses, schemaExamples } from './openapi-components.ts';
 import { schemas } from './openapi-schemas.ts';
 
-/** Where the REST API of records lives. */
+/** Path prefix of the REST API. */
 export const apiPrefix = '/api/v1';
 
 type Named<T> = Readonly<Record<string, T>>;
@@ -14,7 +14,7 @@ const mapValues = <From, To>(record: Named<From>, change: (value: From) => To): 
 
 const schemaReference = '#/components/schemas/';
 
-/** Adds to each body the example of its schema, under the schema's name. */
+/** Adds the schema's example to each body, under the schema's name. */
 const exemplified =
   (examples: Named<unknown>) =>
   <T extends JsonSchema>(body: T): T =>
@@ -31,7 +31,7 @@ const exemplified =
         }
       : body;
 
-/** Adds to every operation its examples, the headers of every response, and 405. */
+/** Adds examples, common response headers and 405 to every operation. */
 function completed(paths: Paths, examples: Named<unknown>): Paths {
   const withExample = exemplified(examples);
   const response = (described: JsonSchema): JsonSchema =>
@@ -55,8 +55,8 @@ const merged = <T>(parts: readonly (Named<T> | undefined)[]): Record<string, T> 
   Object.assign({}, ...parts);
 
 /**
- * Builds the OpenAPI 3.1 document of the instance from what each part of it says of itself.
- * @param about further keys of `info`
+ * Builds the OpenAPI 3.1 document of an instance from the fragments of its parts.
+ * @param about additional keys of `info`
  */
 export function openApiDocument(
   fragments: readonly Fragment[],

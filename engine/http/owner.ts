@@ -3,12 +3,12 @@ import type { FastifyRequest } from 'fastify';
 declare module 'fastify' {
   interface FastifyRequest {
     /**
-     * Whose allowance the request uses if it has no principal: the ID of an organization, or another name for a member who
-     * has not chosen one. Empty while it is unknown; all such requests share one allowance.
+     * Owner whose limits apply to a request without a principal: an organization's ID, or another key for a user who has not
+     * chosen one. Empty if unknown; all such requests share one set of limits.
      */
     owner: string;
   }
 }
 
-/** The organization that a request's statements and memory count for. */
+/** Returns the owner to whom a request's statements and memory are charged. */
 export const ownerOf = ({ principal, owner }: FastifyRequest): string => principal?.organization ?? owner;

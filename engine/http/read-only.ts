@@ -3,11 +3,11 @@ import { errors } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Whether nothing may be changed at the moment. Absent where that is always allowed. */
+    /** Whether the instance is read-only at the moment. Absent if it never is. */
     isReadOnly?: () => boolean;
   }
   interface FastifyContextConfig {
-    /** Whether the route is served while nothing may be changed, though its method says that it changes something. */
+    /** Whether the route is served in read-only mode despite its method. */
     isServedReadOnly?: boolean;
   }
 }
@@ -15,8 +15,8 @@ declare module 'fastify' {
 const safeMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 
 /**
- * Adds the read-only mode: every route that is registered from now on and may change something is refused with 503 while
- * it is on, after its caller is known and before its body is read. Background work pauses (engine/modules/background.ts).
+ * Adds the read-only mode. While it is on, writing routes registered afterwards respond 503, after authentication and before
+ * the body is read. Background work pauses (engine/modules/background.ts).
  */
 export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean): void {
   app.decorate('isReadOnly', isReadOnly);
@@ -30,7 +30,7 @@ export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean)
   });
 }
 
-/** Refuses the next part of a request that takes long. @throws HttpError 503 while nothing may be changed */
+/** Checks a long-running request before its next part. @throws HttpError 503 in read-only mode */
 export function assertWritable(app: FastifyInstance): void {
   if (app.isReadOnly?.() === true) throw errors.readOnly();
 }

@@ -7,10 +7,10 @@ declare global {
   }
 }
 
-/** An id as a number of a JSON response, exact over all 64 bits. @param id decimal text */
+/** Returns an ID as a JSON number, exact over all 64 bits. @param id decimal text */
 export const jsonId = (id: string): object => JSON.rawJSON(id);
 
-/** Says that a response depends on a header of its request, besides those that were said already. */
+/** Adds a request header to `Vary`. */
 export function varyBy(reply: FastifyReply, header: string): void {
   const others = reply.getHeader('vary');
   reply.header('vary', others === undefined ? header : `${String(others)}, ${header}`);

@@ -6,7 +6,7 @@ import { ownerOf } from './owner.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What its statements know about it. */
+    /** Context of its statements. */
     scope: RequestScope;
   }
 }
@@ -23,7 +23,7 @@ export const requestScopes = fastifyPlugin(
       });
       runInRequest(scope, done);
     });
-    // A body arrives in the context of its connection.
+    // Body events run in the context of the connection.
     app.addHook('preValidation', (request, _reply, done) => runInRequest(request.scope, done));
   },
   { name: 'request-scopes', fastify: '5.x', dependencies: ['errors'] },

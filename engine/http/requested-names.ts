@@ -6,8 +6,8 @@ const naming = ['sort', 'fields', 'expand', 'match'] as const;
 const base = /^\w+/;
 
 /**
- * The fields that a request names: in its parameters, and in its body, whose records may be many.
- * @param known the names of the resource's fields
+ * Returns the fields named in a request's parameters and in its body, which can contain many records.
+ * @param known names of the resource's fields
  */
 export function fieldNamesInRequest(
   query: Query,

@@ -16,8 +16,8 @@ import { requestScopes } from './request-scope.ts';
 import type { HttpConfig } from './variables.ts';
 
 /**
- * A server without routes: its limits, its errors, and how it stops.
- * @param resources what its addresses will name
+ * Creates a server without routes, with limits, error handling and shutdown.
+ * @param resources names used in its URLs
  */
 export async function httpServer(
   config: HttpConfig & Pick<DatabaseConfig, 'responseBytes' | 'workers'>,
@@ -25,7 +25,7 @@ export async function httpServer(
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
   const refused = createNotFound(resources);
-  // Commands that serve nothing do without.
+  // Loaded here because commands that do not serve do not need it.
   const { default: fastify, LogController } = await import('fastify');
   const logController = new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' });
   const app = fastify(serverOptions(config, refused, logController));
@@ -46,16 +46,16 @@ export async function httpServer(
   return app;
 }
 
-/** Limits of connections, in bytes and milliseconds. */
+/** Connection limits, in bytes and milliseconds. */
 export const connectionOptions = {
-  // Of the longest import; other bodies have less, see body-timeout.ts.
+  // Applies to the longest import. Other bodies have a shorter limit, see body-timeout.ts.
   requestTimeout: 3_600_000,
-  // Longer than a balancer's, so that it never sends on a connection that is being closed.
+  // Longer than a load balancer's, so that it never sends on a connection that is being closed.
   keepAliveTimeout: 72_000,
-  // Node would refuse a request without Host in its own format; error-handling.ts refuses it instead.
+  // error-handling.ts rejects requests without Host, because Node's response has a different format.
   http: {
     headersTimeout: 10_000,
-    // How often Node checks the timeouts; with its default of 30 s a slow client would get 40 s.
+    // Interval at which Node checks timeouts. With the default of 30 s, a slow client would get 40 s.
     connectionsCheckingInterval: 1000,
     maxHeaderSize: 16_384,
     requireHostHeader: false,
@@ -71,7 +71,7 @@ function serverOptions(
   return {
     logger: { level: logLevel, stream: logStream(logFormat) },
     logController,
-    // The first that Fastify calls before it looks for the route, and the first after.
+    // The first functions that Fastify calls before and after routing.
     rewriteUrl: (request) => {
       substituteMethod(request);
       return request.url ?? '';

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { connectionOptions } from './server.ts';
 
-/** A listener whose requests go to one app after the other; connections stay open meanwhile. */
+/** A listener whose app can be replaced while connections stay open. */
 export interface SwitchableListener {
   readonly server: Server;
   /**
@@ -13,14 +13,14 @@ export interface SwitchableListener {
    * @param between work for which further requests wait, and begun ones are waited for; if it fails, all stays as it was
    */
   readonly swap: (next: FastifyInstance, between?: () => Promise<void>) => Promise<void>;
-  /** Closes the listener, then the app once its requests have got their responses. */
+  /** Closes the listener, then the app after its last response. */
   readonly close: () => Promise<void>;
 }
 
-/** How long requests of an app may take after another has taken its place, in milliseconds: some wait for changes. */
+/** Time that requests have to finish after their app was replaced, in milliseconds. Some wait for changes. */
 const drainMs = 5_000;
 
-/** @param first ready, and not listening */
+/** Creates the listener. @param first a ready app that is not listening */
 export function createSwitchableListener(first: FastifyInstance): SwitchableListener {
   let current = first;
   let gate: Promise<void> | undefined;

@@ -16,28 +16,28 @@ const corsOrigins: Variable<readonly string[]> = {
   read: parseOrigins,
 };
 
-/** The environment variables of the HTTP server. */
+/** Environment variables of the HTTP server. */
 export const httpVariables = {
-  /** Connections of clients; further ones get 503. */
+  /** Maximum number of client connections; additional ones get 503. */
   maxConnections: integerVariable('MAX_CONNECTIONS', 5000, [1, 1_000_000]),
   logLevel: choiceVariable('LOG_LEVEL', 'warn', Object.fromEntries(levels.map((level) => [level, level]))),
-  /** Whether each request is logged, at any level. */
+  /** Whether to log every request, at any log level. */
   logRequests: flagVariable('LOG_REQUESTS', false),
-  /** Statements of a request that take longer are logged, in milliseconds; 0: none. */
+  /** Threshold for logging slow requests, in milliseconds of statement time; 0 disables it. */
   logSlowMs: integerVariable('LOG_SLOW_MS', 1000, [0, 600_000]),
   logFormat: choiceVariable<'json' | 'text' | undefined>('LOG_FORMAT', undefined, {
     json: 'json',
     text: 'text',
   }),
-  /** Origins whose pages may call the API. */
+  /** Origins whose pages can call the API. */
   corsOrigins,
-  /** Whether lists, the description and the explorer are compressed; false where a proxy does it. */
+  /** Whether to compress lists, the description and the explorer; false if a proxy does. */
   compress: flagVariable('COMPRESSION', true),
-  /** The longest body of an import, once it is decoded, in bytes. */
+  /** Maximum length of a decoded import body, in bytes. */
   importBytes: integerVariable('IMPORT_MAX_MB', 1024, [1, 1_048_576], 1024 * 1024),
-  /** Proxies in front whose X-Forwarded-For is believed. */
+  /** Number of proxies whose X-Forwarded-For is trusted. */
   trustedProxies: integerVariable('TRUSTED_PROXIES', 0, [0, 10]),
 };
 
-/** How the server listens and logs. */
+/** Configuration of the HTTP server. */
 export type HttpConfig = VariableValues<typeof httpVariables>;

@@ -1,4 +1,4 @@
-/** What a header such as `Accept` names, in lower case and without parameters, with its weight from 0 to 1. */
+/** Parses a header such as `Accept` into names, in lower case and without parameters, and their weights from 0 to 1. */
 export const parseWeights = (header: string): ReadonlyMap<string, number> =>
   new Map(
     header

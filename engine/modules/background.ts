@@ -3,37 +3,37 @@ import { runOutsideRequests } from '../database/index.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The work besides requests. */
+    /** Work that is not part of a request. */
     background: Background;
   }
 }
 
-/** Work besides requests that one process of an instance does for all of them. */
+/** Background work that one process of an instance does for all of them. */
 export interface Background {
   /**
-   * Does work at an interval while the app runs and this process is the one that does it, first when it becomes it. What
-   * it returns is awaited: before the work is done again, and before the app closes. Pauses while the app is read-only.
+   * Repeats work at an interval while the app runs and this process is responsible for background work, starting when it
+   * becomes responsible. The work is awaited before its next run and before the app closes. Pauses while the app is read-only.
    * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
-  /** Whether this process is the one that does it. */
+  /** Whether this process is responsible for background work. */
   readonly isOurs: () => boolean;
 }
 
-/** Does not reject. */
+/** Must not reject. */
 type Work = () => void | Promise<void>;
 
-/** Work that is repeated. */
+/** Work repeated at an interval. */
 export interface PeriodicTask {
-  /** Has it done now, by the process that does it. */
+  /** Triggers an immediate run in the responsible process. */
   readonly now: () => void;
 }
 
-/** The background work of one process. */
+/** Background work of one process. */
 export interface BackgroundOfProcess extends Background {
-  /** Makes this process the one that does the work. */
+  /** Makes this process responsible. */
   readonly begin: () => void;
-  /** Does a piece of the work, for another process that asked for it. */
+  /** Runs a task on behalf of another process. */
   readonly run: (name: string) => void;
 }
 
@@ -45,12 +45,12 @@ interface Task {
 }
 
 /**
- * The background work of a process.
- * @param ask asks the process that does it for a piece of the work; absent if that is this one from the start
+ * Creates the background work of a process.
+ * @param ask requests a run from the responsible process; absent if this process is responsible from the start
  */
 export function backgroundWork(ask?: (name: string) => void): BackgroundOfProcess {
   let isOurs = ask === undefined;
-  /** Of apps that are ready. */
+  /** Tasks of ready apps. */
   const tasks = new Map<string, Task>();
   const start = (task: Task): void => {
     task.timer = setInterval(task.work, task.intervalMs).unref();
@@ -76,7 +76,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
         clearInterval(task.timer);
         await task.running;
       });
-      // A request may ask for it, and neither waits for it nor pays for it.
+      // A request that triggers a run neither waits for it nor is charged for it.
       return { now: () => (isOurs || ask === undefined ? runOutsideRequests(task.work) : ask(name)) };
     },
     isOurs: () => isOurs,

@@ -1,26 +1,26 @@
-/** A part of an instance that checks look at. */
+/** A part of an instance that checks examine. */
 export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
 
-/** Something that is wrong, or perhaps not meant, and how to mend it. */
+/** A problem, or something probably unintended, and how to fix it. */
 export interface Finding {
-  /** Where it is: a variable, a line of a file, a folder, a table, an organization. */
+  /** Location: a variable, a line of a file, a folder, a table or an organization. */
   readonly place: string;
-  /** What is wrong, without a full stop. */
+  /** Description of the problem, without a full stop. */
   readonly problem: string;
-  /** What to do about it, as a sentence. */
+  /** How to fix it, as a sentence. */
   readonly advice: string;
-  /** Set where everything works, and it is only perhaps not meant. */
+  /** Set if everything works, but the setting is probably unintended. */
   readonly isNote?: true;
 }
 
 /**
- * One thing that `crm doctor` looks at. It changes no record and no setting.
+ * A check of `crm doctor`. It must not change records or settings.
  * @typeParam Subject the parts of the instance that it needs
  */
 export interface DoctorCheck<Subject = unknown> {
-  /** What it is about, in a few words, such as "time". */
+  /** Its subject in a few words, for example "time". */
   readonly name: string;
-  /** Where one of these parts cannot be had, the check is skipped. It gets no others. */
+  /** Parts passed to the check. If one of them is unavailable, the check is skipped. */
   readonly needs: readonly DoctorSubject[];
   readonly run: (subject: Subject) => readonly Finding[] | Promise<readonly Finding[]>;
 }

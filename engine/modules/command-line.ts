@@ -3,33 +3,33 @@ import { styleText } from 'node:util';
 import { type Command, Option } from '@commander-js/extra-typings';
 import { UserError } from '../errors.ts';
 
-/** What a command prints: for people, or one JSON object. */
+/** Output of a command, for people or as one JSON object. */
 export interface CommandResult {
-  /** With --json, the whole of standard output. */
+  /** Complete standard output with --json. */
   readonly json: Readonly<Record<string, unknown>>;
-  /** Without; empty: nothing, because the command has written to standard output itself. */
+  /** Standard output without --json; empty if the command has already written its output. */
   readonly text: string;
 }
 
-/** What modules add commands with. */
+/** The interface with which modules add commands. */
 export interface CommandLine<Instance> {
-  /** Where commands are added. */
+  /** The program to add commands to. */
   readonly program: Command;
-  /** The configuration, without opening anything. @throws UserError with every mistake in it */
+  /** Returns the configuration without opening the instance. @throws UserError with every issue in it */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
-  /** Prints what a command did; a mistake of the caller is one message on standard error and exit code 1. */
+  /** Prints a command's result. A UserError becomes one message on standard error and exit code 1. */
   readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;
-  /** Opens the instance, does some work, and closes it. @throws UserError where it cannot be opened */
+  /** Opens the instance, runs work, and closes it. @throws UserError if it cannot be opened */
   readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
 }
 
-/** The option that every command has. */
-export const jsonResult = () => new Option('--json', 'print one JSON object and nothing else');
+/** The `--json` option of every command. */
+export const jsonResult = () => new Option('--json', 'print one JSON object');
 
-/** The option of commands that are about one organization. */
+/** The `--org` option of commands for one organization. */
 export const organizationOption = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
 
-/** Rows as lines with aligned columns, a line of titles first. */
+/** Formats rows as lines with aligned columns, below a line of titles. */
 export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = titles.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
@@ -44,19 +44,26 @@ export function formatTable(titles: readonly string[], rows: readonly (readonly 
 }
 
 /**
- * Asks for the name of what is to be destroyed, unless it is given.
- * @param given what `--yes` says
- * @throws UserError when it is another name, or nobody is there to ask
+ * Asks the user to type the name of whatever will be destroyed, unless `--yes` confirms it.
+ * @param confirmation value of `--yes`
+ * @throws UserError if the names differ, or if standard input is not a terminal
  */
-export async function confirm(name: string, question: string, given: string | undefined): Promise<void> {
-  if (given === undefined && !process.stdin.isTTY) {
-    throw new UserError(`nobody can be asked here: to confirm, add --yes ${name}`);
+export async function confirm(
+  name: string,
+  question: string,
+  confirmation: string | undefined,
+): Promise<void> {
+  if (confirmation === undefined && !process.stdin.isTTY) {
+    throw new UserError(
+      `Cannot prompt for confirmation: standard input is not a terminal. Pass --yes ${name} to confirm.`,
+    );
   }
-  const answer = given ?? (await asked(`${question}\nType ${name} to confirm: `));
-  if (answer.trim() !== name) throw new UserError(`"${answer}" is not "${name}": nothing was changed`);
+  const answer = confirmation ?? (await prompt(`${question}\nType ${name} to confirm: `));
+  if (answer.trim() !== name)
+    throw new UserError(`"${answer}" does not match "${name}". Nothing was changed.`);
 }
 
-async function asked(question: string): Promise<string> {
+async function prompt(question: string): Promise<string> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return await terminal.question(question);
@@ -65,7 +72,7 @@ async function asked(question: string): Promise<string> {
   }
 }
 
-/** The first line of standard input, once that is closed: secrets come so, because arguments are seen by everybody. */
+/** Returns the first line of standard input after it closes. Secrets are passed this way, because other users can see arguments. */
 export async function firstLineOfInput(): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);

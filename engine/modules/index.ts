@@ -1,5 +1,4 @@
-// Modules: the kind of everything that an instance has besides records, what its commands are made with, and how old rows
-// are removed.
+// The Module kind, building blocks for commands, background work and retention.
 // May import errors, config, definition, tables, compile.
 
 export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';

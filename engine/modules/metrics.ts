@@ -1,23 +1,23 @@
-/** Something that operators watch, as Prometheus names and describes it. */
+/** A metric family, as Prometheus describes it. */
 export interface Family {
   readonly type: 'counter' | 'gauge';
   readonly help: string;
 }
 
-/** Numbers that operators watch. */
+/** Metrics of a module. */
 export interface Metrics {
-  /** By name. Several of these may have the same family, with values of other labels. */
+  /** Families by name. Several modules can report values of one family, with different labels. */
   readonly families: Readonly<Record<string, Family>>;
   /**
-   * Whether they are about the instance, so that one of its processes is asked; otherwise those of all are added up.
+   * Whether they describe the instance, and one process reports them; otherwise the values of all processes are summed.
    */
   readonly ofInstance: boolean;
-  /** Tells the values of this moment. What it throws leaves them out. */
-  readonly read: (tell: ReportValue) => void | Promise<void>;
+  /** Reports the current values. If it throws, they are omitted. */
+  readonly read: (report: ReportValue) => void | Promise<void>;
 }
 
 /**
- * Takes one value of a family.
- * @param labels few values each: never what a caller sends, and no name or id of an organization
+ * Reports one value of a family.
+ * @param labels must have few values: never caller input, and never the name or ID of an organization
  */
 export type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;

@@ -8,30 +8,30 @@ import type { CommandLine } from './command-line.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
- * Something that an instance has besides records: all of it in one object, and in one folder.
- * @typeParam Services what it needs of a running service
- * @typeParam Instance what its commands need of an open instance
- * @typeParam Checked what its checks need of an instance that may not be well
+ * A part of an instance other than records: one object, in one folder.
+ * @typeParam Services the parts of a running service that it needs
+ * @typeParam Instance the parts of an open instance that its commands need
+ * @typeParam Checked the parts of a possibly broken instance that its checks need
  */
 export interface Module<Services = unknown, Instance = unknown, Checked = unknown> {
-  /** The name of its folder. */
+  /** Name of its folder. */
   readonly name: string;
-  /** Tables of its own; their names begin with `crm_`. */
+  /** Its tables; their names start with `crm_`. */
   readonly tables?: readonly EntitySchema[];
-  /** Environment variables of its own. */
+  /** Its environment variables. */
   readonly variables?: Variables;
-  /** What the OpenAPI description says of its routes. */
+  /** OpenAPI fragment for its routes. */
   readonly openApi?: Fragment;
-  /** Fields of resources that it writes by name: without them it would fail when it is called. */
+  /** Resource fields that it writes by name, checked at startup. */
   readonly needs?: readonly FieldRequirements[];
   /** Adds its hooks, decorators and routes. */
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
-  /** Adds its pages to the setup screens. */
+  /** Adds its pages to the admin UI. */
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
-  /** What operators watch of it. */
+  /** Its metrics. */
   readonly metrics?: (services: Services) => readonly Metrics[];
-  /** Adds its commands to the command line; loads what they are made of then, because a service needs none of it. */
+  /** Adds its commands to the command line. Loads their code only then, because a service does not need it. */
   readonly commands?: (line: CommandLine<Instance>) => void | Promise<void>;
-  /** What `crm doctor` looks at. */
+  /** Its checks for `crm doctor`. */
   readonly checks?: readonly DoctorCheck<Checked>[];
 }

@@ -4,27 +4,27 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { fileReason, UserError } from '../errors.ts';
 
-/** Where a command writes what it exports. */
+/** Destination of an exporting command. */
 export interface CommandOutput {
-  /** Standard output if undefined. */
+  /** File to write, or undefined for standard output. */
   readonly file: string | undefined;
-  /** Whether it replaces a file that is there. */
+  /** Whether to replace an existing file. */
   readonly force?: true | undefined;
-  /** Whether the command was called with --json, which needs standard output for itself. */
+  /** Whether --json was passed, which reserves standard output. */
   readonly isJson: boolean;
 }
 
-/** @throws UserError if the output cannot be written there */
+/** Checks that the output can be written. @throws UserError if it cannot */
 export function assertOutputWritable({ file, force, isJson }: CommandOutput): void {
-  if (file === undefined && isJson) throw new UserError('--json needs a file to write to');
+  if (file === undefined && isJson) throw new UserError('--json requires a file to write to.');
   if (file !== undefined && existsSync(file) && force !== true)
-    throw new UserError(`${file} is there already; --force replaces it`);
+    throw new UserError(`${file} already exists. Pass --force to replace it.`);
 }
 
 /**
- * Writes a stream to standard output, or to a file that only its owner may read and that has its name once it is complete.
- * @returns the bytes written
- * @throws UserError in one line if the file cannot be written, or nobody reads the output
+ * Writes a stream to standard output, or to a file that only its owner can read. The file gets its name when it is complete.
+ * @returns the number of bytes written
+ * @throws UserError with one line if the file cannot be written
  */
 export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput, 'file'>): Promise<number> {
   const partial = `${file}.partial`;
@@ -42,7 +42,7 @@ export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput
   }
 }
 
-/** @param target standard output if undefined */
+/** Writes to a target, or to standard output if it is undefined. */
 async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefined): Promise<number> {
   let bytes = 0;
   const show = showProgress('bytes');
@@ -54,7 +54,7 @@ async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefin
   return bytes;
 }
 
-/** Shows progress on a terminal, a few times each second. */
+/** Returns a function that shows progress on a terminal, at most four times a second. */
 export function showProgress(unit: string): (done: number) => void {
   if (!process.stderr.isTTY) return () => {};
   let last = 0;

@@ -4,31 +4,31 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Database } from '../database/index.ts';
 import { type Tables, tablesOf } from '../tables/index.ts';
 
-/** How often an instance removes old rows, in milliseconds. */
+/** Interval at which an instance deletes old rows, in milliseconds. */
 const everyMs = 10 * 60_000;
-/** Rows that one statement removes, and the pause after it, in which other statements run. */
+/** Maximum number of rows deleted by one statement; a pause follows, in which other statements run. */
 export const retentionBatch = 500;
 const pauseMs = 100;
 
-/** Something that is kept for a limited time. */
+/** Rows that are kept for a limited time. */
 export interface RetentionRule {
-  /** What is removed, as in "old events". */
+  /** Name of the rows, for example "old events". */
   readonly what: string;
-  /** Each removes some rows and says how many, see {@link deleteExpired}; a full {@link retentionBatch} if there may be more. */
+  /** Steps that delete rows and return their number (see {@link deleteExpired}); a full {@link retentionBatch} means that more may follow. */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Everything that is removed after a time. */
+    /** All retention rules. */
     pruning: RetentionRule[];
   }
 }
 
-/** Removes old rows now and then, in small steps, while the service runs. */
-export function startRetention(app: FastifyInstance, database: Database, pruned: RetentionRule): void {
-  const { what, steps } = pruned;
-  app.pruning.push(pruned);
+/** Deletes old rows periodically in small steps while the service runs. */
+export function startRetention(app: FastifyInstance, database: Database, rule: RetentionRule): void {
+  const { what, steps } = rule;
+  app.pruning.push(rule);
   const stopping = new AbortController();
   const { signal } = stopping;
   const sweep = async () => {
@@ -42,20 +42,20 @@ export function startRetention(app: FastifyInstance, database: Database, pruned:
       }
     }
   };
-  // Before the one that awaits the work.
+  // Runs before the hook that awaits the work.
   app.addHook('preClose', async () => stopping.abort());
   app.background.every(app, what, everyMs, () =>
     sweep().catch((cause: { code?: string }) =>
-      app.log.warn({ code: cause.code }, `${what} could not be removed; trying again later`),
+      app.log.warn({ code: cause.code }, `could not delete ${what}; will retry later`),
     ),
   );
 }
 
 /**
- * Removes some rows of a table, those first that come first in an order.
- * @param key the columns of its primary key
- * @param old the condition of the rows to remove
- * @returns how many
+ * Deletes a batch of rows, in the given order.
+ * @param key columns of the primary key
+ * @param old condition for rows to delete
+ * @returns the number of rows deleted
  */
 export async function deleteExpired(
   tables: Tables,
@@ -66,7 +66,7 @@ export async function deleteExpired(
 ): Promise<number> {
   const same = key.map((column) => sql`i.${sql.ref(column)} = old.${sql.ref(column)}`);
   const { numAffectedRows = 0n } = await sql`
-    -- Materialized: a join that evaluated this again for each row would lock, and delete, others each time.
+    -- Materialized: re-evaluating this for each row of a join would lock and delete additional rows.
     with old as materialized (
       select ${sql.join(key.map((column) => sql.ref(column)))} from ${sql.table(table)}
       where ${old} order by ${sql.ref(order)} limit ${sql.lit(retentionBatch)} for update skip locked)

@@ -74,7 +74,7 @@ inBrowser('accessibility', (world) => {
       await page.getByRole('alert').waitFor();
       await check('an integration’s form sent again');
       await addIntegration(page, 'Page', 'Messenger');
-      await choose(page, 'Page', 'Switch off Page');
+      await choose(page, 'Page', 'Disable Page');
       await page.getByRole('status').waitFor();
       for (const section of ['integrations', 'deliveries', 'partners']) {
         await page.goto(at(section));

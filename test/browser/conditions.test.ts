@@ -95,8 +95,8 @@ inBrowser('the setup screens under all conditions', (world) => {
     const query = `hub.mode=subscribe&hub.verify_token=${verifyToken}&hub.challenge=plain`;
     const handshake = await world().instance.call(`GET ${new URL(address).pathname}?${query}`);
     assert.equal(handshake.text, 'plain');
-    await choose(page, 'Plain', 'Switch off Plain');
-    await page.getByRole('status').getByText('Plain is off').waitFor();
+    await choose(page, 'Plain', 'Disable Plain');
+    await page.getByRole('status').getByText('Plain disabled').waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('status').getByText('You are logged out.').waitFor();
   });

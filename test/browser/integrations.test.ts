@@ -22,7 +22,7 @@ inBrowser('integrations in a browser', (world) => {
       await page.getByRole('button', { name: 'Copied' }).last().waitFor();
       return `${await page.evaluate('navigator.clipboard.readText()')}`;
     };
-    const address = await copied('Copy address');
+    const address = await copied('Copy URL');
     const token = await copied('Copy token');
     assert.deepEqual({ address, verifyToken: token }, made, 'copied as shown');
     assert.ok(address.startsWith(`${instance.url}/webhooks/channels/whatsapp/`), address);
@@ -64,24 +64,24 @@ inBrowser('integrations in a browser', (world) => {
     await page.getByText('wamid.1', { exact: true }).click();
     await page.getByText('Hi wamid.1').waitFor();
     await page.getByRole('button', { name: 'Replay wamid.1' }).click();
-    await said('wamid.1 is processed again.');
+    await said('wamid.1 queued again.');
     assert.equal(await page.getByRole('row').count(), 2, 'titles and one delivery');
     await isDone('wamid.1');
-    await page.getByRole('link', { name: 'dead', exact: true }).click();
-    await page.getByText('Nothing here.').waitFor();
+    await page.getByRole('link', { name: 'Failed', exact: true }).click();
+    await page.getByText('No deliveries match the filter.').waitFor();
 
     await page.getByRole('link', { name: 'Integrations' }).click();
-    await choose(page, 'Main number', 'Switch off');
-    await said('its address responds 404');
+    await choose(page, 'Main number', 'Disable');
+    await said('Its URL responds with 404');
     assert.deepEqual([await send('wamid.3', 'first-secret'), (await confirm(token)).status], [404, 404]);
-    await choose(page, 'Main number', 'Switch on');
-    await said('Main number is on.');
+    await choose(page, 'Main number', 'Enable');
+    await said('Main number enabled.');
     assert.equal(await send('wamid.3', 'first-secret'), 200);
 
     await choose(page, 'Main number', 'Change secrets');
     await page.getByLabel('New App secret').fill('second-secret');
     await page.getByRole('button', { name: 'Change secrets' }).click();
-    await said('The new secrets of Main number are stored, encrypted.');
+    await said('The secrets of Main number have been changed.');
     assert.deepEqual(
       [await send('wamid.4', 'first-secret'), await send('wamid.4', 'second-secret')],
       [401, 200],
@@ -92,7 +92,7 @@ inBrowser('integrations in a browser', (world) => {
     await go(page, acme, 'integrations');
     await choose(page, 'Main number', 'Remove');
     await page.getByRole('button', { name: 'Remove integration' }).click();
-    await said('Main number and its deliveries are removed.');
+    await said('Main number and its deliveries have been removed.');
     await page.getByText('An integration takes messages and leads').waitFor();
     assert.equal(await send('wamid.5', 'second-secret'), 404);
     await page.getByRole('link', { name: 'Deliveries', exact: true }).click();

@@ -143,7 +143,7 @@ const faultyServer = [
 
 /** Planted faults, and what is said of each in a line: place, problem and advice. */
 const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgresql'])[] = [
-  ['a misspelt variable', /^DATABSE_URL: means nothing here\. Did you mean DATABASE_URL\?/],
+  ['a misspelt variable', /^DATABSE_URL: is not a known variable\. Did you mean DATABASE_URL\?/],
   [
     'a variable of config.yaml that is not set',
     /^config\.yaml:6:41: payments of acme is off \(501\): ACME_KEY is not set\. Set the variable/,
@@ -154,7 +154,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'an organization that there is not',
-    /^config\.yaml:9:21: there is no organization "acne"\. Did you mean "acme"\?/,
+    /^config\.yaml:9:21: organization "acne" does not exist\. Did you mean "acme"\?/,
   ],
   [
     'an endpoint that cannot work',
@@ -179,11 +179,11 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a stored secret that nothing opens',
-    /^organization acme: none of AUTH_SECRETS opens the secrets of integration 1\. Put the secret/,
+    /^organization acme: the secrets of integration 1 cannot be decrypted with any of AUTH_SECRETS\. Add the previous secret/,
   ],
   [
     'events that were given up',
-    /^organization acme: 2 inbox items were given up\. "crm inbox list --org acme --status dead"/,
+    /^organization acme: 2 inbox items failed permanently\. See the reason with "crm inbox list --org acme --status dead"/,
   ],
   [
     'events that nobody processes',
@@ -191,7 +191,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a delivery that was given up',
-    /^organization acme: one event delivery was given up\. "crm delivery list/,
+    /^organization acme: one event delivery failed permanently\. See the reason with "crm delivery list/,
   ],
   [
     'a dead receiver',
@@ -199,7 +199,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a receiver that is gone',
-    /^organization acme: the receiver of event subscription \d+, https:\/\/gone\.example, has responded 410 and was switched off\..* crm subscription on \d+ --org acme$/,
+    /^organization acme: the receiver of event subscription \d+, https:\/\/gone\.example, responded with 410, so the subscription was disabled\..* "crm subscription on \d+ --org acme"\.$/,
   ],
   ['a table that was never analyzed', /^table planted: it was never analyzed, .*Run: analyze "planted"/],
   ['an index that is not valid', /^index crm_api_keys_public_id: it is not valid/],
@@ -230,7 +230,7 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   ],
   [
     'an integration that is off',
-    /^organization shop: integration \d+, Old bot \(telegram\), is off, and its address responds 404/,
+    /^organization shop: integration \d+, "Old bot" \(telegram\), is disabled, so its URL responds with 404/,
   ],
   [
     'maintenance that goes on',
@@ -525,9 +525,7 @@ describe('doctor of what cannot be opened', () => {
     });
     const lines = linesOf(wrong);
     assert.ok(
-      lines.some((line) =>
-        /^config\.yaml:2:30: "\$\{" is not closed: "\}" is missing\. Correct the line/.test(line),
-      ),
+      lines.some((line) => /^config\.yaml:2:30: "\$\{" has no closing "\}"\. Correct the line/.test(line)),
       lines.join('\n'),
     );
     assert.ok(

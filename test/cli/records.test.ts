@@ -70,12 +70,12 @@ describe(`records on the command line (${driver})`, () => {
           'a file that is there',
           {
             args: ['export', 'leads', file('there.csv')],
-            says: `${file('there.csv')} is there already; --force replaces it`,
+            says: `${file('there.csv')} already exists. Pass --force to replace it.`,
           },
         ],
         [
           '--json without a file',
-          { args: ['export', 'leads', '--json'], says: '--json needs a file to write to' },
+          { args: ['export', 'leads', '--json'], says: '--json requires a file to write to.' },
         ],
         [
           'an unknown resource',

@@ -77,7 +77,7 @@ for (const driver of drivers) {
         const put = (organization: string, { id }: { id: string }, status: string, error = '') =>
           delivered(instance, organization, id, { event: `${status} event`, status, error });
         items.done = await put(acme, bot, 'done');
-        items.dead = await put(acme, bot, 'dead', 'the Graph API answered 500');
+        items.dead = await put(acme, bot, 'dead', 'the Graph API responded with 500');
         items.waiting = await put(acme, bot, 'waiting');
         items.beta = await put(beta, other, 'done');
       });
@@ -98,7 +98,7 @@ for (const driver of drivers) {
         ['booking_forms_whatsapp', 'on', '', never(1)],
         ['payments.signed', 'on', '', never(1, 2)],
         ['payments.stripe', 'on', '', never(1, 2)],
-        ['payments.lost', 'misconfigured', 'there is no organization "nobody"', never(1)],
+        ['payments.lost', 'misconfigured', 'organization "nobody" does not exist', never(1)],
         ['payments.off', 'off', '', []],
       ]);
       const { code, stdout, stderr } = await crm(['partners'], environment);
@@ -106,14 +106,17 @@ for (const driver of drivers) {
       assert.match(stdout, /^endpoint +path +state +secrets, last used +problem\n/);
       assert.match(stdout, /inbound_leads +\/webhooks\/inbound-leads +on +no\. 1: never, no\. 2: never\n/);
       assert.match(stdout, /payments\.off +\/webhooks\/off-payment +off \(501\)\n/);
-      assert.match(stdout, /payments\.lost .* misconfigured +no\. 1: never +there is no organization/);
+      assert.match(
+        stdout,
+        /payments\.lost .* misconfigured +#1: never +organization "nobody" does not exist/,
+      );
       assert.doesNotMatch(stdout, /the-(new|old)-secret/);
     });
 
     const senders: readonly [name: string, messaging: object, problem: string, organization?: string][] = [
       ['no sender', {}, 'messaging has no sender for "acme"'],
       ['another’s sender', { beta: { sender: 'log' } }, 'messaging has no sender for "acme"'],
-      ['an unknown organization', {}, 'there is no organization "nobody"', 'nobody'],
+      ['an unknown organization', {}, 'organization "nobody" does not exist', 'nobody'],
       [
         'an unset token',
         { acme: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: '${UNSET}' } },
@@ -201,7 +204,7 @@ for (const driver of drivers) {
       assert.match(titles ?? '', /^id +received +event +state +attempts +reason$/);
       assert.match(
         line ?? '',
-        new RegExp(`^${items.dead} +20[-\\dT:.]+Z +dead event +dead +1 +the Graph API answered 500$`),
+        new RegExp(`^${items.dead} +20[-\\dT:.]+Z +dead event +dead +1 +the Graph API responded with 500$`),
       );
       assert.deepEqual(more, ['']);
     });
@@ -211,7 +214,7 @@ for (const driver of drivers) {
       const { received_at, integration, ...dead } = await show();
       assert.match(String(received_at), /^20[-\dT:.]+Z$/);
       assert.match(String(integration), /^\d+$/);
-      const reason = 'the Graph API answered 500';
+      const reason = 'the Graph API responded with 500';
       const told = {
         id: items.dead,
         event: 'dead event',
@@ -224,43 +227,49 @@ for (const driver of drivers) {
       const read = await crm(['inbox', 'show', items.dead, '--org', 'acme'], environment);
       assert.match(
         read.stdout,
-        /^id +\d+\n[\s\S]*\nreason +the Graph API answered 500\n[\s\S]*payload +\{\}\n$/,
+        /^id +\d+\n[\s\S]*\nreason +the Graph API responded with 500\n[\s\S]*payload +\{\}\n$/,
       );
       const replay = ['inbox', 'replay', items.dead, '--org', 'acme'];
       assert.deepEqual(await crmJson(replay, environment), { id: items.dead, status: 'waiting' });
       const { status, attempts, reason: none } = await show();
       assert.deepEqual([status, attempts, none], ['waiting', 0, '']);
       const again = await crm(['inbox', 'replay', items.done, '--org', 'acme'], environment);
-      assert.equal(again.stdout, `Item ${items.done} waits to be processed again by the server.\n`);
+      assert.equal(again.stdout, `Item ${items.done} is queued. The server will process it again.\n`);
     });
 
-    const none = (id: string) => `there is no inbox item ${id} in this organization`;
+    const none = (id: string) => `inbox item ${id} does not exist in this organization`;
     const unknown = 'there is no organization "nobody"';
     const mistakes: Readonly<Record<string, [args: () => string[], message: string | RegExp]>> = {
-      'a state that is none': [
+      'an unknown state': [
         () => ['list', '--org', 'acme', '--status', 'lost'],
-        '"lost" is no state; there are waiting, done, dead',
+        'Unknown state "lost". Available: waiting, done, dead.',
       ],
-      'list of nobody': [() => ['list', '--org', 'nobody'], unknown],
-      'show of nobody': [() => ['show', '1', '--org', 'nobody'], unknown],
-      'replay of nobody': [() => ['replay', '1', '--org', 'nobody'], unknown],
+      'list of an unknown organization': [() => ['list', '--org', 'nobody'], unknown],
+      'show of an unknown organization': [() => ['show', '1', '--org', 'nobody'], unknown],
+      'replay of an unknown organization': [() => ['replay', '1', '--org', 'nobody'], unknown],
       'show an unknown id': [() => ['show', '999999', '--org', 'acme'], none('999999')],
       'replay an unknown id': [() => ['replay', '999999', '--org', 'acme'], none('999999')],
-      'show another organization’s': [() => ['show', items.beta, '--org', 'acme'], /there is no inbox item/],
+      'show another organization’s': [
+        () => ['show', items.beta, '--org', 'acme'],
+        /inbox item .* does not exist/,
+      ],
       'replay another organization’s': [
         () => ['replay', items.beta, '--org', 'acme'],
-        /there is no inbox item/,
+        /inbox item .* does not exist/,
       ],
       ...Object.fromEntries(
         ['0', '1001', '-1', 'many', '1e2', ''].map((limit) => [
           `--limit "${limit}"`,
-          [() => ['list', '--org', 'acme', '--limit', limit], '--limit must be from 1 to 1000'],
+          [() => ['list', '--org', 'acme', '--limit', limit], '--limit must be between 1 and 1000'],
         ]),
       ),
       ...Object.fromEntries(
         ['0', 'x', '1.5', '9'.repeat(30), "1' or '1'='1"].map((id) => [
           `show "${id}"`,
-          [() => ['show', id, '--org', 'acme'], `"${id}" is no id of an inbox item; "inbox list" shows them`],
+          [
+            () => ['show', id, '--org', 'acme'],
+            `"${id}" is not an ID of an inbox item. List them with "crm inbox list".`,
+          ],
         ]),
       ),
     };
@@ -283,7 +292,7 @@ for (const driver of drivers) {
         [items.beta],
       );
       const { stdout } = await crm(['inbox', 'list', '--org', 'beta', '--status', 'dead'], environment);
-      assert.equal(stdout, '"beta" has no such deliveries.\n');
+      assert.equal(stdout, '"beta" has no matching deliveries.\n');
     });
   });
 }

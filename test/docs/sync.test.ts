@@ -1,4 +1,4 @@
-// The programs of docs/sync.md, as they stand there: a receiver, and a copy that survives being killed.
+// The programs in docs/sync.md as printed: a receiver of events, and a sync that survives being killed.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -81,7 +81,7 @@ onBothDrivers(
           key: acme.key,
           headers: { accept: 'application/x-ndjson' },
         });
-        // What others see of it is no change of the record itself.
+        // Views of the record by others do not change it.
         const own = ({ account_name: _, ...record }: Record<string, unknown>) => record;
         const there = list.text
           .trim()

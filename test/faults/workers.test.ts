@@ -305,7 +305,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
         assert.equal((await deliver(service, page, leadgenBody({ leadgen: `"${leadgen}"` }))).status, 200);
     };
     await deliverAll(ids.slice(0, 20));
-    const asked = (id: string) => graph.asked.filter(({ path }) => path.endsWith(`/${id}`)).length;
+    const asked = (id: string) => graph.requests.filter(({ path }) => path.endsWith(`/${id}`)).length;
     await until(() => ids.slice(0, 20).every((id) => asked(id) > 0), 'process the first half');
     // What it has processed is stored.
     await until(

@@ -294,13 +294,13 @@ onBothDrivers(
         assert.ok(text.includes('admin@acme.example') && !text.includes('globex'));
         assert.doesNotMatch(text, /password|hash|secret/);
         writeFileSync(file, 'mine');
-        await assert.rejects(run('org', 'export', 'acme', file), /is there already; --force replaces it/);
+        await assert.rejects(run('org', 'export', 'acme', file), /already exists. Pass --force to replace it./);
         assert.equal(readFileSync(file, 'utf8'), 'mine');
         folder.remove();
       });
 
       test('nothing is deleted unless the slug is repeated', async () => {
-        await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /nothing was changed/);
+        await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /Nothing was changed/);
         await assert.rejects(run('org', 'delete', 'nope', '--yes', 'nope'), /no organization "nope"/);
         assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
       });

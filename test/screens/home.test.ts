@@ -38,7 +38,7 @@ test('all is well, and then each thing that is not has its line and its next ste
   const dead = await linesOf(admin);
   assert.equal(
     dead[0],
-    'bad: Problem: Deliveries: 1 was given up. /setup/o/acme/deliveries?status=dead',
+    'bad: Problem: Deliveries: 1 failed. /setup/o/acme/deliveries?status=dead',
     'the worst first',
   );
   assert.match(
@@ -57,9 +57,9 @@ test('all is well, and then each thing that is not has its line and its next ste
     to: 'off',
   });
   const off = await linesOf(admin);
-  assert.ok(!off.some((line) => line.includes('given up')), 'replayed');
+  assert.ok(!off.some((line) => line.includes('failed')), 'replayed');
   assert.ok(
-    off.some((line) => /Telegram\): it is off, and its address responds 404/.test(line)),
+    off.some((line) => /Telegram\): disabled, so its URL responds with 404/.test(line)),
     String(off),
   );
 

@@ -302,23 +302,23 @@ describe('mistakes on the setup screens', () => {
       ['', 'carrier', 'toString', '__proto__', 'WhatsApp', long].map(
         (provider): [string, [() => Attempt, string]] => [
           `integration: of provider "${provider.slice(0, 20)}"`,
-          [() => integration({ provider }), 'there is no such provider'],
+          [() => integration({ provider }), 'this provider does not exist'],
         ],
       ),
     ),
-    'integration: no secret': [() => integration({ secret: '' }), 'App secret is needed'],
-    'integration: a secret of blanks': [() => integration({ secret: ' \t ' }), 'App secret is needed'],
+    'integration: no secret': [() => integration({ secret: '' }), 'App secret is required'],
+    'integration: a secret of blanks': [() => integration({ secret: ' \t ' }), 'App secret is required'],
     'integration: Lead Ads without a token': [
       () => integration({ provider: 'meta-lead-ads', token: ' ' }),
-      'Page access token is needed',
+      'Page access token is required',
     ],
     'integration: neither on nor off': [
       async () => at('integrations', 'switch', { id: await bot(), to: 'toString' }),
-      'choose on or off',
+      'to must be on or off',
     ],
     'integration: new secrets, all blank': [
       async () => at('integrations', 'secrets', { id: await bot(), secret: ' ', token: '' }),
-      'give the new secret',
+      'Enter a new secret.',
     ],
     ...Object.fromEntries(
       ['switch', 'secrets', 'remove'].flatMap((form): [string, [() => Attempt, string]][] => [
@@ -326,7 +326,7 @@ describe('mistakes on the setup screens', () => {
           `integration: none to ${form}`,
           [
             () => at('integrations', form, { id: '999999999', to: 'on', secret: 's' }),
-            'there is no such integration',
+            'this integration does not exist',
           ],
         ],
         [
@@ -341,11 +341,11 @@ describe('mistakes on the setup screens', () => {
         await admin.submit('/setup/o/acme/integrations', '/setup/o/acme/integrations/remove', { id });
         return at('integrations', 'remove', { id });
       },
-      'there is no such integration',
+      'this integration does not exist',
     ],
     'delivery: none to replay': [
       () => at('deliveries', 'replay', { id: '999999999' }),
-      'there is no inbox item 999999999 in this organization',
+      'inbox item 999999999 does not exist in this organization',
     ],
     'delivery: no id to replay': [() => at('deliveries', 'replay', { id: '-1' }), gone],
     'delivery: a number beyond numbers': [() => at('deliveries', 'replay', { id: '9'.repeat(30) }), gone],

@@ -1,5 +1,4 @@
-// What is configured is what happens: a variable that would silently be ignored, or change which instance is served, is an
-// error at start.
+// Environment variables: a misspelled or unusable variable is an error at startup instead of being ignored.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertEnvironment } from '../../app/commands/config-command.ts';
@@ -23,7 +22,7 @@ describe('blank variables', () => {
     }
   }
 
-  test('others count as unset', async () => {
+  test('other blank variables count as unset', async () => {
     const environment = {
       PUBLIC_URL: '',
       TRUSTED_PROXIES: ' ',
@@ -38,7 +37,7 @@ describe('blank variables', () => {
   });
 });
 
-describe('near misses of variables', () => {
+describe('misspelled variables', () => {
   const refused = (environment: Record<string, string>) => assertEnvironment(readConfig(environment));
   for (const [name, meant] of [
     ['DATABSE_URL', 'DATABASE_URL'],
@@ -53,14 +52,14 @@ describe('near misses of variables', () => {
     test(`${name} is an error`, () =>
       assert.rejects(refused({ [name]: 'x' }), {
         name: 'UserError',
-        message: `${name} means nothing here. Did you mean ${meant}? Correct or unset it.`,
+        message: `${name} is not a known variable. Did you mean ${meant}? Correct or unset it.`,
       }));
   }
 
-  test('all of them are named at once', () =>
+  test('all of them are reported together', () =>
     assert.rejects(refused({ DATABSE_URL: 'x', LOG_LEVLE: 'x' }), /DATABSE_URL .*\n.*LOG_LEVLE /));
 
-  test('short names, names of other programs and names that config.yaml refers to are none', async () => {
+  test('short names, names of other programs and names referenced in config.yaml are not reported', async () => {
     const file = settingsFile('mail: { from: "${MAIL_FORM}" }');
     await refused({
       ...file.environment,
@@ -74,10 +73,10 @@ describe('near misses of variables', () => {
   });
 
   for (const command of ['serve', 'check', 'migrate'])
-    test(`crm ${command} refuses them`, async () =>
+    test(`crm ${command} rejects them`, async () =>
       assertRefused(
         await crm([command], { DATABSE_URL: 'postgres://crm@db/crm' }),
-        /^crm: DATABSE_URL means nothing here\. /,
+        /^crm: DATABSE_URL is not a known variable\. /,
       ));
 });
 
@@ -111,7 +110,7 @@ describe('values of config.yaml that come from the environment are checked', () 
         `config.yaml:1:13  ${message}`,
       ]);
       const [line = ''] = told('read_only: false', { PUBLIC_URL: value });
-      assert.ok(line.endsWith(message), 'also where the file says nothing of it');
+      assert.ok(line.endsWith(message), 'even if the file does not mention it');
     });
   }
   for (const value of [
@@ -121,9 +120,9 @@ describe('values of config.yaml that come from the environment are checked', () 
     'http://[::1]:3000',
     ' ',
   ])
-    test(`PUBLIC_URL=${value} is right`, () => assert.deepEqual(told('', { PUBLIC_URL: value }), []));
+    test(`PUBLIC_URL=${value} is valid`, () => assert.deepEqual(told('', { PUBLIC_URL: value }), []));
 
-  for (const value of ['nobody', 'CRM', 'a@b@c', 'CRM <nobody>']) {
+  for (const value of ['unknown', 'CRM', 'a@b@c', 'CRM <unknown>']) {
     test(`mail.from: ${value}`, () => {
       const expected = 'an email address with or without a name, such as CRM <crm@example.org>';
       assert.deepEqual(told('mail: { from: "${MAIL_FROM}" }', { MAIL_FROM: value }), [
@@ -135,9 +134,9 @@ describe('values of config.yaml that come from the environment are checked', () 
     });
   }
   for (const value of ['crm@example.org', 'CRM <crm@example.org>', '"Crm, Inc." <crm@localhost>', ''])
-    test(`mail.from: ${value} is right`, () => assert.deepEqual(told('', { MAIL_FROM: value }), []));
+    test(`mail.from: ${value} is valid`, () => assert.deepEqual(told('', { MAIL_FROM: value }), []));
 
-  test('crm check refuses an invalid PUBLIC_URL', async () =>
+  test('crm check rejects an invalid PUBLIC_URL', async () =>
     assertRefused(
       await crm(['check'], { PUBLIC_URL: 'crm.example' }),
       /PUBLIC_URL must be an origin such as /,

@@ -1,4 +1,4 @@
-// What is in force and where it comes from, and what is right but probably not meant.
+// `crm config --show`: current settings with their sources, and warnings about probable errors.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ const environment = {
   SMTP_URL: 'smtps://user:the-password-of-smtp@mail.example',
   PORT: '8080',
   IMPORT_MAX_MB: '7',
-  DATABSE_URL: 'postgres://user:the-password-of-nobody@db.example/crm',
+  DATABSE_URL: 'postgres://user:the-password-of-another@db.example/crm',
   INBOUND_SECERT: 'x',
   ACME_KYE: 'x',
 };
@@ -72,44 +72,44 @@ describe('crm config --show', () => {
     ['mail.port', '587', 'default'],
   ] as const) {
     test(`${name}: ${value}`, () => {
-      const [shown, source = ''] = rows.get(name) ?? [];
-      assert.equal(shown, value);
+      const [printed, source = ''] = rows.get(name) ?? [];
+      assert.equal(printed, value);
       assert.match(source, typeof from === 'string' ? new RegExp(`^${from}$`) : from);
     });
   }
 
-  test('no secret is shown, in words or as JSON', () => {
+  test('secrets are never printed, neither as text nor as JSON', () => {
     const all = `${result.text}${JSON.stringify(result.json)}`;
     assert.doesNotMatch(all, /the-(secret|password)-|in-the-file/);
     assert.match(all, /clinc/);
   });
 
-  test('misspelt variables and endpoints that are off are told, each in a line with its place', () => {
+  test('misspelled variables and disabled endpoints are reported with their location, one per line', () => {
     const notes = (result.json.notes as readonly string[]).map((note) =>
       note.replace(/^\S*config/, 'config'),
     );
     assert.deepEqual(notes, [
-      'DATABSE_URL means nothing here. Did you mean DATABASE_URL?',
-      'INBOUND_SECERT means nothing here. Did you mean INBOUND_SECRET?',
-      'ACME_KYE means nothing here. Did you mean ACME_KEY?',
+      'DATABSE_URL is not a known variable. Did you mean DATABASE_URL?',
+      'INBOUND_SECERT is not a known variable. Did you mean INBOUND_SECRET?',
+      'ACME_KYE is not a known variable. Did you mean ACME_KEY?',
       'config.yaml:2:27  booking_forms_whatsapp is off (501): BOOKING_FORMS_WHATSAPP_TOKEN is not set',
       'config.yaml:6:41  payments of acme is off (501): ACME_KEY and ACME_OLD are not set',
     ]);
   });
 
-  test('organizations that there are not are told with the one that was meant', async () => {
+  test('unknown organizations are reported with a suggestion', async () => {
     const lines = unknownOrganizations(await readSettingsFile(readConfig(environment)), ['clinic', 'demo']);
     assert.deepEqual(
       lines.map((line) => lineOf(line).replace(/^\S*config/, 'config')),
       [
-        'config.yaml:2:43  there is no organization "clinc". Did you mean "clinic"?',
-        'config.yaml:10:3  there is no organization "shop": there are clinic, demo',
+        'config.yaml:2:43  organization "clinc" does not exist. Did you mean "clinic"?',
+        'config.yaml:10:3  organization "shop" does not exist: there are clinic, demo',
       ],
     );
   });
 });
 
-describe('what is not there, or is something else, is told in one line with its place', () => {
+describe('missing and unusable paths are reported in one line with their location', () => {
   const places = temporaryFolder();
   after(places.remove);
   const at = (name: string) => join(places.path, name);
@@ -125,7 +125,7 @@ describe('what is not there, or is something else, is told in one line with its 
     ['check', 'MIGRATIONS_DIR', 'file', 'cannot read the folder …: it is a file, not a folder'],
     ['serve', 'DATA_DIR', 'file', 'the data folder … cannot be used: it is not a folder'],
     ['client --output', '', 'file', '… cannot be read: it is a file, not a folder'],
-    ['export leads --org demo', '', 'file', '… is there already; --force replaces it'],
+    ['export leads --org demo', '', 'file', '… already exists. Pass --force to replace it.'],
   ];
   crmTable(
     cases.map((each) => [`${each[0]} ${each[1]} ${each[2]}`, each] as const),
@@ -140,7 +140,7 @@ describe('what is not there, or is something else, is told in one line with its 
   );
 });
 
-test('other variables of a system are not taken for ours', () => {
+test('unrelated environment variables are ignored', () => {
   const names = [
     'PATH',
     'HOME',

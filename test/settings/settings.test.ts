@@ -1,4 +1,4 @@
-// The configuration file: what it may say, every mistake with its place, and how a running service follows it.
+// config.yaml: parsing, error messages with locations, and reloading while the service is running.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -31,8 +31,8 @@ const set = {
   SMTP_URL: 'smtps://crm:secret@mail.example',
 };
 
-/** The lines told of a file; none where it is right. */
-function told(text: string, environment: Record<string, string> = {}): string[] {
+/** Returns the error messages for a file, or an empty array if it is valid. */
+function errorsOf(text: string, environment: Record<string, string> = {}): string[] {
   try {
     parse(text, environment);
     return [];
@@ -42,8 +42,8 @@ function told(text: string, environment: Record<string, string> = {}): string[] 
   }
 }
 
-describe('what the file says', () => {
-  test('the shipped file says what holds without it', async () => {
+describe('parsing', () => {
+  test('the shipped file contains the defaults', async () => {
     const text = readFileSync(join(project, 'config.yaml'), 'utf8');
     for (const environment of [{}, set]) assert.deepEqual(parse(text, environment), parse('{}', environment));
     const named = Object.fromEntries(Object.keys(set).map((name) => [name, `\${${name}}`]));
@@ -51,7 +51,7 @@ describe('what the file says', () => {
     assert.deepEqual(await readSettings(readConfig({})), parse(text));
   });
 
-  test('every part of the shipped file is explained', () => {
+  test('every section of the shipped file has a comment', () => {
     const lines = readFileSync(join(project, 'config.yaml'), 'utf8').split('\n');
     for (const [index, line] of lines.entries()) {
       if (!/^\w+:/.test(line)) continue;
@@ -93,7 +93,7 @@ describe('what the file says', () => {
     });
   }
 
-  test('variables: unset and blank secrets are none, several are joined, names of prototypes are none', () => {
+  test('variables: unset and blank secrets are ignored, references are joined, prototype properties are ignored', () => {
     const secrets = ['${A}', '${UNSET}', '${BLANK}', '', ' ', 'x${A}${B}', '${toString}', '${__proto__}'];
     const text = JSON.stringify({ partners: { inbound_leads: { secrets } } });
     const settings = parse(text, { A: 'one and some more', B: '${A}', BLANK: ' \t' });
@@ -105,21 +105,21 @@ describe('what the file says', () => {
   });
 });
 
-describe('every mistake with its place', () => {
+describe('error messages have locations', () => {
   for (const [text, ...lines] of wrongSettings) {
     test(text.split('\n').at(-1) || 'nothing', () =>
       assert.deepEqual(
-        told(text),
+        errorsOf(text),
         lines.map((line) => `config.yaml:${line}`),
       ),
     );
   }
 
   const marks = new Validator({ strict: false, validateFormats: false }).compile(settingsEditorSchema);
-  /** What only a calculation can find. */
+  /** Errors that a JSON Schema cannot express. */
   const beyondSchemas =
-    /names no environment variable|2:30 {2}"\$\{" is not closed|"\{\{" is not closed|closes nothing|path: write one/;
-  test('editors mark what is refused, wherever a schema can, and nothing of the shipped file', () => {
+    /not a valid reference|2:30 {2}"\$\{" has no closing|"\{\{" has no closing|has no opening|Use a path/;
+  test('the editor schema rejects invalid files where a schema can, and accepts the shipped file', () => {
     for (const [text, ...lines] of wrongSettings) {
       const parsed = parseYaml({ file: '', text }, []);
       const isBeyond = beyondSchemas.test(lines.join());
@@ -129,9 +129,9 @@ describe('every mistake with its place', () => {
     assert.ok(marks(parseYaml({ file: '', text: shipped }, [])?.data), JSON.stringify(marks.errors));
   });
 
-  test('mistakes of all kinds are told at once', () => {
+  test('all errors in a file are reported together', () => {
     const text = customer('event_id: "{{#if a}}"', 'lead: { mail: "{{b" }', 'when: 5');
-    const places = told(
+    const places = errorsOf(
       `${text}\npublic_url: "\${}"\nmessaging: { demo: { sender: whatsapp_cloud } }\ninbox: 7`,
     ).map((line) => line.split('  ')[0]?.replace('config.yaml:', ''));
     assert.deepEqual(
@@ -140,10 +140,10 @@ describe('every mistake with its place', () => {
     );
   });
 
-  test('a secret from the environment that is too short is named, also where the file says nothing of it', () => {
+  test('short secrets from the environment are reported, even if the file does not mention them', () => {
     const short = { INBOUND_SECRET: 'hunter2', BOOKING_FORMS_WHATSAPP_TOKEN: 'hunter2', KEY: 'hunter2' };
     const file = 'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET}", "${KEY}${KEY}"] }';
-    assert.deepEqual(told(file, short), [
+    assert.deepEqual(errorsOf(file, short), [
       'config.yaml:2:3  ${BOOKING_FORMS_WHATSAPP_TOKEN} must have at least 16 characters',
       'config.yaml:2:30  ${INBOUND_SECRET} must have at least 16 characters',
       'config.yaml:2:51  item 2 of secrets must have at least 16 characters',
@@ -156,16 +156,16 @@ describe('every mistake with its place', () => {
     `a: ${'x'.repeat(1_000_000)}`,
     `partners: {payments: {__proto__: {}}}`,
   ]) {
-    test(`hostile: ${text.slice(0, 40)}…`, () => assert.notDeepEqual(told(text), []));
+    test(`hostile: ${text.slice(0, 40)}…`, () => assert.notDeepEqual(errorsOf(text), []));
   }
 
-  test('a file that is not there', async () => {
+  test('a missing file', async () => {
     const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
     await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it is not there/);
   });
 });
 
-describe('a running service follows its file', () => {
+describe('a running service reloads its file', () => {
   const withSecret = (...secrets: string[]) => ({ partners: { inbound_leads: { secrets } } });
   let storage: Storage;
   let file: SettingsFile;
@@ -184,7 +184,7 @@ describe('a running service follows its file', () => {
     await service.kill();
     await storage.remove();
   });
-  /** 400 for a secret that opens the endpoint, 401 for another, 501 where there is none. */
+  /** Returns 400 for a valid secret, 401 for an invalid one, and 501 if no secret is configured. */
   const status = async (secret: string) =>
     (
       await service.call('POST /webhooks/inbound-leads', {
@@ -199,24 +199,24 @@ describe('a running service follows its file', () => {
     file.write(withSecret('zero-partner-secret'));
     await becomes('zero-partner-secret', 400);
   });
-  // Whatever happened, nothing of it is in the log.
+  // Secrets must never be logged.
   afterEach(() => assert.doesNotMatch(service.stderr(), /[a-z]+-secret/));
 
-  const ways: readonly [string, (settings: string | object) => void][] = [
+  const methods: readonly [string, (settings: string | object) => void][] = [
     ['written again', (settings) => file.write(settings)],
     ['replaced by another file', (settings) => file.replace(settings)],
   ];
-  for (const [name, change] of ways) {
-    test(`${name}: noticed; a broken one refused with its place while the old stays; then a right one`, async () => {
+  for (const [name, change] of methods) {
+    test(`${name}: reloaded; an invalid file is rejected and the previous settings stay; a valid file is loaded again`, async () => {
       change(withSecret('one-partner-secret', 'zero-partner-secret'));
       await becomes('one-partner-secret', 400);
       assert.equal(await status('zero-partner-secret'), 400, 'both for a while');
       change(withSecret('one-partner-secret'));
       await becomes('zero-partner-secret', 401);
 
-      const refused = times('refused a change');
+      const rejections = times('rejected a change');
       change('partners:\n  inbound_leads: { secret: [broken-partner-secret] }');
-      await until(() => times('refused a change') > refused, 'refuse the broken file');
+      await until(() => times('rejected a change') > rejections, 'refuse the broken file');
       assert.match(
         service.stderr(),
         /config\.yaml:2:20 {2}unknown key \\"secret\\"\. Did you mean \\"secrets\\"\?/,
@@ -230,40 +230,40 @@ describe('a running service follows its file', () => {
     });
   }
 
-  test('switched off and on, with a secret from the environment', async () => {
+  test('an endpoint is disabled and enabled again with a secret from the environment', async () => {
     file.write(withSecret('${NOT_SET}'));
     await becomes('zero-partner-secret', 501);
     file.write(withSecret('${FROM_ENV}'));
     await becomes('env-partner-secret', 400);
   });
 
-  test('removed: what was in force stays, and a new file is taken', async () => {
-    const refused = times('refused a change');
+  test('deleted: the previous settings stay, and a new file is loaded', async () => {
+    const rejections = times('rejected a change');
     renameSync(file.path, `${file.path}.old`);
-    await until(() => times('refused a change') > refused, 'log that it is gone');
+    await until(() => times('rejected a change') > rejections, 'log that it is missing');
     assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));
     await becomes('three-partner-secret', 400);
   });
 
-  test('a hundred quick writes: the last one counts', async () => {
+  test('after a hundred quick writes, the last one is loaded', async () => {
     for (let index = 0; index < 100; index++)
       file.write(index % 2 === 0 ? 'x: [' : withSecret(`s${index}-partner-secret`));
     await becomes('s99-partner-secret', 400);
   });
 
-  test('SIGHUP reads it, also where nothing tells of changes', async () => {
-    const taken = times('reloaded ');
+  test('SIGHUP reloads the file, even if it has not changed', async () => {
+    const reloads = times('reloaded ');
     service.signal('SIGHUP');
-    await until(() => times('reloaded ') > taken, 'read it again');
+    await until(() => times('reloaded ') > reloads, 'read it again');
     assert.equal(await status('zero-partner-secret'), 400);
   });
 });
 
 const secretOf = (name: string) => `the-secret-that-is-${name}`;
 
-test('a link that is turned elsewhere, as Kubernetes does it, is noticed', async () => {
+test('a changed target of a symbolic link, as on Kubernetes, is detected', async () => {
   const storage = await migratedStorage('embedded');
   const file = settingsFile('');
   const folder = join(dirname(file.path), 'mounted');
@@ -290,7 +290,7 @@ test('a link that is turned elsewhere, as Kubernetes does it, is noticed', async
   }
 });
 
-test('a service with a broken file does not start and says why', async () => {
+test('a service with an invalid file fails to start with the reason', async () => {
   const storage = await migratedStorage('embedded');
   const file = settingsFile('inbox: { attempts: many }');
   const { code, stdout, stderr } = await start(['serve'], { ...storage.environment, ...file.environment })

@@ -1,6 +1,6 @@
-// Wrong files of configuration, each with the lines told of it: for what checks them and for the schema of editors.
+// Invalid settings files with the expected error messages, for the parser and for the editor schema.
 
-/** A file with one payment hook, and further lines of it from line 6 on. */
+/** Returns a file with one payment hook. Additional lines of the hook start at line 6. */
 export const customer = (...lines: string[]): string =>
   [
     'partners:',
@@ -12,12 +12,12 @@ export const customer = (...lines: string[]): string =>
   ].join('\n');
 export const lead = 'lead: { email: "{{email}}" }';
 
-/** Wrong texts, and the lines told for them. */
+/** Invalid files and their error messages. */
 export const wrongSettings: readonly (readonly [text: string, ...lines: string[]])[] = [
   ['partner: {}', '1:1  unknown key "partner". Did you mean "partners"?'],
   ['colour: red', '1:1  unknown key "colour"'],
   ['graph: { base_ulr: x }', '1:10  unknown key "base_ulr". Did you mean "base_url"?'],
-  ['graph: { base_url: ftp://x }', '1:20  base_url must be an address such as https://graph.facebook.com'],
+  ['graph: { base_url: ftp://x }', '1:20  base_url must be a URL such as https://graph.facebook.com'],
   ['graph: { version: 23 }', '1:19  version must be a version such as v23.0, not 23: write "23"'],
   ['graph: { timeout_ms: 5s }', '1:22  timeout_ms must be an integer, not "5s"'],
   ['inbox: { attempts: 0 }', '1:20  attempts must be at least 1'],
@@ -47,8 +47,8 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ],
   [
     'partners:\n  inbound_leads: { secrets: ["${}", "${A B}", "${OK}"] }',
-    '2:30  "${}" names no environment variable',
-    '2:37  "${A B}" names no environment variable',
+    '2:30  "${}" is not a valid reference to an environment variable',
+    '2:37  "${A B}" is not a valid reference to an environment variable',
   ],
   ['partners:', '1:10  partners must be a map (key: value), but nothing is there'],
   ['- a', '1:1  the file must be a map (key: value), not a list'],
@@ -59,7 +59,7 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
     'login: { second_factor: on, providers: { idp: { name: X, issuer: "http://idp.example", client_id: a } } }',
     '1:25  second_factor must be one of off, administrators, everyone',
     '1:42  idp lacks "client_secret"',
-    '1:66  issuer must be an address such as https://accounts.google.com',
+    '1:66  issuer must be a URL such as https://accounts.google.com',
   ],
   [
     'messaging: { demo: { sender: lgo } }',
@@ -67,49 +67,46 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ],
   [
     'messaging: { demo: { sender: whatsapp_cloud } }',
-    '1:14  demo lacks "phone_number_id"',
-    '1:14  demo lacks "access_token"',
+    '1:14  "phone_number_id" is required for the sender whatsapp_cloud',
+    '1:14  "access_token" is required for the sender whatsapp_cloud',
   ],
-  [customer(), '3:5  give at least one of lead.id, lead.email and lead.phone, or no lead can be found'],
+  [customer(), '3:5  at least one of lead.id, lead.email and lead.phone is required to find the lead'],
   [customer(lead, 'opportunty: {}'), '7:7  unknown key "opportunty". Did you mean "opportunity"?'],
   [
     customer(lead).replace('-one]', '-one], scheme: strip'),
     '5:74  scheme must be one of key, hmac-sha256-hex, hmac-sha256-base64, stripe. Did you mean "stripe"?',
   ],
-  [customer(lead).replace('X-Key', 'X Key'), '5:25  header must be the name of a header'],
+  [customer(lead).replace('X-Key', 'X Key'), '5:25  header must be a header name'],
   [
     customer(lead).replace('acme', 'Acme'),
-    '3:5  "Acme" must be lower-case letters, digits and "-". Did you mean "acme"?',
+    '3:5  "Acme" must be lowercase letters, digits and "-". Did you mean "acme"?',
   ],
-  [customer(lead).replace('demo', '""'), '4:21  name an organization'],
+  [customer(lead).replace('demo', '""'), '4:21  organization must not be empty'],
   [
     customer(lead, 'event_id: "{{lookup a b}}"'),
-    '7:17  "lookup" is followed by more, so it is no path: write one such as {{a.b}}',
+    '7:17  "lookup" cannot have arguments. Use a path, for example {{a.b}}.',
   ],
   [
     customer(lead, 'when: { "{{#each a}}{{/if}}": [a] }'),
-    '7:37  {{#…}} is more than a path: write one such as {{a.b}}',
+    '7:37  "{{#…}}" is not supported. Use a path, for example {{a.b}}.',
   ],
-  // Expressions, by what people get wrong, never by what a parser expects.
+  // Expressions. Messages describe the user's error, not the parser's expectation.
   ...(
     [
-      ['{{a', '"{{" is not closed: "}}" is missing'],
-      ['a}}', '"}}" closes nothing: "{{" is missing'],
-      ['{{}}', 'what is between {{ and }} is no path: write one such as {{a.b}}'],
-      ['{{a,b}}', 'what is between {{ and }} is no path: write one such as {{a.b}}'],
-      ['{{a|b}}', 'what is between {{ and }} is no path: write one such as {{a.b}}'],
-      ['{{a b}}', '"a" is followed by more, so it is no path: write one such as {{a.b}}'],
-      ['{{#if a}}', '{{#…}} is more than a path: write one such as {{a.b}}'],
-      ['{{> a}}', '{{>…}} is more than a path: write one such as {{a.b}}'],
-      ['{{else}}', '{{else…}} is more than a path: write one such as {{a.b}}'],
+      ['{{a', '"{{" has no closing "}}"'],
+      ['a}}', '"}}" has no opening "{{"'],
+      ['{{}}', 'the text between {{ and }} is not a path. Use a path, for example {{a.b}}.'],
+      ['{{a,b}}', 'the text between {{ and }} is not a path. Use a path, for example {{a.b}}.'],
+      ['{{a|b}}', 'the text between {{ and }} is not a path. Use a path, for example {{a.b}}.'],
+      ['{{a b}}', '"a" cannot have arguments. Use a path, for example {{a.b}}.'],
+      ['{{#if a}}', '"{{#…}}" is not supported. Use a path, for example {{a.b}}.'],
+      ['{{> a}}', '"{{>…}}" is not supported. Use a path, for example {{a.b}}.'],
+      ['{{else}}', '"{{else…}}" is not supported. Use a path, for example {{a.b}}.'],
     ] as const
   ).map(([text, message]) => [customer(lead, `event_id: "${text}"`), `7:17  ${message}`] as const),
   // References to the environment.
-  ['public_url: "${PUBLIC_URL"', '1:13  "${" is not closed: "}" is missing'],
-  [
-    'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET"] }',
-    '2:30  "${" is not closed: "}" is missing',
-  ],
+  ['public_url: "${PUBLIC_URL"', '1:13  "${" has no closing "}"'],
+  ['partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET"] }', '2:30  "${" has no closing "}"'],
   // Syntax.
   ['inbox: {\n\tattempts: 3 }', '2:1  a tab indents this line: YAML takes spaces only'],
   ['partners:\n  inbound_leads: { secrets: [a b: c] }', '2:30  item 1 of secrets must be a text, not a map'],

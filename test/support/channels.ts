@@ -1,23 +1,23 @@
-// Channels: deliveries of each provider, made and signed as they do it.
+// Deliveries of each channel's provider, with valid signatures.
 import { type Added, metaSignature, twilioSignature } from './partners.ts';
 
-/** The address at which providers reach the instance; Twilio signs it. */
+/** Public origin of the instance, which Twilio signs. */
 export const publicUrl = 'https://crm.example';
 
-/** What a provider sends, and what it wants to hear. */
+/** A provider's deliveries and the expected responses. */
 export interface Sends {
   readonly provider: string;
   readonly type: string;
-  /** Bytes of a delivery that is taken, and of one that is not. */
-  readonly sizes: readonly [taken: number, refused: number];
+  /** Sizes of an accepted and a rejected delivery, in bytes. */
+  readonly sizes: readonly [accepted: number, rejected: number];
   readonly handshake: boolean;
-  /** A delivery of one event; a message where the provider has messages. */
-  readonly body: (id: string, said?: string) => string;
+  /** Returns a delivery with one event, which contains a message if the provider supports messages. */
+  readonly body: (id: string, text?: string) => string;
   readonly headers: (added: Pick<Added, 'secret' | 'path'>, raw: string) => Record<string, string>;
   readonly reply: { readonly type: RegExp; readonly body: string };
-  /** Under which id the event is known. */
+  /** Returns the ID under which the event is stored. */
   readonly eventId: (id: string) => string;
-  /** Who says something, where the provider has messages. */
+  /** Sender of the message, if the provider supports messages. */
   readonly from?: string;
 }
 
@@ -32,7 +32,7 @@ const meta = {
   reply: { type: /^text\/plain/, body: 'EVENT_RECEIVED' },
   eventId: (id: string) => id,
 } as const;
-const messaging = (object: string, id: string, said: string) =>
+const messaging = (object: string, id: string, text: string) =>
   JSON.stringify({
     object,
     entry: [
@@ -44,14 +44,14 @@ const messaging = (object: string, id: string, said: string) =>
             sender: { id: '7001' },
             recipient: { id: '17' },
             timestamp: 1767225600000,
-            message: { mid: id, text: said },
+            message: { mid: id, text },
           },
         ],
       },
     ],
   });
 
-/** What WhatsApp sends of messages and statuses. */
+/** Returns a WhatsApp delivery with messages or statuses. */
 export const whatsappBody = (value: object): string =>
   JSON.stringify({
     object: 'whatsapp_business_account',
@@ -60,7 +60,7 @@ export const whatsappBody = (value: object): string =>
     ],
   });
 
-/** What Lead Ads sends; ids as JSON texts, so that a number may be any. */
+/** Returns a Lead Ads delivery. IDs are passed as JSON, so that numbers of any size are possible. */
 export const leadgenBody = (...values: { leadgen: string; form?: string; ad?: string }[]): string =>
   `{"object":"page","entry":[{"id":"9","time":1767225600,"changes":[${values
     .map(
@@ -69,40 +69,40 @@ export const leadgenBody = (...values: { leadgen: string; form?: string; ad?: st
     )
     .join(',')}]}]}`;
 
-/** A form as Twilio sends it. */
-export const twilioForm = (id: string, said: string): Record<string, string> => ({
+/** Returns a Twilio form. */
+export const twilioForm = (id: string, text: string): Record<string, string> => ({
   MessageSid: id,
   SmsMessageSid: id,
   AccountSid: 'AC1',
   From: '+15550107001',
   To: '+15550100017',
-  Body: said,
+  Body: text,
   NumMedia: '0',
 });
 
-/** Every provider. Ids of Lead Ads and Telegram are numbers: give digits. */
+/** All providers. Event IDs must be digits, because Lead Ads and Telegram use numbers. */
 export const providers: readonly Sends[] = [
   {
     ...meta,
     provider: 'whatsapp',
-    body: (id, said = 'Hello') =>
+    body: (id, text = 'Hello') =>
       whatsappBody({
         contacts: [{ profile: { name: 'Ann' }, wa_id: '15550107001' }],
-        messages: [{ from: '15550107001', id, timestamp: '1767225600', type: 'text', text: { body: said } }],
+        messages: [{ from: '15550107001', id, timestamp: '1767225600', type: 'text', text: { body: text } }],
       }),
     from: '15550107001',
   },
   {
     ...meta,
     provider: 'meta-lead-ads',
-    // Lead Ads says nothing; what a test wants to be large is put beside it.
-    body: (id, said = '') => leadgenBody({ leadgen: `"${id}"`, form: JSON.stringify(said) }),
+    // Lead Ads has no messages, so the text becomes the form's ID.
+    body: (id, text = '') => leadgenBody({ leadgen: `"${id}"`, form: JSON.stringify(text) }),
   },
-  { ...meta, provider: 'messenger', body: (id, said = 'Hello') => messaging('page', id, said), from: '7001' },
+  { ...meta, provider: 'messenger', body: (id, text = 'Hello') => messaging('page', id, text), from: '7001' },
   {
     ...meta,
     provider: 'instagram',
-    body: (id, said = 'Hello') => messaging('instagram', id, said),
+    body: (id, text = 'Hello') => messaging('instagram', id, text),
     from: '7001',
   },
   {
@@ -110,8 +110,8 @@ export const providers: readonly Sends[] = [
     type: json,
     sizes: [1_000_000, 1024 * 1024],
     handshake: false,
-    body: (id, said = 'Hello') =>
-      `{"update_id":${id},"message":{"message_id":5,"from":{"id":7001,"first_name":"Ann"},"chat":{"id":7001},"date":1767225600,"text":${JSON.stringify(said)}}}`,
+    body: (id, text = 'Hello') =>
+      `{"update_id":${id},"message":{"message_id":5,"from":{"id":7001,"first_name":"Ann"},"chat":{"id":7001},"date":1767225600,"text":${JSON.stringify(text)}}}`,
     headers: ({ secret }) => ({ 'x-telegram-bot-api-secret-token': secret }),
     reply: { type: /^application\/json/, body: '{"ok":true}' },
     eventId: (id) => id,
@@ -122,7 +122,7 @@ export const providers: readonly Sends[] = [
     type: 'application/x-www-form-urlencoded',
     sizes: [250_000, 256 * 1024],
     handshake: false,
-    body: (id, said = 'Hello') => new URLSearchParams(twilioForm(id, said)).toString(),
+    body: (id, text = 'Hello') => new URLSearchParams(twilioForm(id, text)).toString(),
     headers: ({ secret, path }, raw) => ({
       'x-twilio-signature': twilioSignature(
         secret,

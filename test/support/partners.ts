@@ -1,5 +1,4 @@
-// Partners: settings files of a test's own, and signatures as the providers make them, independent of the service's.
-
+// Settings files for tests, and signatures of providers, implemented independently of the service.
 import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
 import { renameSync, writeFileSync } from 'node:fs';
@@ -14,28 +13,28 @@ import { addIntegration } from '../../webhooks/inbox/integrations.ts';
 import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
 import { command, fresh } from './people.ts';
 
-/** A settings file in a folder of its own, removed when the tests are done. */
+/** A settings file in a temporary folder, which is removed after the tests. */
 export interface SettingsFile {
   readonly path: string;
-  /** The environment that names it. */
+  /** Environment with CRM_CONFIG. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Writes it again: a YAML text, or a value. */
+  /** Overwrites the file with YAML text or a value. */
   readonly write: (settings: string | object) => void;
-  /** Puts another file in its place, as editors do. */
+  /** Replaces the file with another one, as editors do. */
   readonly replace: (settings: string | object) => void;
 }
 
-/** JSON is YAML, so a value may be written as it is. */
+/** Converts settings to YAML. JSON is valid YAML. */
 const yaml = (settings: string | object): string =>
   typeof settings === 'string' ? settings : JSON.stringify(settings, null, 2);
 
-// Hooks of node:test would remove a file that a hook made as soon as that hook is done.
+// Not a hook of node:test, because it would remove files created in a hook as soon as that hook finishes.
 const folders: { remove: () => void }[] = [];
 process.once('exit', () => {
   for (const folder of folders) folder.remove();
 });
 
-/** Makes a settings file. @param environment further variables, such as the secrets that it refers to */
+/** Creates a settings file. @param environment additional variables, such as secrets referenced in the file */
 export function settingsFile(
   settings: string | object,
   environment: Readonly<Record<string, string>> = {},
@@ -58,23 +57,23 @@ export function settingsFile(
 
 type Bytes = string | Buffer;
 
-/** Hex HMAC-SHA256. */
+/** Computes an HMAC-SHA256 in hex. */
 export const hmacHex = (secret: string, raw: Bytes): string =>
   createHmac('sha256', secret).update(raw).digest('hex');
-/** Base64 HMAC-SHA256. */
+/** Computes an HMAC-SHA256 in Base64. */
 export const hmacBase64 = (secret: string, raw: Bytes): string =>
   createHmac('sha256', secret).update(raw).digest('base64');
 export const sha256 = (raw: Bytes): string => createHash('sha256').update(raw).digest('hex');
 export const nowSeconds = (): number => Math.floor(Date.now() / 1000);
 
-/** Stripe-Signature, with a v1 for each secret. */
+/** Computes a `Stripe-Signature` header with a v1 signature for each secret. */
 export const stripeSignature = (secrets: readonly string[], raw: Bytes, time = nowSeconds()): string =>
   [`t=${time}`, ...secrets.map((secret) => `v1=${hmacHex(secret, `${time}.${raw}`)}`)].join(',');
 
-/** X-Hub-Signature-256, as Meta's channels send it. */
+/** Computes Meta's `X-Hub-Signature-256` header. */
 export const metaSignature = (secret: string, raw: Bytes): string => `sha256=${hmacHex(secret, raw)}`;
 
-/** X-Twilio-Signature of a form, or of an address alone. */
+/** Computes an `X-Twilio-Signature` header for a URL and an optional form. */
 export const twilioSignature = (secret: string, url: string, form: Readonly<Record<string, string>> = {}) =>
   createHmac('sha1', secret)
     .update(
@@ -86,7 +85,7 @@ export const twilioSignature = (secret: string, url: string, form: Readonly<Reco
     )
     .digest('base64');
 
-/** An integration that was added. */
+/** A new integration with its secrets. */
 export interface Added<Owner extends { readonly id: string } = Organization> {
   readonly id: string;
   readonly path: string;
@@ -96,7 +95,7 @@ export interface Added<Owner extends { readonly id: string } = Organization> {
   readonly organization: Owner;
 }
 
-/** Adds an integration with secrets that no other has. */
+/** Adds an integration with unique secrets. */
 export async function integrate<Owner extends { readonly id: string } = Organization>(
   { config, database }: Pick<Instance, 'config' | 'database'>,
   organization: Owner,
@@ -104,15 +103,15 @@ export async function integrate<Owner extends { readonly id: string } = Organiza
 ): Promise<Added<Owner>> {
   const secret = fresh(`${provider}-secret`);
   const token = fresh(`${provider}-token`);
-  const given = { organization: organization.id, provider, name: provider, secret, token };
+  const input = { organization: organization.id, provider, name: provider, secret, token };
   const actor = command({ config });
-  const added = await addIntegration(tablesOf(database), actor, sealing(instanceSecrets(config)), given);
+  const added = await addIntegration(tablesOf(database), actor, sealing(instanceSecrets(config)), input);
   return { ...added, secret, token, organization };
 }
 
 /**
- * Does something on a database that no process has open. Once in a process for an embedded one: opened again, it
- * recovers, and leaves a timer behind.
+ * Runs a function on a database that no other process uses. Call it only once per process for an embedded database,
+ * because opening it again triggers recovery and leaves a timer behind.
  */
 export async function onStored<T>(
   environment: Readonly<Record<string, string>>,
@@ -127,7 +126,7 @@ export async function onStored<T>(
   }
 }
 
-/** Puts an event into an integration's inbox, as it is some time after its delivery. Returns the item's id. */
+/** Inserts an event into an integration's inbox, by default a processed one. Returns the item's ID. */
 export async function delivered(
   { database }: Pick<Instance, 'database'>,
   organization: string,
@@ -145,7 +144,7 @@ export async function delivered(
       error,
       attempts: 1,
       done_at: status === 'waiting' ? null : new Date(),
-      // A waiting one is not due while a test lasts.
+      // Waiting items do not become due during the test.
       next_at: new Date(Date.now() + 3_600_000),
     })
     .returning('id')
@@ -153,7 +152,7 @@ export async function delivered(
   return String(row.id);
 }
 
-/** Keeps a payment whose lead was not found. */
+/** Stores a payment that did not match a lead. */
 export async function unmatchedPayment(
   { database }: Pick<Instance, 'database'>,
   organization: string,
@@ -165,7 +164,7 @@ export async function unmatchedPayment(
     .execute();
 }
 
-/** Sends a delivery of one of Meta's channels, signed. */
+/** Sends a signed delivery of one of Meta's channels. */
 export function deliver(
   { call }: Pick<Instance, 'call'>,
   { path, secret }: Pick<Added, 'path' | 'secret'>,
@@ -175,7 +174,7 @@ export function deliver(
   return call(`POST ${path}`, { body, headers: { 'x-hub-signature-256': metaSignature(secret, body) } });
 }
 
-/** How many items of an integration's inbox have each status. */
+/** Returns the items in an integration's inbox. */
 export async function inboxOf({ database }: Instance, { id }: Pick<Added, 'id'>) {
   return tablesOf(database)
     .selectFrom('crm_inbox')
@@ -185,13 +184,13 @@ export async function inboxOf({ database }: Instance, { id }: Pick<Added, 'id'>)
     .execute();
 }
 
-/** An integer in an answer, as its text says it: ids are 64 bits wide. */
+/** Returns an integer in a response as text, because IDs have 64 bits. */
 export function integerIn({ text }: Answer, key: string): string {
-  const found = new RegExp(`"${key}":(\\d+)`).exec(text)?.[1];
-  return found ?? assert.fail(`no integer ${key} in ${text}`);
+  const digits = new RegExp(`"${key}":(\\d+)`).exec(text)?.[1];
+  return digits ?? assert.fail(`no integer ${key} in ${text}`);
 }
 
-/** A record as the API gives it. */
+/** Reads a record with the API. */
 export async function record(
   { call }: Pick<Instance, 'call'>,
   { key }: Pick<Organization, 'key'>,
@@ -202,7 +201,7 @@ export async function record(
   return answer.json;
 }
 
-/** Every row of a table, as text. */
+/** Returns all rows of a table as text. */
 export async function dumped({ database }: Pick<Instance, 'database'>, table: string): Promise<string> {
   const { rows } = await sql<{
     line: string;

@@ -1,23 +1,24 @@
-// Payment hooks of five customers, each from configuration alone: what config.yaml says, and what their provider sends.
+// Payment hooks of five customers: their entries in config.yaml and their providers' deliveries.
 import { hmacBase64, hmacHex, sha256, stripeSignature } from './partners.ts';
 
-/** Whom a payment is for, and what for. */
+/** A purchase: the event's ID and the lead's contact details. */
 export interface Purchase {
   readonly event: string;
   readonly email: string | null;
   readonly phone: string | null;
 }
 
+/** A customer with a payment hook. */
 export interface Customer {
   readonly name: string;
-  /** Its entry under partners.payments; its secrets are {@link newSecret} and {@link oldSecret}, from the environment. */
+  /** Entry under partners.payments. Its secrets are {@link newSecret} and {@link oldSecret}, from the environment. */
   readonly entry: object;
   readonly payload: (purchase: Purchase) => object;
-  /** Headers that the provider sends with a body, by a secret. */
+  /** Returns the headers for a body, signed with a secret. */
   readonly headers: (raw: string, secret: string, event: string) => Record<string, string>;
-  /** Under which id the event is known. */
+  /** Returns the ID under which the event is stored. */
   readonly eventId: (raw: string, event: string) => string;
-  /** What the opportunity becomes; `{event}` stands for the event's id. */
+  /** Expected opportunity. `{event}` is replaced with the event's ID. */
   readonly opportunity: Readonly<Record<string, unknown>>;
 }
 
@@ -172,9 +173,9 @@ export const customers: readonly Customer[] = [
   },
 ];
 
-/** What a settings file says of them. */
+/** Entries for a settings file. */
 export const entries = Object.fromEntries(customers.map(({ name, entry }) => [name, entry]));
-/** The environment with their secrets. */
+/** Environment variables with the secrets. */
 export const variables = Object.fromEntries(
   customers.flatMap(({ name }) => [
     [`${name.toUpperCase()}_NEW`, newSecret(name)],

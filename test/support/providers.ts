@@ -1,8 +1,8 @@
-// Providers that partners' endpoints talk to: a server of our own on loopback that plays Meta's Graph API.
+// A server on loopback that simulates Meta's Graph API.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** How the provider answers whatever it is asked. */
+/** How the provider responds to requests. */
 export type Behaviour =
   | 'fine'
   | 'failing'
@@ -13,32 +13,32 @@ export type Behaviour =
   | 'no json'
   | 'other json';
 
-/** A request as the provider got it. */
-export interface Asked {
+/** A request received by the provider. */
+export interface ProviderRequest {
   readonly method: string;
-  /** Path without the query. */
+  /** Path without the query string. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingMessage['headers'];
-  /** The body as JSON; undefined where there was none. */
+  /** The parsed JSON body, or undefined if it was empty. */
   readonly body: unknown;
 }
 
-/** A provider that listens. */
+/** A running provider. */
 export interface Provider {
-  /** Origin, without a slash at the end. */
+  /** Origin without a trailing slash. */
   readonly url: string;
-  /** Everything that it was asked, oldest first. */
-  readonly asked: Asked[];
-  /** How it answers from now on. What it holds back while it is slow, it answers when it becomes anything else. */
+  /** All received requests, oldest first. */
+  readonly requests: ProviderRequest[];
+  /** Sets the behaviour. Requests held back while it is slow are answered when the behaviour changes. */
   readonly behave: (behaviour: Behaviour) => void;
-  /** What it says of a lead, a value or JSON text, by its leadgen id; one that it does not know is a 400, as Meta does it. */
+  /** Leads by leadgen ID, as values or JSON text. Requests for other leads get 400, like at Meta. */
   readonly leads: Map<string, object | string>;
-  /** What it says of every lead that the map does not have. */
+  /** Sets the response for leads that are not in the map. */
   readonly everyLead: (lead: (id: string) => object) => void;
-  /** Requests that a redirect led elsewhere; must stay empty. */
+  /** Requests that followed a redirect; must stay empty. */
   readonly strayed: string[];
-  /** Refuses connections until it is opened again, on the same port. */
+  /** Refuses connections until `open` is called, which uses the same port. */
   readonly shut: () => Promise<void>;
   readonly open: () => Promise<void>;
   readonly close: () => Promise<void>;
@@ -46,7 +46,7 @@ export interface Provider {
 
 /** Starts a provider. */
 export async function startProvider(): Promise<Provider> {
-  const asked: Asked[] = [];
+  const requests: ProviderRequest[] = [];
   const leads = new Map<string, object | string>();
   const strayed: string[] = [];
   let behaviour: Behaviour = 'fine';
@@ -60,7 +60,7 @@ export async function startProvider(): Promise<Provider> {
   });
   const elsewhereUrl = await listen(elsewhere, 0);
 
-  const fine = ({ method, path }: Asked, response: ServerResponse) => {
+  const fine = ({ method, path }: ProviderRequest, response: ServerResponse) => {
     if (method === 'POST' && /^\/v\d+\.\d+\/[^/]+\/messages$/.test(path)) {
       return answer(response, 200, { messages: [{ id: `wamid.${++messages}` }] });
     }
@@ -70,10 +70,12 @@ export async function startProvider(): Promise<Provider> {
       ? answer(response, 400, { error: { message: 'Unsupported get request', code: 100 } })
       : answer(response, 200, lead);
   };
-  const behaviours: Readonly<Record<Behaviour, (asked: Asked, response: ServerResponse) => void>> = {
+  const behaviours: Readonly<
+    Record<Behaviour, (request: ProviderRequest, response: ServerResponse) => void>
+  > = {
     fine,
     failing: (_, response) => answer(response, 500, { error: { message: 'token SECRET is bad' } }),
-    slow: (asked, response) => held.push(() => fine(asked, response)),
+    slow: (request, response) => held.push(() => fine(request, response)),
     huge: (_, response) => answer(response, 200, { messages: [{ id: 'x'.repeat(3 * 1024 * 1024) }] }),
     endless: (_, response) => pour(response),
     redirect: ({ path }, response) =>
@@ -85,15 +87,15 @@ export async function startProvider(): Promise<Provider> {
   const server = createServer(async (request, response) => {
     const bytes = Buffer.concat(await request.toArray());
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://provider');
-    const one: Asked = {
+    const received: ProviderRequest = {
       method: request.method ?? '',
       path: pathname,
       query: searchParams,
       headers: request.headers,
       body: bytes.length === 0 ? undefined : JSON.parse(bytes.toString('utf8')),
     };
-    asked.push(one);
-    behaviours[behaviour](one, response);
+    requests.push(received);
+    behaviours[behaviour](received, response);
   });
   const url = await listen(server, 0);
   const port = Number(new URL(url).port);
@@ -106,7 +108,7 @@ export async function startProvider(): Promise<Provider> {
   };
   return {
     url,
-    asked,
+    requests,
     leads,
     everyLead: (lead) => {
       other = lead;
@@ -129,7 +131,7 @@ function answer(response: ServerResponse, status: number, body: object | string)
   response.writeHead(status, { 'content-type': 'application/json' }).end(text);
 }
 
-/** An answer that has no end; stops when nobody reads it any more. */
+/** Sends an endless response until the client disconnects. */
 function pour(response: ServerResponse): void {
   const piece = 'x'.repeat(64 * 1024);
   const more = () => {

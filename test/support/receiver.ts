@@ -1,8 +1,8 @@
-// A receiver of events, as a customer runs one: it keeps what came, and responds as a test says.
+// A receiver of events. It stores requests and responds as configured by the test.
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** An event as it came. */
+/** A received event. */
 export interface Received {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -20,14 +20,14 @@ export interface Received {
       readonly record: Readonly<Record<string, unknown>> | null;
     };
   };
-  /** By performance.now(). */
+  /** Time of receipt (performance.now()). */
   readonly at: number;
 }
 
-/** What a receiver responds: a status, or whatever it does. */
+/** How a receiver responds: with a status, or by calling a function. */
 export type Behaviour = number | ((response: ServerResponse, received: Received) => void);
 
-/** Starts a receiver on a port of its own. */
+/** Starts a receiver on a free port. */
 export async function startReceiver() {
   const received: Received[] = [];
   const behaviours = new Map<string, Behaviour>();
@@ -38,11 +38,11 @@ export async function startReceiver() {
       const text = Buffer.concat(chunks).toString();
       const path = request.url ?? '/';
       const event = JSON.parse(text || '{}') as Received['event'];
-      const one = { path, headers: request.headers, text, event, at: performance.now() };
+      const entry = { path, headers: request.headers, text, event, at: performance.now() };
       const behave = behaviours.get(path) ?? 204;
-      received.push(one);
+      received.push(entry);
       if (typeof behave === 'number') response.writeHead(behave).end();
-      else behave(response, one);
+      else behave(response, entry);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -51,9 +51,9 @@ export async function startReceiver() {
     port,
     url: `http://127.0.0.1:${port}`,
     received,
-    /** What came to a path. */
-    at: (path: string) => received.filter((each) => each.path === path),
-    /** What it does with what comes to a path from now on. */
+    /** Returns the events received at a path. */
+    at: (path: string) => received.filter((event) => event.path === path),
+    /** Sets the behaviour for a path. */
     behave: (path: string, behaviour: Behaviour) => behaviours.set(path, behaviour),
     close: async () => {
       server.closeAllConnections();
@@ -62,7 +62,7 @@ export async function startReceiver() {
   };
 }
 
-/** The settings that let events go to a receiver of a test. */
+/** Returns settings that allow events to be sent to receivers on these ports. */
 export const eventsTo = (...ports: readonly number[]) => ({
   events: { allow_private_addresses: true, allow_http: true, ports },
 });

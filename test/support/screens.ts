@@ -86,7 +86,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
       createSubscription(tables, command(instance), sealing(instanceSecrets(config)), {
         organization: acme.id,
         profile: await profileId(tables, acme.id, 'read-only'),
-        place,
+        position: place,
         url: `https://${fresh('hook')}.invalid/`,
         resources: ['leads'],
         actions: ['delete'],

@@ -55,8 +55,8 @@ export function steps(world: () => World) {
     await page.locator('input[name="secret"]').fill(secret);
     await page.getByRole('button', { name: 'Add integration' }).click();
     return {
-      address: await page.getByLabel('Callback address', { exact: true }).inputValue(),
-      verifyToken: await page.getByLabel('Verify token, shown this once').inputValue(),
+      address: await page.getByLabel('Callback URL', { exact: true }).inputValue(),
+      verifyToken: await page.getByLabel('Verify token, shown only once').inputValue(),
     };
   };
   /** Fills the pages of partners and channels: an integration, deliveries in every state, payments without a lead. */

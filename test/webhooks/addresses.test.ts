@@ -1,4 +1,4 @@
-// No door inwards: where events are sent, whatever the address, its name and its responses say.
+// Allowed receiver URLs: protection against server-side request forgery.
 import assert from 'node:assert/strict';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,7 @@ import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
 
 const allowed: AddressPolicy = { ...defaults.events, allow_http: true };
 
-/** What people write, and why it is refused; with http allowed, so that the address is what counts. */
+/** Rejected URLs and the reason. HTTP is allowed, so that only the address matters. */
 const refused: readonly (readonly [url: string, reason: RegExp])[] = [
   ...[
     '127.0.0.1',
@@ -56,10 +56,10 @@ const refused: readonly (readonly [url: string, reason: RegExp])[] = [
     '[2001:db8::1]',
     '１２７.0.0.1',
     '127。0。0。1',
-  ].map((host) => [`http://${host}/`, /private address/] as const),
-  ['https://user:password@example.com/', /no user and password/],
-  ['https://example.com@127.0.0.1/', /no user and password/],
-  ['https://example.com:22/', /ports 80, 443, 8080, 8443/],
+  ].map((host) => [`http://${host}/`, /private IP address/] as const),
+  ['https://user:password@example.com/', /user or password/],
+  ['https://example.com@127.0.0.1/', /user or password/],
+  ['https://example.com:22/', /ports: 80, 443, 8080, 8443/],
   ['https://example.com:5432/', /ports/],
   ['file:///etc/passwd', /https:/],
   ['gopher://example.com/', /https:/],
@@ -68,10 +68,10 @@ const refused: readonly (readonly [url: string, reason: RegExp])[] = [
   ['//example.com', /absolute URL/],
   ['https://', /absolute URL/],
   [`https://example.com/${'x'.repeat(2000)}`, /absolute URL/],
-  ['https://example.com/#x', /no fragment/],
+  ['https://example.com/#x', /contain a fragment/],
 ];
 
-/** Metadata services of clouds, also inside IPv6 addresses that stand for them. */
+/** Metadata services of cloud providers, also embedded in IPv6 addresses. */
 const metadata: readonly string[] = [
   ...['169.254.169.254', '169.254.170.2', '168.63.129.16', '100.100.100.200', '192.0.0.192'].flatMap(
     (ipv4) => {
@@ -101,13 +101,13 @@ const metadata: readonly string[] = [
   'fd00:42::42',
 ];
 
-describe('metadata services are rejected whatever is allowed', () => {
+describe('metadata services are rejected whatever the settings', () => {
   const everything: AddressPolicy = { allow_http: true, allow_private_addresses: true, ports: [80] };
   for (const address of metadata) {
     test(address, async () => {
       const host = address.includes(':') ? `[${address}]` : address;
       assert.throws(() => receiverUrl(`http://${host}/`, everything), /metadata service/);
-      assert.throws(() => receiverUrl(`http://${host}/`, allowed), /private address|metadata service/);
+      assert.throws(() => receiverUrl(`http://${host}/`, allowed), /private IP address|metadata service/);
       const family = address.includes(':') ? 6 : 4;
       const resolve = async () => [
         { address: '127.0.0.1', family: 4 },
@@ -116,7 +116,7 @@ describe('metadata services are rejected whatever is allowed', () => {
       const lookup = (settings: AddressPolicy) =>
         pinnedAddress(new URL('http://hook.example/'), settings, resolve);
       await assert.rejects(lookup(everything), /metadata service/);
-      await assert.rejects(lookup(allowed), /private address|metadata service/);
+      await assert.rejects(lookup(allowed), /private IP address|metadata service/);
     });
   }
   test('other private addresses remain allowed', () => {
@@ -125,14 +125,14 @@ describe('metadata services are rejected whatever is allowed', () => {
   });
 });
 
-describe('addresses that are refused as they are written', () => {
+describe('URLs rejected before DNS resolution', () => {
   for (const [url, reason] of refused)
     test(url.slice(0, 60), () => assert.throws(() => receiverUrl(url, allowed), reason));
-  test('http, unless configured', () => {
+  test('http is rejected unless configured', () => {
     assert.throws(() => receiverUrl('http://example.com/', defaults.events), /https:/);
     assert.equal(receiverUrl('http://example.com/', allowed).href, 'http://example.com/');
   });
-  test('what is public is accepted', () => {
+  test('public URLs are accepted', () => {
     for (const url of [
       'https://example.com/hook?a=1',
       'https://93.184.216.34/',
@@ -144,7 +144,7 @@ describe('addresses that are refused as they are written', () => {
   });
 });
 
-describe('where names lead to', () => {
+describe('host names', () => {
   let server: Server;
   let port: number;
   let requests: (string | undefined)[] = [];
@@ -161,7 +161,7 @@ describe('where names lead to', () => {
     server.closeAllConnections();
     server.close();
   });
-  /** Posts to a name that has these addresses, one list for each time that it is looked up. */
+  /** Posts to a host name. Each lookup returns the next list of IP addresses. */
   const post = async (
     answers: readonly (readonly string[])[],
     { allow_private_addresses = false, path = '/', longestMs = 1000 } = {},
@@ -184,25 +184,25 @@ describe('where names lead to', () => {
     ['::1'],
     ['169.254.169.254'],
   ]) {
-    test(`a name with ${addresses} gets no connection`, async () => {
+    test(`no connection to a host name with ${addresses}`, async () => {
       const { status, problem, requests } = await post([addresses]);
       assert.deepEqual(
         [status, problem, requests],
-        [undefined, 'url must not lead to a private address', []],
+        [undefined, 'url must not resolve to a private IP address', []],
       );
     });
   }
 
-  test('a name is looked up once, and another answer later leads nowhere', async () => {
-    // Were it looked up again for the connection, it would be the loopback one.
+  test('a host name is resolved only once, so a later DNS response has no effect', async () => {
+    // A second lookup for the connection would return the loopback address.
     const rebound = await post([['192.0.2.1'], ['127.0.0.1']], { longestMs: 200 });
     assert.deepEqual([rebound.asked, rebound.requests], [1, []]);
     const there = await post([['127.0.0.1'], ['192.0.2.1']], { allow_private_addresses: true });
     assert.deepEqual([there.status, there.asked, there.requests], [200, 1, [`hook.example:${port}`]]);
   });
 
-  test('a name without an address, and one that is not answered', async () => {
-    assert.equal((await post([[]])).problem, 'the name has no address');
+  test('host names without an IP address, and failed lookups', async () => {
+    assert.equal((await post([[]])).problem, 'the host name cannot be resolved');
     const posting = poster(
       () => ({ ...allowed, ports: [port] }),
       () => new Promise(() => {}),
@@ -215,7 +215,7 @@ describe('where names lead to', () => {
     posting.close();
   });
 
-  test('redirects are responses like any other', async () => {
+  test('redirects are not followed', async () => {
     for (const location of ['http://169.254.169.254/', `http://127.0.0.1:${port}/again`, '/again']) {
       respond = (response) => response.writeHead(307, { location }).end();
       const { status, requests } = await post([['127.0.0.1']], { allow_private_addresses: true });
@@ -223,7 +223,7 @@ describe('where names lead to', () => {
     }
   });
 
-  test('a body without end is cut, a slow one is left, and one that never begins is late', async () => {
+  test('an endless body is cut off, and a slow or missing body times out', async () => {
     let sent = 0;
     respond = (response) => {
       const more = () => {
@@ -246,16 +246,25 @@ describe('where names lead to', () => {
     assert.deepEqual([late.status, late.problem], [undefined, 'no response in time']);
   });
 
-  test('what is no HTTP, or too much of it', async () => {
+  test('responses that are not HTTP, and oversized headers', async () => {
     respond = (response) => response.socket?.end('SSH-2.0-OpenSSH_9\r\n');
-    assert.match((await post([['127.0.0.1']], { allow_private_addresses: true })).problem, /^no connection/);
+    assert.match(
+      (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
+      /^connection failed/,
+    );
     respond = (response) =>
       response.socket?.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n');
-    assert.equal((await post([['127.0.0.1']], { allow_private_addresses: true })).problem, 'no connection');
+    assert.equal(
+      (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
+      'connection failed',
+    );
     respond = (response) => response.writeHead(200, { 'x-large': 'x'.repeat(20_000) }).end();
-    assert.match((await post([['127.0.0.1']], { allow_private_addresses: true })).problem, /^no connection/);
+    assert.match(
+      (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
+      /^connection failed/,
+    );
     respond = (response) => response.writeHead(200, { 'x-long': `${'x'.repeat(8000)}` }).end();
     const { response } = await post([['127.0.0.1']], { allow_private_addresses: true });
-    assert.equal(response.length, 4000, 'what is kept is bounded');
+    assert.equal(response.length, 4000, 'the stored headers are limited');
   });
 });

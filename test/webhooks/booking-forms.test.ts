@@ -1,4 +1,4 @@
-// Messaging send: who may, what a message needs, what the sender gets, and its failures.
+// Messages for booking forms: authentication, validation, requests to the sender, and failures.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -38,18 +38,18 @@ onBothDrivers(
   (instance) => {
     let clinic: Organization;
     const nodes: Node[] = [];
-    /** A node with other settings. */
+    /** Starts a node with other settings. */
     const node = async (changed: object, change: Record<string, string> = {}, logLevel = 'fatal') => {
       const file = settingsFile({ ...settings, ...changed });
-      const made = await secondNode(instance(), {
+      const instanceNode = await secondNode(instance(), {
         settingsFile: file.path,
         environment: { ...variables, ...change },
         logLevel,
-        // A busy machine is no part of what is logged.
+        // Ignore warnings about a busy machine.
         logSlowMs: 0,
       });
-      nodes.push(made);
-      return made;
+      nodes.push(instanceNode);
+      return instanceNode;
     };
     const partner = (changed: object) => ({
       partners: { booking_forms_whatsapp: { ...settings.partners.booking_forms_whatsapp, ...changed } },
@@ -60,7 +60,7 @@ onBothDrivers(
     });
     beforeEach(() => {
       provider.behave('fine');
-      provider.asked.length = 0;
+      provider.requests.length = 0;
     });
     after(async () => {
       provider.behave('fine');
@@ -76,7 +76,7 @@ onBothDrivers(
         .orderBy('id', 'desc')
         .execute();
 
-    test('not configured: 501, whatever is sent', async () => {
+    test('not configured: 501 for every request', async () => {
       const off = [await node(partner({ secrets: [] })), await node({}, { TOKEN: ' ', OLDER: '' })];
       for (const each of off) {
         for (const body of [good, '{', {}]) assert.equal((await post(body, token, each)).status, 501);
@@ -84,25 +84,25 @@ onBothDrivers(
       }
     });
 
-    test('the right token sends it once, and it is kept', async () => {
+    test('with a valid token, the message is sent once and stored', async () => {
       for (const key of [token, older]) {
-        provider.asked.length = 0;
+        provider.requests.length = 0;
         const answer = await post(good, key);
         assert.equal(answer.status, 200, answer.text);
         assert.deepEqual(Object.keys(answer.json), ['ok', 'message_id']);
-        const [asked, ...more] = provider.asked;
+        const [request, ...more] = provider.requests;
         assert.deepEqual(more, []);
-        assert.equal(asked?.path, '/v23.0/1055501/messages');
-        assert.equal(asked?.headers.authorization, `Bearer ${accessToken}`);
-        assert.deepEqual(asked?.body, {
+        assert.equal(request?.path, '/v23.0/1055501/messages');
+        assert.equal(request?.headers.authorization, `Bearer ${accessToken}`);
+        assert.deepEqual(request?.body, {
           messaging_product: 'whatsapp',
           to: '+4915550100',
           type: 'text',
           text: { body: 'See you at 9' },
         });
-        const [kept] = await messages();
+        const [message] = await messages();
         assert.deepEqual(
-          [kept?.recipient, kept?.body, kept?.status, kept?.provider_id, kept?.error],
+          [message?.recipient, message?.body, message?.status, message?.provider_id, message?.error],
           [good.to, good.message, 'sent', answer.json.message_id, null],
         );
       }
@@ -119,17 +119,17 @@ onBothDrivers(
       ['the access token of the sender', () => ({ authorization: `Bearer ${accessToken}` })],
     ];
     for (const [name, headers] of bad) {
-      test(`token: ${name} → 401 before the body is looked at`, async () => {
+      test(`token: ${name} → 401 before the body is read`, async () => {
         for (const body of [good, '{', {}]) {
           const answer = await instance().call(request, { body, headers: headers() });
           assert.equal(answer.status, 401);
           assertErrorShape(answer);
         }
-        assert.deepEqual(provider.asked, []);
+        assert.deepEqual(provider.requests, []);
       });
     }
 
-    test('the token does not open the API', async () => {
+    test('the token is not accepted by the API', async () => {
       assert.equal((await instance().call('GET /api/v1/leads', { key: token })).status, 401);
     });
 
@@ -145,7 +145,7 @@ onBothDrivers(
         ['to', 'message', 'name', 'template'],
       ],
       ['a NUL in to', { to: '\0', message: 'x' }, ['to']],
-      ['an unknown template', { ...good, template: 'nobody' }, ['template']],
+      ['an unknown template', { ...good, template: 'unknown' }, ['template']],
       ['a template called __proto__', { ...good, template: '__proto__' }, ['template']],
       ['a template with a path', { ...good, template: '../templates/confirmation' }, ['template']],
       ['a lone surrogate', '{"to":"+4915550100","message":"\\udc00"}', ['message']],
@@ -153,7 +153,7 @@ onBothDrivers(
       ['an array', [good]],
     ];
     for (const [name, body, fields] of refused) {
-      test(`body: ${name} → 400, nothing is sent or kept`, async () => {
+      test(`body: ${name} → 400, nothing is sent or stored`, async () => {
         const before = (await messages()).length;
         const answer = await post(body);
         assert.equal(answer.status, 400, answer.text);
@@ -163,16 +163,16 @@ onBothDrivers(
           wrong?.map(({ field }) => field),
           fields,
         );
-        assert.deepEqual(provider.asked, []);
+        assert.deepEqual(provider.requests, []);
         assert.equal((await messages()).length, before);
       });
     }
 
-    test('an organization that there is not → 404, after the body is validated', async () => {
-      const lost = await node(partner({ organization: 'nobody' }));
+    test('an unknown organization → 404, after the body is validated', async () => {
+      const lost = await node(partner({ organization: 'unknown' }));
       assert.equal((await post({}, token, lost)).status, 400);
       assert.equal((await post(good, token, lost)).status, 404);
-      assert.deepEqual(provider.asked, []);
+      assert.deepEqual(provider.requests, []);
     });
 
     const sent: readonly [string, Record<string, string>, object][] = [
@@ -223,22 +223,22 @@ onBothDrivers(
       test(`sent: ${name}`, async () => {
         const answer = await post({ ...good, ...body });
         assert.equal(answer.status, 200, answer.text);
-        const got = provider.asked[0]?.body as Record<string, unknown>;
+        const got = provider.requests[0]?.body as Record<string, unknown>;
         for (const [key, value] of Object.entries(expected)) assert.deepEqual(got[key], value);
-        assert.equal((await messages())[0]?.body, body.message, 'kept as it was given');
+        assert.equal((await messages())[0]?.body, body.message, 'stored unchanged');
       });
     }
 
     const failures: readonly [Behaviour, RegExp][] = [
-      ['failing', /^WhatsApp answered 500$/],
-      ['slow', /^no answer in time$/],
-      ['huge', /^the answer is too large$/],
-      ['endless', /^the answer is too large$/],
-      ['redirect', /^WhatsApp answered 307$/],
-      ['no json', /^WhatsApp answered 200$/],
-      ['other json', /^WhatsApp answered 200$/],
+      ['failing', /^WhatsApp responded with 500$/],
+      ['slow', /^no response in time$/],
+      ['huge', /^the response is too large$/],
+      ['endless', /^the response is too large$/],
+      ['redirect', /^WhatsApp responded with 307$/],
+      ['no json', /^WhatsApp responded with 200$/],
+      ['other json', /^WhatsApp responded with 200$/],
     ];
-    describe('a sender that does not take it → 502, asked once, kept with its reason', () => {
+    describe('a failing provider → 502, called once, the reason is stored', () => {
       for (const [behaviour, reason] of failures) {
         test(behaviour, async () => {
           provider.behave(behaviour);
@@ -247,23 +247,26 @@ onBothDrivers(
           assert.equal(answer.status, 502, answer.text);
           assertErrorShape(answer);
           assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
-          assert.equal(provider.asked.length, 1, 'never twice');
-          const [kept] = await messages();
+          assert.equal(provider.requests.length, 1, 'called once');
+          const [message] = await messages();
           assert.deepEqual(
-            [kept?.body, kept?.status, kept?.provider_id],
+            [message?.body, message?.status, message?.provider_id],
             [`to one that is ${behaviour}`, 'failed', null],
           );
-          assert.match(kept?.error ?? '', reason);
+          assert.match(message?.error ?? '', reason);
         });
       }
 
-      test('refused connections, and back again', async () => {
+      test('refused connections, then available again', async () => {
         await provider.shut();
         try {
-          const answer = await post({ ...good, message: 'to nobody' });
+          const answer = await post({ ...good, message: 'not delivered' });
           assert.equal(answer.status, 502, answer.text);
-          const [kept] = await messages();
-          assert.deepEqual([kept?.body, kept?.status, kept?.error], ['to nobody', 'failed', 'no connection']);
+          const [message] = await messages();
+          assert.deepEqual(
+            [message?.body, message?.status, message?.error],
+            ['not delivered', 'failed', 'connection failed'],
+          );
         } finally {
           await provider.open();
         }
@@ -271,48 +274,48 @@ onBothDrivers(
       });
 
       const unsent: readonly [string, () => Promise<Node>, Record<string, string>, RegExp][] = [
-        ['no sender', () => node({ messaging: {} }), {}, /no sender/],
+        ['no sender', () => node({ messaging: {} }), {}, /no sender is configured/],
         ['no access token', () => node({}, { ACCESS: '' }), {}, /access token is not set/],
         ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
-        ['a word as to', () => node({}), { to: 'everybody' }, /recipient is not a telephone number/],
-        ['a name with a number', () => node({}), { to: 'Ann 15550100' }, /recipient is not a telephone/],
-        ['a path as to', () => node({}), { to: '../../me' }, /recipient is not a telephone number/],
-        ['a header in to', () => node({}), { to: '+4915550100\r\nX: y' }, /recipient is not a telephone/],
+        ['a word as to', () => node({}), { to: 'everybody' }, /recipient is not a phone number/],
+        ['a name with a number', () => node({}), { to: 'Ann 15550100' }, /recipient is not a phone/],
+        ['a path as to', () => node({}), { to: '../../me' }, /recipient is not a phone number/],
+        ['a header in to', () => node({}), { to: '+4915550100\r\nX: y' }, /recipient is not a phone/],
       ];
-      for (const [name, made, body, reason] of unsent) {
-        test(`${name}: not even asked`, async () => {
-          assert.equal((await post({ ...good, ...body }, token, await made())).status, 502);
-          assert.deepEqual(provider.asked, []);
-          const [kept] = await messages();
-          assert.match(kept?.error ?? '', reason);
-          assert.equal(kept?.recipient, body.to ?? good.to);
+      for (const [name, startNode, body, reason] of unsent) {
+        test(`${name}: the provider is not called`, async () => {
+          assert.equal((await post({ ...good, ...body }, token, await startNode())).status, 502);
+          assert.deepEqual(provider.requests, []);
+          const [message] = await messages();
+          assert.match(message?.error ?? '', reason);
+          assert.equal(message?.recipient, body.to ?? good.to);
         });
       }
     });
 
-    test('a redirect is never followed', () => assert.deepEqual(provider.strayed, []));
+    test('redirects are never followed', () => assert.deepEqual(provider.strayed, []));
 
-    test('the log sender sends nothing and answers', async () => {
+    test('the log sender responds without sending', async () => {
       const logging = await node({ messaging: { clinic: { sender: 'log' } } });
       const answer = await post(good, token, logging);
       assert.equal(answer.status, 200, answer.text);
       assert.match(String(answer.json.message_id), /^log\./);
-      assert.deepEqual(provider.asked, []);
+      assert.deepEqual(provider.requests, []);
       assert.equal((await messages())[0]?.provider_id, answer.json.message_id);
       assert.equal((await post({ ...good, to: 'Front desk' }, token, logging)).status, 200, 'any string');
       assert.equal((await messages())[0]?.recipient, 'Front desk');
     });
 
-    const ways: Readonly<
+    const senders: Readonly<
       Record<string, [sender: object, behaviour: Behaviour, status: number, lines: number]>
     > = {
       'the log sender': [{ sender: 'log' }, 'fine', 200, 2],
-      'a sender that sends': [settings.messaging.clinic, 'fine', 200, 0],
-      'a sender that is refused': [settings.messaging.clinic, 'failing', 502, 2],
-      'a sender that nobody answers': [settings.messaging.clinic, 'slow', 502, 2],
+      'a working sender': [settings.messaging.clinic, 'fine', 200, 0],
+      'a rejected request': [settings.messaging.clinic, 'failing', 502, 2],
+      'a provider that does not respond': [settings.messaging.clinic, 'slow', 502, 2],
     };
-    for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(ways)) {
-      test(`${name}: the log tells neither to whom, nor what, nor with which secret`, async () => {
+    for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(senders)) {
+      test(`${name}: recipient, text and secrets are not logged`, async () => {
         const logging = await node({ messaging: { clinic: clinicSender } }, {}, 'trace');
         provider.behave(behaviour);
         const body = { to: '+4915550100777', message: 'a private text', name: 'Ann Private' };

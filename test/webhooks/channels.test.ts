@@ -1,4 +1,4 @@
-// Channel webhooks: proved on the raw bytes, stored once per event, answered, processed after.
+// Channel webhooks: verified against the raw body, stored once per event, answered, then processed.
 
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
@@ -38,7 +38,7 @@ const { environment } = settingsFile({
   graph: { base_url: graph.url, timeout_ms: 1000 },
 });
 let ids = 1_000_000;
-/** Digits, so that every provider can have it as an id. */
+/** Digits, so that every provider accepts it as an ID. */
 const freshId = () => String(++ids);
 
 onBothDrivers(
@@ -60,7 +60,8 @@ onBothDrivers(
       headers: Record<string, string>,
       path = of(provider).path,
     ) => instance().call(`POST ${path}`, { body: raw, headers: { 'content-type': type, ...headers } });
-    const right = (sends: Sends, raw: string) => post(sends, raw, sends.headers(of(sends.provider), raw));
+    const assertAccepted = (sends: Sends, raw: string) =>
+      post(sends, raw, sends.headers(of(sends.provider), raw));
     const stored = async ({ provider, eventId }: Sends, id: string) =>
       (await inboxOf(instance(), of(provider))).filter(({ event_id }) => event_id === eventId(id));
     const received = async (provider: string) =>
@@ -77,7 +78,7 @@ onBothDrivers(
           instance().call(`GET ${of(provider).path}?${new URLSearchParams(query)}`);
         const mode = { 'hub.mode': 'subscribe' };
         if (handshake) {
-          test('handshake: the right token gets its challenge back, as plain text', async () => {
+          test('handshake: the correct token gets the challenge as plain text', async () => {
             for (const challenge of ['1158201444', '<script>alert(1)</script>', '']) {
               const answer = await ask({
                 ...mode,
@@ -110,7 +111,7 @@ onBothDrivers(
             ['nothing', () => ({})],
           ];
           for (const [name, query] of refused) {
-            test(`handshake: ${name} → 403, and nothing comes back`, async () => {
+            test(`handshake: ${name} → 403 without the challenge`, async () => {
               const answer = await ask(query());
               assert.equal(answer.status, 403);
               assertErrorShape(answer);
@@ -118,13 +119,13 @@ onBothDrivers(
             });
           }
         } else {
-          test('there is no handshake: GET → 405', async () => assert.equal((await ask(mode)).status, 405));
+          test('no handshake: GET → 405', async () => assert.equal((await ask(mode)).status, 405));
         }
 
-        test('a signed delivery is answered as the provider wants, stored once, and processed', async () => {
+        test('a signed delivery gets the expected response, is stored once and processed', async () => {
           const id = freshId();
           for (let times = 0; times < 3; times++) {
-            const answer = await right(sends, body(id, 'Grüße & <b>{{x}}</b> 😀'));
+            const answer = await assertAccepted(sends, body(id, 'Grüße & <b>{{x}}</b> 😀'));
             assert.deepEqual([answer.status, answer.text], [200, reply.body]);
             assert.match(answer.headers.get('content-type') ?? '', reply.type);
           }
@@ -138,14 +139,16 @@ onBothDrivers(
           );
         });
 
-        test('20 times at once: stored once', async () => {
+        test('20 concurrent deliveries: stored once', async () => {
           const id = freshId();
-          const answers = await Promise.all(Array.from({ length: 20 }, () => right(sends, body(id))));
+          const answers = await Promise.all(
+            Array.from({ length: 20 }, () => assertAccepted(sends, body(id))),
+          );
           assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
           assert.equal((await stored(sends, id)).length, 1);
         });
 
-        test('a wrong signature → 401 whatever the body, and nothing is stored', async () => {
+        test('a wrong signature → 401 for any body, and nothing is stored', async () => {
           const id = freshId();
           const raw = body(id);
           const good = headers(of(provider), raw);
@@ -166,7 +169,7 @@ onBothDrivers(
             [raw, { authorization: `Bearer ${organization.key}` }],
             [raw, { authorization: `Bearer ${of(provider).secret}` }],
             ['{', {}],
-            // Telegram sends its secret, the others sign the bytes.
+            // Telegram sends its secret; the other providers sign the body.
             ...(provider === 'telegram'
               ? []
               : ([
@@ -174,24 +177,24 @@ onBothDrivers(
                   [`${raw} `, good],
                 ] as [string, Record<string, string>][])),
           ];
-          for (const [index, [bytes, given]] of wrong.entries()) {
-            const answer = await post(sends, bytes, given);
+          for (const [index, [bytes, headerSet]] of wrong.entries()) {
+            const answer = await post(sends, bytes, headerSet);
             assert.equal(answer.status, 401, `${index}: ${answer.text}`);
             assertErrorShape(answer);
           }
           assert.deepEqual(await stored(sends, id), []);
         });
 
-        test(`${sizes[0]} bytes are taken, more than ${sizes[1]} are not`, async () => {
+        test(`${sizes[0]} bytes are accepted, more than ${sizes[1]} are rejected`, async () => {
           const id = freshId();
-          assert.equal((await right(sends, body(id, 'x'.repeat(sizes[0])))).status, 200);
+          assert.equal((await assertAccepted(sends, body(id, 'x'.repeat(sizes[0])))).status, 200);
           assert.equal((await stored(sends, id)).length, 1);
-          const large = await right(sends, body(freshId(), 'x'.repeat(sizes[1])));
+          const large = await assertAccepted(sends, body(freshId(), 'x'.repeat(sizes[1])));
           assert.equal(large.status, 413);
           assertErrorShape(large);
         });
 
-        test('a signed body of another type → 400', async () => {
+        test('a signed body with another Content-Type → 400', async () => {
           const raw = body(freshId());
           for (const other of [
             'text/plain',
@@ -204,7 +207,7 @@ onBothDrivers(
           }
         });
 
-        test('signed nonsense is refused or ignored, never a failure', async () => {
+        test('signed garbage is rejected or ignored, but never causes a failure', async () => {
           const bodies =
             type === 'application/json'
               ? [
@@ -223,18 +226,18 @@ onBothDrivers(
                 ]
               : ['', 'MessageSid', 'MessageSid=&x=%', 'MessageSid=%00&From=%00&Body=%ED%A0%80', '%%%'];
           for (const raw of bodies) {
-            const answer = await right(sends, raw);
+            const answer = await assertAccepted(sends, raw);
             assert.ok([200, 400].includes(answer.status), `${raw.slice(0, 40)}: ${answer.status}`);
           }
         });
 
-        test('an address that is not its own → 404, before anything is proved', async () => {
+        test('an unknown URL → 404 before the signature is verified', async () => {
           const raw = body(freshId());
           const good = headers(of(provider), raw);
           const { path } = of(provider);
-          const [neighbour = ''] = providers.map((each) => each.provider).filter((each) => each !== provider);
+          const [neighbour = ''] = providers.map((item) => item.provider).filter((item) => item !== provider);
           const paths = [
-            path.replace(provider, 'nobody'),
+            path.replace(provider, 'unknown'),
             path.replace(`/${provider}/`, '/__proto__/'),
             path.replace(`/${provider}/`, `/${neighbour}/`),
             `${path}x`,
@@ -243,14 +246,14 @@ onBothDrivers(
             path.replace(/[^/]+$/, '%00'),
             path.replace(/[^/]+$/, ''),
           ];
-          for (const each of paths) {
-            for (const given of [good, {}])
-              assert.equal((await post(sends, raw, given, each)).status, 404, each);
-            assert.equal((await instance().call(`GET ${each}`)).status, 404, each);
+          for (const item of paths) {
+            for (const headerSet of [good, {}])
+              assert.equal((await post(sends, raw, headerSet, item)).status, 404, item);
+            assert.equal((await instance().call(`GET ${item}`)).status, 404, item);
           }
         });
 
-        test('switched off → 404, switched on again → 200', async () => {
+        test('disabled → 404, enabled again → 200', async () => {
           const one = await integrate(instance(), organization, provider);
           const raw = body(freshId());
           const status = async () => (await post(sends, raw, headers(one, raw), one.path)).status;
@@ -269,18 +272,18 @@ onBothDrivers(
           assert.equal(await status(), 200);
         });
 
-        test('the same event of another integration is another one', async () => {
+        test('the same event ID of another integration is a different event', async () => {
           const foreign = await integrate(instance(), other, provider);
           const raw = body(freshId());
           assert.equal((await post(sends, raw, headers(of(provider), raw), foreign.path)).status, 401);
-          assert.equal((await right(sends, raw)).status, 200);
+          assert.equal((await assertAccepted(sends, raw)).status, 200);
           assert.equal((await post(sends, raw, headers(foreign, raw), foreign.path)).status, 200);
           assert.equal((await inboxOf(instance(), foreign)).length, 1);
         });
       });
     }
 
-    test('secrets are encrypted at rest, and open again', async () => {
+    test('secrets are encrypted at rest and can be decrypted', async () => {
       const text = await dump(instance());
       for (const { secret, token, verifyToken, id } of Object.values(added)) {
         for (const hidden of [secret, token, verifyToken]) assert.ok(!text.includes(hidden), hidden);
@@ -297,11 +300,11 @@ onBothDrivers(
       }
     });
 
-    test('the answer does not wait for processing', async () => {
+    test('the response does not wait for processing', async () => {
       graph.behave('slow');
       const [, leads = assert.fail()] = providers;
       const id = freshId();
-      assert.equal((await right(leads, leads.body(id))).status, 200);
+      assert.equal((await assertAccepted(leads, leads.body(id))).status, 200);
       assert.equal((await stored(leads, id))[0]?.status, 'waiting');
       graph.behave('fine');
     });
@@ -353,7 +356,7 @@ onBothDrivers(
       }
     });
 
-    test('Messenger: echoes of our own messages, and deliveries of the other kind, are nothing', async () => {
+    test('Messenger: echoes of outgoing messages and Instagram deliveries are ignored', async () => {
       const before = (await inboxOf(instance(), of('messenger'))).length;
       const echo = {
         object: 'page',
@@ -365,20 +368,20 @@ onBothDrivers(
       assert.equal((await inboxOf(instance(), of('messenger'))).length, before);
     });
 
-    test('Telegram: updates without a message are done without one; ids beyond 2^53 stay exact', async () => {
+    test('Telegram: updates without a message are processed; IDs above 2^53 stay exact', async () => {
       const telegram = providers.find(({ provider }) => provider === 'telegram') ?? assert.fail();
       const messages = (await received('telegram')).length;
       const id = freshId();
-      await right(telegram, `{"update_id":${id},"my_chat_member":{}}`);
+      await assertAccepted(telegram, `{"update_id":${id},"my_chat_member":{}}`);
       const large = ['9007199254740993', '9007199254740992'];
-      for (const each of large) await right(telegram, telegram.body(each));
-      for (const each of [id, ...large]) {
-        await until(async () => (await stored(telegram, each))[0]?.status === 'done', `process ${each}`);
+      for (const item of large) await assertAccepted(telegram, telegram.body(item));
+      for (const item of [id, ...large]) {
+        await until(async () => (await stored(telegram, item))[0]?.status === 'done', `process ${item}`);
       }
       assert.equal((await received('telegram')).length, messages + 2);
     });
 
-    test('Twilio: the public address counts, and the digest of a body that is no form', async () => {
+    test('Twilio: the public URL is signed, and the digest of a JSON body', async () => {
       const { path, secret } = of('twilio');
       const form = twilioForm(`SM${freshId()}`, '');
       const raw = new URLSearchParams(form).toString();
@@ -417,7 +420,7 @@ onBothDrivers(
       }
     });
 
-    describe('Twilio: a delivery needs all of its proofs', () => {
+    describe('Twilio: digest and signature must both be valid', () => {
       const json = '{"MessageSid":"SMjson"}';
       const raw = () => new URLSearchParams(twilioForm(`SM${freshId()}`, 'x')).toString();
       const bodies = {
@@ -449,10 +452,10 @@ onBothDrivers(
               const bytes = body();
               const sum = digestOf(bytes);
               const url = sum === undefined ? path : `${path}?bodySHA256=${sum}`;
-              const given = sign(`${publicUrl}${url}`, secret);
+              const signatureHeader = sign(`${publicUrl}${url}`, secret);
               const count = async () => (await inboxOf(instance(), { id })).length;
               const before = await count();
-              const headers = given === undefined ? {} : { 'x-twilio-signature': given };
+              const headers = signatureHeader === undefined ? {} : { 'x-twilio-signature': signatureHeader };
               const call = { body: bytes, headers: { 'content-type': type, ...headers } };
               const answer = await instance().call(`POST ${url}`, call);
               assert.equal(answer.status, accepted ? 200 : 401, answer.text);
@@ -462,7 +465,7 @@ onBothDrivers(
         }
       }
 
-      // What Twilio signs, written out: names in order, the values of each in order, and each pair once.
+      // The expected signed text: sorted by name, then by value, without duplicate pairs.
       for (const [body, signedText] of [
         ['b=2&a=1', 'a1b2'],
         ['a=2&a=1', 'a1a2'],
@@ -471,7 +474,7 @@ onBothDrivers(
         ['a=&a=&b=', 'ab'],
         ['B=1&a=1&A=1', 'A1B1a1'],
       ] as const) {
-        test(`parameters that repeat: ${body} is signed as ${signedText}`, async () => {
+        test(`repeated parameters: ${body} is signed as ${signedText}`, async () => {
           const { path, secret } = of('twilio');
           const signatureOf = (text: string) =>
             createHmac('sha1', secret).update(`${publicUrl}${path}${text}`).digest('base64');
@@ -488,7 +491,7 @@ onBothDrivers(
         });
       }
 
-      test('more parameters than Twilio sends are not even sorted', async () => {
+      test('too many parameters are rejected without sorting', async () => {
         const { path, secret } = of('twilio');
         for (const [count, status] of [
           [500, 200],
@@ -505,7 +508,7 @@ onBothDrivers(
       });
     });
 
-    test('more events than a provider sends at once → 400, and none is stored', async () => {
+    test('too many events → 400, and none is stored', async () => {
       const page = of('meta-lead-ads');
       const before = (await inboxOf(instance(), page)).length;
       const many = Array.from({ length: 2001 }, () => ({ leadgen: `"${freshId()}"` }));
@@ -513,17 +516,17 @@ onBothDrivers(
       assert.equal((await inboxOf(instance(), page)).length, before);
     });
 
-    test('a signature in capitals is the same; another algorithm is none', async () => {
+    test('signatures are case-insensitive; other algorithms are rejected', async () => {
       const [whatsapp = assert.fail()] = providers;
       const raw = whatsapp.body(freshId());
       const { secret } = of('whatsapp');
       const signature = metaSignature(secret, raw);
-      for (const [given, status] of [
+      for (const [signatureHeader, status] of [
         [signature.toUpperCase(), 200],
         [signature.replace('sha256', 'sha1'), 401],
         [signature.slice(7), 401],
       ] as const) {
-        assert.equal((await post(whatsapp, raw, { 'x-hub-signature-256': given })).status, status);
+        assert.equal((await post(whatsapp, raw, { 'x-hub-signature-256': signatureHeader })).status, status);
       }
       assert.equal((await post(whatsapp, raw, { 'x-hub-signature': signature })).status, 401);
     });

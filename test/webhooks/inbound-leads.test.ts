@@ -1,4 +1,4 @@
-// Inbound leads: who may, what a lead needs, what is kept, in this order of checks.
+// Inbound leads: authentication, validation and stored values, in the order of the checks.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -18,7 +18,7 @@ onBothDrivers(
   (instance) => {
     let first: Organization;
     let second: Organization;
-    /** Nodes on which the endpoint is not configured. */
+    /** Nodes without a configured secret. */
     const off: Node[] = [];
     before(async () => {
       first = await instance().organization('first');
@@ -43,13 +43,13 @@ onBothDrivers(
       instance().call(request, { body, headers });
     const lead = (id: string, { key }: Organization = first) => record(instance(), { key }, `leads/${id}`);
 
-    test('not configured: 501, whatever is sent', async () => {
+    test('not configured: 501 for every request', async () => {
       for (const node of off) {
         for (const call of [
           {},
           { body: { last_name: 'One' }, headers: withSecret },
           { body: '{', headers: { 'x-inbound-secret': '' } },
-          { body: { last_name: 'One' }, headers: { 'x-org-slug': 'nobody', authorization: 'Bearer ' } },
+          { body: { last_name: 'One' }, headers: { 'x-org-slug': 'unknown', authorization: 'Bearer ' } },
           { body: { last_name: 'One' }, key: first.key },
           { body: 'x'.repeat(2_000_000) },
         ]) {
@@ -99,10 +99,10 @@ onBothDrivers(
       ["an organization's API key in the header", () => ({ 'x-inbound-secret': first.key })],
     ];
     for (const [name, headers] of bad) {
-      test(`secret: ${name} → 401, before body and organization are looked at`, async () => {
+      test(`secret: ${name} → 401, before body and organization are checked`, async () => {
         const answers = [
           await post({ last_name: 'One' }, headers()),
-          await post('{', { ...headers(), 'x-org-slug': 'nobody' }),
+          await post('{', { ...headers(), 'x-org-slug': 'unknown' }),
           await post({}, headers()),
         ];
         for (const answer of answers) {
@@ -112,12 +112,12 @@ onBothDrivers(
       });
     }
 
-    test('the header given twice → 401', async () => {
+    test('the header sent twice → 401', async () => {
       const head = ['X-Inbound-Secret', secret, 'X-Inbound-Secret', secret];
       assert.equal((await exchange(instance().url, request, head, { last_name: 'One' })).status, 401);
     });
 
-    test('the inbound secret does not open the API', async () => {
+    test('the secret is not accepted by the API', async () => {
       const answer = await instance().call('GET /api/v1/leads', { key: secret, headers: withSecret });
       assert.equal(answer.status, 401);
     });
@@ -125,14 +125,14 @@ onBothDrivers(
     for (const first_name of ['Ann', undefined]) {
       for (const last_name of ['One', undefined]) {
         for (const email of ['ann@example.com', undefined]) {
-          const given = Object.entries({ first_name, last_name, email }).filter(([, value]) => value);
-          const expected = given.length === 0 ? 400 : 201;
-          test(`${given.map(([name]) => name).join(', ') || 'none of the three'} → ${expected}`, async () => {
-            const answer = await post({ company: 'Acme', phone: '1', ...Object.fromEntries(given) });
+          const fieldValues = Object.entries({ first_name, last_name, email }).filter(([, value]) => value);
+          const expected = fieldValues.length === 0 ? 400 : 201;
+          test(`${fieldValues.map(([name]) => name).join(', ') || 'none of the three'} → ${expected}`, async () => {
+            const answer = await post({ company: 'Acme', phone: '1', ...Object.fromEntries(fieldValues) });
             assert.equal(answer.status, expected, answer.text);
             if (expected === 201) {
               const made = await lead(integerIn(answer, 'id'));
-              for (const [name, value] of given) assert.equal(made[name], value);
+              for (const [name, value] of fieldValues) assert.equal(made[name], value);
             } else assert.match(String(answer.json.error), /first_name, last_name, email/);
           });
         }
@@ -156,8 +156,8 @@ onBothDrivers(
       ['no body', undefined],
     ];
     for (const [name, body] of refused) {
-      test(`body: ${name} → 400, also for an unknown organization`, async () => {
-        for (const headers of [withSecret, { ...withSecret, 'x-org-slug': 'nobody' }]) {
+      test(`body: ${name} → 400, even for an unknown organization`, async () => {
+        for (const headers of [withSecret, { ...withSecret, 'x-org-slug': 'unknown' }]) {
           const answer = await post(body, headers);
           assert.equal(answer.status, 400, answer.text);
           assertErrorShape(answer);
@@ -165,7 +165,7 @@ onBothDrivers(
       });
     }
 
-    test('every wrong field is named at once', async () => {
+    test('all invalid fields are reported together', async () => {
       const { json } = await post({ first_name: 1, last_name: [], source: {}, campaign_name: false });
       const fields = json.fields as { field: string }[];
       assert.deepEqual(
@@ -184,7 +184,7 @@ onBothDrivers(
       });
     }
 
-    test('a body over the limit → 413; without a secret 401 first', async () => {
+    test('a body above the limit → 413, but 401 without a secret', async () => {
       const body = { last_name: 'x'.repeat(1024 * 1024) };
       assert.equal((await post(body)).status, 413);
       assert.equal((await post(body, {})).status, 401);
@@ -194,7 +194,7 @@ onBothDrivers(
       ['the second', { 'x-org-slug': 'second' }, 201, () => second],
       ['the first', { 'x-org-slug': 'first' }, 201, () => first],
       ['absent: the lowest id', {}, 201, () => first],
-      ['unknown', { 'x-org-slug': 'nobody' }, 404],
+      ['unknown', { 'x-org-slug': 'unknown' }, 404],
       ['empty', { 'x-org-slug': '' }, 404],
       ['capitals', { 'x-org-slug': 'Second' }, 404],
       ['an id', { 'x-org-slug': '1' }, 404],
@@ -264,7 +264,7 @@ onBothDrivers(
       ],
     ];
     for (const [name, body, expected] of kept) {
-      test(`kept: ${name}`, async () => {
+      test(`stored: ${name}`, async () => {
         const answer = await post(body);
         assert.equal(answer.status, 201, answer.text);
         const made = await lead(integerIn(answer, 'id'));

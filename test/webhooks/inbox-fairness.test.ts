@@ -1,4 +1,4 @@
-// The inbox shares: one organization's flood, slow provider or broken integration is nobody else's problem.
+// Fairness of the inbox: a flood, slow provider or broken integration of one organization does not delay the others.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -27,25 +27,25 @@ const file = settingsFile({
   graph: { base_url: graph.url, timeout_ms: 20_000 },
 });
 
-test('slots: whatever organizations, and owners within one, hold, another finds a free one', async () => {
+test('slots: other organizations and owners always find a free one', async () => {
   const shared = slots(20, 5);
   const ends: (() => void)[] = [];
   const hold = (organization: string, owner: string) =>
     shared.hold({ organization, owner }, new Promise<void>((resolve) => ends.push(resolve)), () => {});
-  /** Each as an organization and the owner of its items, such as "a1". */
+  /** Fills the slots and returns their count. Each name is an organization and an owner, for example "a1". */
   const fill = (...holders: string[]) => {
     for (let free = true; free; ) {
       const wanting = holders.filter(
-        (each) => !shared.full().includes(each.charAt(0)) && !shared.fullOwners().includes(each),
+        (item) => !shared.full().includes(item.charAt(0)) && !shared.fullOwners().includes(item),
       );
-      for (const each of wanting.slice(0, shared.share())) hold(each.charAt(0), each);
+      for (const item of wanting.slice(0, shared.share())) hold(item.charAt(0), item);
       free = wanting.length > 0 && shared.free() > 0;
     }
     return shared.free();
   };
-  assert.ok(fill('a1') >= 13, 'alone it gets about a third');
-  assert.ok(fill('a1', 'a2', 'a3') >= 9, 'its organization a half');
-  assert.ok(fill('a1', 'b1', 'b2') >= 3, 'two share');
+  assert.ok(fill('a1') >= 13, 'a single owner gets about a third');
+  assert.ok(fill('a1', 'a2', 'a3') >= 9, 'its organization gets half');
+  assert.ok(fill('a1', 'b1', 'b2') >= 3, 'two organizations share');
   assert.ok(fill('a1', 'b1', 'b2', 'c1', 'd1') >= 1);
   for (const end of ends) end();
   await shared.done();
@@ -53,7 +53,7 @@ test('slots: whatever organizations, and owners within one, hold, another finds 
 });
 
 describe('failures in the log', () => {
-  test('a repeated failure is one line at once and one a minute with its count', (context) => {
+  test('a repeated failure is logged immediately, then once a minute with its count', (context) => {
     context.mock.timers.enable({ apis: ['setInterval'] });
     const lines: unknown[] = [];
     const log = failureLog((details, text) => lines.push({ ...details, text }));
@@ -67,12 +67,16 @@ describe('failures in the log', () => {
     assert.deepEqual(lines.splice(0), [{ item: 20_000, count: 19_999, text: 'down' }]);
     log.report('a', { item: 7 }, 'down');
     log.report('b', { item: 8 }, 'other');
-    assert.deepEqual(lines.splice(0), [{ item: 8, count: 1, text: 'other' }], 'a quiet minute ends it');
+    assert.deepEqual(
+      lines.splice(0),
+      [{ item: 8, count: 1, text: 'other' }],
+      'a minute without failures resets the count',
+    );
     log.close();
     assert.deepEqual(lines, [{ item: 7, count: 1, text: 'down' }]);
   });
 
-  test('however many kinds of failure there are, the lines are bounded', () => {
+  test('the number of log lines is limited for any number of different failures', () => {
     let lines = 0;
     const log = failureLog(() => (lines += 1));
     for (let kind = 0; kind < 20_000; kind++) log.report(`kind ${kind}`, {}, 'down');
@@ -81,7 +85,7 @@ describe('failures in the log', () => {
   });
 });
 
-/** Puts so many events into an integration's inbox by one statement. */
+/** Inserts events into an integration's inbox with one statement. */
 const flood = (tables: Tables, { id, organization }: Added, count: number, status = 'waiting', hours = -1) =>
   sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, done_at, next_at)
       select ${organization.id}::bigint, ${id}::bigint, ${fresh('flood')} || '-' || n,
@@ -105,24 +109,26 @@ onBothDrivers(
       quiet = await integrate(instance(), beta, 'whatsapp');
     });
     const tables = () => tablesOf(instance().database);
-    const turn = (of: Added, on: boolean) =>
-      setIntegrationEnabled(tables(), command(instance()), of.organization.id, of.id, on);
-    const waiting = async (of: Added) => {
+    const setEnabled = (integration: Added, on: boolean) =>
+      setIntegrationEnabled(tables(), command(instance()), integration.organization.id, integration.id, on);
+    const waiting = async (integration: Added) => {
       const { rows } = await sql<{ count: string }>`select count(*)::text as count from crm_inbox
-        where integration_id = ${of.id}::bigint and status = 'waiting'`.execute(tables());
+        where integration_id = ${integration.id}::bigint and status = 'waiting'`.execute(tables());
       return Number(rows[0]?.count);
     };
-    /** What is being recorded at the moment is left for the next time: waiting for it could be a deadlock. */
-    const empty = (of: Added) =>
+    /** Skips rows that are locked at the moment, because waiting for them could cause a deadlock. */
+    const empty = (integration: Added) =>
       until(async () => {
-        const own = sql`select id from crm_inbox where integration_id = ${of.id}::bigint`;
+        const own = sql`select id from crm_inbox where integration_id = ${integration.id}::bigint`;
         await sql`delete from crm_inbox where id in (${own} for update skip locked)`.execute(tables());
         return (await own.execute(tables())).rows.length === 0;
       }, 'empty the inbox');
-    const becomes = (of: Added, id: string, status: string) =>
+    const becomes = (integration: Added, id: string, status: string) =>
       until(
         async () =>
-          (await inboxOf(instance(), of)).some((each) => each.event_id === id && each.status === status),
+          (await inboxOf(instance(), integration)).some(
+            (item) => item.event_id === id && item.status === status,
+          ),
         `${id} ${status}`,
         30_000,
       );
@@ -140,44 +146,44 @@ onBothDrivers(
         latencies.push(Math.round(performance.now() - start));
         overtaken.push(ahead - (await waiting(busy)));
       }
-      await turn(busy, false);
+      await setEnabled(busy, false);
       const left = await waiting(busy);
       console.log(
         `another organization's event behind 20,000: after ${latencies} ms and ${overtaken} events of the flood`,
       );
-      // Events, not milliseconds: how fast the machine is has nothing to do with whose turn it is.
+      // Count events instead of milliseconds, because the order does not depend on the machine's speed.
       assert.ok(Math.min(...overtaken) < 200 && left > 10_000, `${overtaken} came first, ${left} are left`);
-      await turn(busy, true);
-      await until(async () => (await waiting(busy)) < left, 'go on with the flood');
-      await turn(busy, false);
+      await setEnabled(busy, true);
+      await until(async () => (await waiting(busy)) < left, 'continue with the flood');
+      await setEnabled(busy, false);
       await empty(busy);
     });
 
-    test('nor do they another integration of the same organization', async () => {
+    test('nor do they delay another integration of the same organization', async () => {
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, 2000);
-      await turn(busy, true);
+      await setEnabled(busy, true);
       const ahead = await waiting(busy);
       await flood(tables(), second, 1, 'waiting', 0);
       await until(async () => (await waiting(second)) === 0, 'process the other one');
       const overtaken = ahead - (await waiting(busy));
       assert.ok(overtaken < 200, `${overtaken} of ${ahead} came first`);
-      await turn(busy, false);
+      await setEnabled(busy, false);
       await empty(busy);
     });
 
     test('slow items of one organization leave slots for another', async () => {
       const page = await integrate(instance(), acme, 'meta-lead-ads');
       graph.behave('slow');
-      const before = graph.asked.length;
+      const before = graph.requests.length;
       const ids = Array.from({ length: 60 }, (_, n) => String(700_000_000_000 + n));
       await deliver(instance(), page, leadgenBody(...ids.map((id) => ({ leadgen: `"${id}"` }))));
-      await until(() => graph.asked.length - before >= 6, 'hold slots');
+      await until(() => graph.requests.length - before >= 6, 'hold slots');
       const id = fresh('quick');
       await deliver(instance(), quiet, message(id));
       await becomes(quiet, id, 'done');
-      assert.ok((await waiting(page)) === 60, 'none of the slow ones had ended');
-      await turn(page, false);
+      assert.ok((await waiting(page)) === 60, 'none of the slow items has finished');
+      await setEnabled(page, false);
       graph.behave('fine');
       await until(
         async () =>
@@ -187,9 +193,9 @@ onBothDrivers(
       await empty(page);
     });
 
-    test('a claim reads as little with 30,000 items that it cannot take as with none', async () => {
-      await turn(busy, false);
-      await turn(quiet, false);
+    test('30,000 items that cannot be claimed do not increase the cost of a claim', async () => {
+      await setEnabled(busy, false);
+      await setEnabled(quiet, false);
       const page = await integrate(instance(), beta, 'telegram');
       const pages = () =>
         transaction(instance().database, async (within) => {
@@ -204,8 +210,8 @@ onBothDrivers(
           ]);
           await byIndexes(within);
           const { rows } = await within.executeQuery<{ 'QUERY PLAN': unknown }>(explain);
-          const found = rows[0]?.['QUERY PLAN'];
-          const [{ Plan }] = (typeof found === 'string' ? JSON.parse(found) : found) as [
+          const result = rows[0]?.['QUERY PLAN'];
+          const [{ Plan }] = (typeof result === 'string' ? JSON.parse(result) : result) as [
             { Plan: Record<string, number> },
           ];
           return Number(Plan['Shared Hit Blocks']) + Number(Plan['Shared Read Blocks']);
@@ -223,24 +229,24 @@ onBothDrivers(
         await flood(tables(), page, 10_000, 'waiting', 1);
         await asMany('done and not due');
       };
-      // Statistics of a moment mislead the planner: first one organization had all there was, then none waited.
+      // Outdated statistics mislead the planner: first one organization has all items, then none are waiting.
       await flood(tables(), busy, 10_000);
       await analyze();
       await rows();
       await sql`delete from crm_inbox`.execute(tables());
       await analyze();
-      // Whoever reads first marks index entries of deleted rows, once no older transaction can see them (autovacuum's).
-      await until(async () => (await pages()) <= none + 60, 'deleted rows to be passed over');
+      // The first read marks index entries of deleted rows once no older transaction, such as autovacuum's, can see them.
+      await until(async () => (await pages()) <= none + 60, 'deleted rows to be skipped');
       await asMany('nothing waits');
       await rows();
       await analyze();
       await asMany('analyzed');
-      for (const each of [busy, quiet, page]) await empty(each);
-      await turn(quiet, true);
-      await turn(busy, true);
+      for (const item of [busy, quiet, page]) await empty(item);
+      await setEnabled(quiet, true);
+      await setEnabled(busy, true);
     });
 
-    test('organizations take turns, whoever waits longest', async () => {
+    test('organizations take turns, regardless of the age of their items', async () => {
       const others: Added[] = [];
       for (let n = 0; n < 8; n++) {
         const organization = await instance().organization(fresh('turn'));
@@ -249,19 +255,19 @@ onBothDrivers(
       const [{ organization } = assert.fail()] = others;
       const second = await integrate(instance(), organization, 'telegram');
       const nothing = new Error('nothing of this is kept');
-      // In one transaction, so that no worker sees them.
-      const taken = transaction(instance().database, async (within) => {
-        for (const each of others) await flood(within, each, 4);
+      // In one transaction, so that workers cannot see them.
+      const claimed = transaction(instance().database, async (within) => {
+        for (const item of others) await flood(within, item, 4);
         const organizations: string[] = [];
         for (let last = '0'; organizations.length < 16; ) {
           const wanted = { limit: 4, without: [], withoutOwners: [], after: last };
-          const found = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
-          last = found.at(-1) ?? assert.fail('nothing claimed');
-          organizations.push(...found);
+          const result = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
+          last = result.at(-1) ?? assert.fail('nothing claimed');
+          organizations.push(...result);
         }
         const turns = Map.groupBy(organizations, (id) => id);
         assert.deepEqual(
-          [...turns.values()].map((each) => each.length),
+          [...turns.values()].map((item) => item.length),
           Array(8).fill(2),
         );
         const [first = assert.fail()] = others;
@@ -280,11 +286,11 @@ onBothDrivers(
         );
         throw nothing;
       });
-      await assert.rejects(taken, nothing);
+      await assert.rejects(claimed, nothing);
     });
 
-    test('so many waiting events of an organization, and the provider is told to come later', async () => {
-      await turn(busy, false);
+    test('above the limit of waiting events, the provider must retry later', async () => {
+      await setEnabled(busy, false);
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, maxWaiting);
       const refused = await until503(() => deliver(instance(), second, message(fresh('full'))));
@@ -294,15 +300,19 @@ onBothDrivers(
       assert.equal((await deliver(instance(), quiet, message(other))).status, 200, 'another organization');
       await becomes(quiet, other, 'done');
       const forged = { ...second, secret: 'wrong' };
-      assert.equal((await deliver(instance(), forged, message('x'))).status, 401, 'strangers learn nothing');
+      assert.equal(
+        (await deliver(instance(), forged, message('x'))).status,
+        401,
+        'unauthenticated callers get no information',
+      );
       await empty(busy);
       await until(
         async () => (await deliver(instance(), second, message(fresh('again')))).status === 200,
         'take events again',
       );
-      await turn(busy, true);
+      await setEnabled(busy, true);
     });
-    /** Deliveries until one is refused: what waits is counted at most once a moment. */
+    /** Sends deliveries until one is rejected, because the count is cached briefly. */
     const until503 = async (call: () => ReturnType<typeof deliver>) => {
       let answer = await call();
       await until(async () => {
@@ -312,22 +322,22 @@ onBothDrivers(
       return answer;
     };
 
-    test('a node whose clock is wrong waits as long as the others', async () => {
+    test('a wrong clock on a node does not change its backoff', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
       graph.behave('failing');
-      const right = globalThis.Date;
+      const realDate = globalThis.Date;
       for (const hours of [-1, 1]) {
         const id = String(710_000_000_000 + hours);
-        globalThis.Date = skewed(right, hours * 3_600_000);
+        globalThis.Date = skewed(realDate, hours * 3_600_000);
         try {
           await deliver(instance(), page, leadgenBody({ leadgen: `"${id}"` }));
           await until(
             async () =>
-              (await inboxOf(instance(), page)).some((each) => each.event_id === id && each.error !== ''),
+              (await inboxOf(instance(), page)).some((item) => item.event_id === id && item.error !== ''),
             'fail',
           );
         } finally {
-          globalThis.Date = right;
+          globalThis.Date = realDate;
         }
         const { rows } = await sql<{ wait: string; attempts: number }>`
           select (extract(epoch from next_at - received_at))::text as wait, attempts from crm_inbox
@@ -339,9 +349,9 @@ onBothDrivers(
       await empty(page);
     });
 
-    test('secrets that were changed are used at once; one that cannot be opened is the reason', async () => {
+    test('changed secrets take effect immediately; one that cannot be decrypted is reported as the reason', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
-      const token = () => graph.asked.at(-1)?.headers.authorization;
+      const token = () => graph.requests.at(-1)?.headers.authorization;
       const lead = async (id: string) => {
         graph.leads.set(id, { id, field_data: [] });
         await deliver(instance(), page, leadgenBody({ leadgen: `"${id}"` }));
@@ -370,8 +380,8 @@ onBothDrivers(
       await empty(page);
     });
 
-    test('what is done and old is removed in steps; what waits, is new or was given up is kept', async () => {
-      await turn(busy, false);
+    test('old processed items are deleted in batches; waiting, new and dead items are kept', async () => {
+      await setEnabled(busy, false);
       await flood(tables(), busy, 1100, 'done');
       await flood(tables(), busy, 10, 'dead');
       await sql`update crm_inbox set done_at = now() - interval '40 days' where done_at is not null`.execute(
@@ -396,15 +406,15 @@ onBothDrivers(
   { environment: file.environment },
 );
 
-/** Date of a clock that is wrong by so many milliseconds. */
-function skewed(right: DateConstructor, byMs: number): DateConstructor {
-  return class extends right {
+/** A `Date` class whose clock is off by a number of milliseconds. */
+function skewed(realDate: DateConstructor, byMs: number): DateConstructor {
+  return class extends realDate {
     constructor(...given: [] | [string | number | Date]) {
-      if (given.length === 0) super(right.now() + byMs);
+      if (given.length === 0) super(realDate.now() + byMs);
       else super(...given);
     }
     static override now() {
-      return right.now() + byMs;
+      return realDate.now() + byMs;
     }
   } as DateConstructor;
 }

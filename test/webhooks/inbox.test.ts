@@ -1,4 +1,4 @@
-// The inbox: what was acknowledged is processed, whatever fails in between, by one node each time.
+// The inbox: acknowledged events are processed despite failures, by one node at a time.
 
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -30,7 +30,7 @@ let ids = 800_000_000_000_000;
 const freshId = () => String(++ids);
 const lead = (id: string) => ({ id, field_data: [{ name: 'email', values: [`${id}@example.com`] }] });
 
-test('backoff: doubles from two seconds to an hour, a half of it by chance', () => {
+test('backoff: doubles from two seconds up to an hour, half of it random', () => {
   for (let attempt = 1; attempt <= 100; attempt++) {
     const longest = Math.min(2000 * 2 ** (attempt - 1), 3_600_000);
     assert.equal(
@@ -57,15 +57,16 @@ onBothDrivers(
     });
     beforeEach(() => {
       graph.behave('fine');
-      graph.asked.length = 0;
+      graph.requests.length = 0;
     });
     const tables = () => tablesOf(instance().database);
-    const itemOf = async (id: string, of = page) =>
-      (await inboxOf(instance(), of)).find(({ event_id }) => event_id === id) ?? assert.fail(`no item ${id}`);
-    const becomes = (id: string, status: string, of = page) =>
-      until(async () => (await itemOf(id, of)).status === status, `${id} ${status}`);
+    const itemOf = async (id: string, integration = page) =>
+      (await inboxOf(instance(), integration)).find(({ event_id }) => event_id === id) ??
+      assert.fail(`no item ${id}`);
+    const becomes = (id: string, status: string, integration = page) =>
+      until(async () => (await itemOf(id, integration)).status === status, `${id} ${status}`);
     const send = async (...leadgen: string[]) => {
-      const body = leadgenBody(...leadgen.map((each) => ({ leadgen: `"${each}"` })));
+      const body = leadgenBody(...leadgen.map((item) => ({ leadgen: `"${item}"` })));
       assert.equal((await deliver(instance(), page, body)).status, 200);
     };
     const hurry = (id: string) =>
@@ -77,16 +78,16 @@ onBothDrivers(
     };
     const again = async (id: string) =>
       replayItem(tables(), inboxQueue, command(instance()), acme.id, String((await itemOf(id)).id));
-    const asked = (id: string) => graph.asked.filter(({ path }) => path.endsWith(`/${id}`)).length;
+    const requestCount = (id: string) => graph.requests.filter(({ path }) => path.endsWith(`/${id}`)).length;
 
-    test('failures: tried again later and later, given up after the configured number, replayed by hand', async () => {
+    test('failures: retried with growing delays, dead after the configured attempts, then replayed manually', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       graph.behave('failing');
       let begun = await databaseTime();
       await send(id);
       for (let attempt = 1; attempt < attempts; attempt++) {
-        // While it is processed it is leased for a minute; after that it waits for as long as backoff says.
+        // The lease is a minute during processing. Then the item waits for the backoff.
         const longest = 2000 * 2 ** (attempt - 1);
         const next = async () => new Date((await itemOf(id)).next_at).getTime();
         await until(
@@ -95,13 +96,13 @@ onBothDrivers(
         );
         assert.ok((await next()) - begun >= longest / 2, `attempt ${attempt} is followed by a pause`);
         const { status, error } = await itemOf(id);
-        assert.deepEqual([status, error], ['waiting', 'the Graph API answered 500']);
+        assert.deepEqual([status, error], ['waiting', 'the Graph API responded with 500']);
         begun = await databaseTime();
         await hurry(id);
       }
       await becomes(id, 'dead');
       const dead = await itemOf(id);
-      assert.deepEqual([dead.attempts, dead.error], [attempts, 'the Graph API answered 500']);
+      assert.deepEqual([dead.attempts, dead.error], [attempts, 'the Graph API responded with 500']);
       assert.notEqual(dead.done_at, null);
       graph.behave('fine');
       await hurry(id);
@@ -109,7 +110,7 @@ onBothDrivers(
       graph.leads.set(other, lead(other));
       await send(other, id);
       await becomes(other, 'done');
-      assert.equal((await itemOf(id)).status, 'dead', 'nobody takes it up by itself');
+      assert.equal((await itemOf(id)).status, 'dead', 'it is not retried automatically');
 
       await again(id);
       await becomes(id, 'done');
@@ -119,19 +120,19 @@ onBothDrivers(
       assert.equal(last?.did, `replay inbox item ${replayed.id}`);
     });
 
-    test('what was done is done again when it is replayed, and comes to the same', async () => {
+    test('a replayed item is processed again with the same result', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       await send(id);
       await becomes(id, 'done');
       await again(id);
-      await until(() => asked(id) === 2, 'ask again');
+      await until(() => requestCount(id) === 2, 'ask again');
       await becomes(id, 'done');
       const found = await sql`select 1 from leads where meta_leadgen_id = ${id}`.execute(tables());
       assert.equal(found.rows.length, 1);
     });
 
-    test("another organization's item, and one that there is not, cannot be replayed", async () => {
+    test("another organization's item and an unknown item cannot be replayed", async () => {
       const other = await instance().organization('other');
       const [item] = await inboxOf(instance(), page);
       for (const [organization, id] of [
@@ -140,7 +141,7 @@ onBothDrivers(
       ] as const) {
         await assert.rejects(
           replayItem(tables(), inboxQueue, command(instance()), organization, id),
-          /there is no inbox item/,
+          /inbox item .* does not exist/,
         );
       }
     });
@@ -155,7 +156,7 @@ onBothDrivers(
       for (const { id, organization } of [one, one, two, theirs])
         for (const status of ['dead', 'done'])
           await delivered(instance(), organization.id, id, { status, payload: '{' });
-      // What is given up again is given up at its first attempt of now; what was not replayed keeps its time.
+      // A replayed item fails again at its first attempt and then has an error.
       const replayed = async (owner: Added) => {
         const items = await inboxOf(instance(), owner);
         return items.filter(({ error }) => error !== '').length;
@@ -183,7 +184,7 @@ onBothDrivers(
       await become([2, 1, 0]);
     });
 
-    test('poison does not hold up the others, and is given up', async () => {
+    test('a poison item becomes dead without delaying the others', async () => {
       const row = { organization_id: acme.id, integration_id: page.id, done_at: null };
       const poison = Array.from({ length: 60 }, (_, index) => ({
         ...row,
@@ -224,7 +225,7 @@ onBothDrivers(
       'long texts': `{"message":{"id":"${'i'.repeat(100_000)}","from":"${'f'.repeat(100_000)}"},"From":"${'f'.repeat(100_000)}"}`,
       'names of prototypes': '{"__proto__":{"message":{}},"constructor":1,"message":{"__proto__":{"id":1}}}',
     };
-    test('hostile events that are stored are processed or given up, each at the first attempt', async () => {
+    test('hostile events are processed or become dead at the first attempt', async () => {
       const integrations = await Promise.all(
         Object.keys(channels).map((provider) => integrate(instance(), acme, provider)),
       );
@@ -249,13 +250,13 @@ onBothDrivers(
       }
     });
 
-    test('a slow item does not hold up the others', async () => {
+    test('a slow item does not delay the others', async () => {
       const [slow, quick] = [freshId(), freshId()];
       graph.leads.set(slow, lead(slow));
       graph.leads.set(quick, lead(quick));
       graph.behave('slow');
       await send(slow);
-      await until(() => asked(slow) === 1, 'ask');
+      await until(() => requestCount(slow) === 1, 'ask');
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
       await deliver(instance(), whatsapp, whatsappBody({ messages: [{ id: quick, from: '1' }] }));
       await becomes(quick, 'done', whatsapp);
@@ -264,12 +265,12 @@ onBothDrivers(
       await becomes(slow, 'done');
     });
 
-    test('an item that is being processed is not taken by anybody else', async () => {
+    test('an item in progress is not claimed by another node', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       graph.behave('slow');
       await send(id);
-      await until(() => asked(id) === 1, 'ask');
+      await until(() => requestCount(id) === 1, 'ask');
       const node = await secondNode(instance());
       const next = freshId();
       graph.leads.set(next, lead(next));
@@ -280,66 +281,66 @@ onBothDrivers(
       graph.behave('fine');
       await Promise.all([becomes(id, 'done'), becomes(next, 'done')]);
       await node.close();
-      assert.deepEqual([asked(id), asked(next)], [1, 1]);
+      assert.deepEqual([requestCount(id), requestCount(next)], [1, 1]);
     });
 
     test('two nodes process 200 items, each once', async () => {
       const nodes = [await secondNode(instance()), await secondNode(instance())];
-      const many = Array.from({ length: 200 }, freshId);
-      for (const id of many) graph.leads.set(id, lead(id));
+      const ids = Array.from({ length: 200 }, freshId);
+      for (const id of ids) graph.leads.set(id, lead(id));
       await Promise.all(
-        many.map((id, index) =>
+        ids.map((id, index) =>
           deliver(nodes[index % 2] ?? assert.fail(), page, leadgenBody({ leadgen: id })),
         ),
       );
       await until(
         async () =>
           (await inboxOf(instance(), page)).every(
-            ({ event_id, status }) => !many.includes(event_id) || status === 'done',
+            ({ event_id, status }) => !ids.includes(event_id) || status === 'done',
           ),
         'process all',
         30_000,
       );
       for (const node of nodes) await node.close();
-      assert.deepEqual(new Set(many.map(asked)), new Set([1]));
+      assert.deepEqual(new Set(ids.map(requestCount)), new Set([1]));
     });
 
-    test('switched off meanwhile: waits, and is processed when it is on again', async () => {
+    test('disabled in the meantime: the item waits and is processed once the integration is enabled again', async () => {
       const id = freshId();
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
-      const turn = (on: boolean) =>
+      const setEnabled = (on: boolean) =>
         setIntegrationEnabled(tables(), command(instance()), acme.id, whatsapp.id, on);
-      await turn(false);
+      await setEnabled(false);
       const row = { organization_id: acme.id, integration_id: whatsapp.id, done_at: null };
       const payload = JSON.stringify({ message: { id, from: '1', text: { body: 'Hello' } } });
       await tables()
         .insertInto('crm_inbox')
         .values({ ...row, event_id: id, payload })
         .execute();
-      // What comes after it is processed; by then it would have been, too.
+      // A later item has been processed, so this one would have been, too.
       const later = freshId();
       graph.leads.set(later, lead(later));
       await send(later);
       await becomes(later, 'done');
-      const { status, attempts: tried } = await itemOf(id, whatsapp);
-      assert.deepEqual([status, Number(tried)], ['waiting', 0], 'no attempt is used up');
-      await turn(true);
+      const { status, attempts: attemptCount } = await itemOf(id, whatsapp);
+      assert.deepEqual([status, Number(attemptCount)], ['waiting', 0], 'no attempt is counted');
+      await setEnabled(true);
       await becomes(id, 'done', whatsapp);
     });
 
-    test('replayed while it is processed: it is processed again', async () => {
+    test('an item replayed during processing is processed again', async () => {
       const id = freshId();
       graph.leads.set(id, lead(id));
       graph.behave('slow');
       await send(id);
-      await until(() => asked(id) === 1, 'ask for the lead');
+      await until(() => requestCount(id) === 1, 'ask for the lead');
       await again(id);
       graph.behave('fine');
-      await until(() => asked(id) === 2, 'ask again');
+      await until(() => requestCount(id) === 2, 'ask again');
       await becomes(id, 'done');
     });
 
-    test('a message that is already kept is not kept twice when its item is replayed', async () => {
+    test('replaying an item does not store its message twice', async () => {
       const whatsapp = await integrate(instance(), acme, 'whatsapp');
       const id = freshId();
       const body = whatsappBody({ messages: [{ id, from: '1', type: 'text', text: { body: 'Hello' } }] });
@@ -365,7 +366,7 @@ onBothDrivers(
 );
 
 for (const driver of drivers) {
-  describe(`killed between the answer and the processing (${driver})`, () => {
+  describe(`killed between response and processing (${driver})`, () => {
     let storage: Storage;
     let environment: Record<string, string>;
     const secret = 'the-app-secret';
@@ -393,26 +394,26 @@ for (const driver of drivers) {
     });
     after(() => storage.remove());
 
-    test('nothing is lost and nothing is there twice', async () => {
-      const many = Array.from({ length: 30 }, freshId);
-      for (const id of many) graph.leads.set(id, lead(id));
+    test('nothing is lost or duplicated', async () => {
+      const ids = Array.from({ length: 30 }, freshId);
+      for (const id of ids) graph.leads.set(id, lead(id));
       graph.behave('slow');
-      graph.asked.length = 0;
+      graph.requests.length = 0;
       const first = await serve(environment);
-      for (const id of many) {
+      for (const id of ids) {
         assert.equal((await deliver(first, { path, secret }, leadgenBody({ leadgen: id }))).status, 200);
       }
-      await until(() => graph.asked.length > 0, 'begin to process');
+      await until(() => graph.requests.length > 0, 'start processing');
       await first.kill();
       const states = await rowsApart(environment, 'select status, count(*)::text from crm_inbox group by 1');
       assert.deepEqual(states, [['waiting', '30']]);
 
       graph.behave('fine');
-      // Their lease ends by itself after a minute; here it has ended.
+      // Leases expire after a minute. Expire them now.
       await rowsApart(environment, 'update crm_inbox set next_at = now()');
       const second = await serve(environment);
       await until(
-        () => many.every((id) => graph.asked.filter((each) => each.path.endsWith(id)).length > 0),
+        () => ids.every((id) => graph.requests.filter((item) => item.path.endsWith(id)).length > 0),
         'ask for all',
         20_000,
       );
@@ -421,7 +422,7 @@ for (const driver of drivers) {
       const leads = await rowsApart(environment, 'select meta_leadgen_id, email from leads order by 1');
       assert.deepEqual(
         leads,
-        many.map((id) => [id, `${id}@example.com`]),
+        ids.map((id) => [id, `${id}@example.com`]),
       );
       assert.deepEqual(await rowsApart(environment, 'select distinct status from crm_inbox'), [['done']]);
     });

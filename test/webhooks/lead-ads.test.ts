@@ -1,4 +1,4 @@
-// Meta Lead Ads: a delivery names a lead, its fields come from the Graph API; one lead, whatever happens on the way.
+// Meta Lead Ads: a delivery contains a lead's ID, its fields come from the Graph API, and each lead is created once.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { sql } from 'kysely';
@@ -18,7 +18,7 @@ const { environment } = settingsFile({ graph: { base_url: graph.url, version: 'v
 let ids = 700_000_000_000_000;
 const freshId = () => String(++ids);
 
-/** What the Graph API says of a lead. */
+/** Returns a Graph API response for a lead. */
 const fetched = (id: string, answers: Record<string, unknown> = { email: 'ann@example.com' }) => ({
   id,
   created_time: '2026-01-01T00:00:00+0000',
@@ -31,7 +31,7 @@ const fetched = (id: string, answers: Record<string, unknown> = { email: 'ann@ex
   })),
 });
 
-/** The leads of a leadgen id, newest first. */
+/** Lists the leads with a leadgen ID, newest first. */
 async function leadsOf({ call }: Instance, { key }: Organization, leadgen: string) {
   const answer = await call('GET /api/v1/leads', { key });
   const { data } = answer.json as { data: Record<string, unknown>[] };
@@ -49,28 +49,32 @@ onBothDrivers(
     });
     beforeEach(() => {
       graph.behave('fine');
-      graph.asked.length = 0;
+      graph.requests.length = 0;
     });
-    const itemOf = async (leadgen: string, of = page) =>
-      (await inboxOf(instance(), of)).find(({ event_id }) => event_id === leadgen);
-    const done = (leadgen: string, of = page) =>
-      until(async () => (await itemOf(leadgen, of))?.status === 'done', `process ${leadgen}`);
+    const itemOf = async (leadgen: string, owner = page) =>
+      (await inboxOf(instance(), owner)).find(({ event_id }) => event_id === leadgen);
+    const done = (leadgen: string, owner = page) =>
+      until(async () => (await itemOf(leadgen, owner))?.status === 'done', `process ${leadgen}`);
     const failedOnce = (leadgen: string) =>
       until(async () => ((await itemOf(leadgen))?.error ?? '') !== '', `fail on ${leadgen}`);
-    /** Lets what waits for another attempt be due now. */
+    /** Makes waiting retries due now. */
     const hurry = () =>
       sql`update crm_inbox set next_at = now() where error <> ''`.execute(tablesOf(instance().database));
-    const asked = (leadgen: string) => graph.asked.filter(({ path }) => path === `/v23.0/${leadgen}`);
-    /** The only lead of a leadgen id. */
-    const leadOf = async (leadgen: string, of = acme): Promise<Record<string, unknown>> => {
-      const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(instance(), of, leadgen);
+    const asked = (leadgen: string) => graph.requests.filter(({ path }) => path === `/v23.0/${leadgen}`);
+    /** Returns the only lead with a leadgen ID. */
+    const leadOf = async (leadgen: string, owner = acme): Promise<Record<string, unknown>> => {
+      const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(
+        instance(),
+        owner,
+        leadgen,
+      );
       assert.deepEqual(more, []);
       return lead;
     };
-    const send = async (body: string, of = page) =>
-      assert.equal((await deliver(instance(), of, body)).status, 200);
+    const send = async (body: string, owner = page) =>
+      assert.equal((await deliver(instance(), owner, body)).status, 200);
 
-    test('the lead has its source, its four ids and what the form says; the token goes in a header alone', async () => {
+    test("the lead has its source, four IDs and the form's values; the token is only sent in a header", async () => {
       const id = freshId();
       graph.leads.set(
         id,
@@ -124,7 +128,7 @@ onBothDrivers(
       ],
       ['numbers are texts', { phone_number: 15550100 }, { phone: '15550100' }],
       [
-        'what is no text is left out',
+        'values that are not text are omitted',
         { email: { a: 1 }, first_name: null, last_name: [], phone_number: [[1]] },
         { email: '', first_name: '', last_name: '', phone: '' },
       ],
@@ -151,7 +155,7 @@ onBothDrivers(
       });
     }
 
-    test('ids beyond 2^53 stay exact, as text and as number, in the delivery and from the Graph API', async () => {
+    test('IDs above 2^53 stay exact, as text and as numbers, in deliveries and Graph API responses', async () => {
       for (const [leadgen, other] of [
         ['9007199254740993', '9007199254740995'],
         ['12345678901234567891', '18014398509481985'],
@@ -171,7 +175,7 @@ onBothDrivers(
       }
     });
 
-    test('50 deliveries at once, two pages and several in one batch: one lead for each organization', async () => {
+    test('50 concurrent deliveries, two pages and a batch: one lead per organization', async () => {
       const second = await integrate(instance(), acme, 'meta-lead-ads');
       const other = await instance().organization('other');
       const foreign = await integrate(instance(), other, 'meta-lead-ads');
@@ -180,33 +184,40 @@ onBothDrivers(
       const batch = leadgenBody({ leadgen: a }, { leadgen: `"${a}"` }, { leadgen: b }, { leadgen: a });
       const pages = [page, second, foreign];
       await Promise.all(Array.from({ length: 50 }, (_, index) => send(batch, pages[index % 3])));
-      for (const each of pages) for (const id of [a, b]) await done(id, each);
+      for (const owner of pages) for (const id of [a, b]) await done(id, owner);
       for (const organization of [acme, other]) {
         for (const id of [a, b]) assert.equal((await leadOf(id, organization)).email, 'ann@example.com');
       }
     });
 
-    test('a batch of a thousand, and what is no lead in it', async () => {
-      const one = await integrate(instance(), await instance().organization('thousand'), 'meta-lead-ads');
+    test('a batch of 1,000 with invalid entries', async () => {
+      const integration = await integrate(
+        instance(),
+        await instance().organization('thousand'),
+        'meta-lead-ads',
+      );
       graph.behave('failing');
       const good = Array.from({ length: 1000 }, () => ({ leadgen: `"${freshId()}"` }));
       const bad = ['""', '"../me"', '"1?x=1"', 'null', '{}', '[]', '-5', '1.5', '"١٢"'].map((leadgen) => ({
         leadgen,
       }));
-      await send(leadgenBody(...good, ...bad), one);
-      assert.equal((await inboxOf(instance(), one)).length, 1000);
-      await tablesOf(instance().database).deleteFrom('crm_integrations').where('id', '=', one.id).execute();
+      await send(leadgenBody(...good, ...bad), integration);
+      assert.equal((await inboxOf(instance(), integration)).length, 1000);
+      await tablesOf(instance().database)
+        .deleteFrom('crm_integrations')
+        .where('id', '=', integration.id)
+        .execute();
     });
 
     const failures: readonly [Behaviour, RegExp][] = [
-      ['failing', /^the Graph API answered 500$/],
-      ['redirect', /^the Graph API answered 307$/],
-      ['slow', /^the Graph API: no answer in time$/],
-      ['endless', /^the Graph API: the answer is too large$/],
-      ['no json', /^the Graph API gave no lead$/],
-      ['other json', /^the Graph API gave no lead$/],
+      ['failing', /^the Graph API responded with 500$/],
+      ['redirect', /^the Graph API responded with 307$/],
+      ['slow', /^the Graph API is unavailable: no response in time$/],
+      ['endless', /^the Graph API is unavailable: the response is too large$/],
+      ['no json', /^the Graph API did not return a lead$/],
+      ['other json', /^the Graph API did not return a lead$/],
     ];
-    describe('a fetch that fails leaves the lead as a stub, and a later one completes it', () => {
+    describe('after a failed fetch, the lead stays a stub until a later fetch completes it', () => {
       for (const [behaviour, reason] of failures) {
         test(behaviour, async () => {
           const id = freshId();
@@ -244,7 +255,7 @@ onBothDrivers(
         await done(id);
         assert.equal((await leadOf(id)).email, 'ann@example.com');
       });
-      test('no redirect was followed, so that the token went nowhere else', () =>
+      test('no redirect was followed, so the token was not leaked', () =>
         assert.deepEqual(graph.strayed, []));
     });
 
@@ -254,7 +265,7 @@ onBothDrivers(
       [
         'replayed by hand',
         async () => {
-          // Read before: the embedded database has but one connection.
+          // Read first, because the embedded database has only one connection.
           const items = await inboxOf(instance(), page);
           await transaction(instance().database, async (tables) => {
             for (const { id } of items)
@@ -264,7 +275,7 @@ onBothDrivers(
       ],
     ];
     for (const [name, again] of deletions) {
-      test(`a lead that somebody deleted is not made again when it is ${name}`, async () => {
+      test(`a deleted lead is not created again when it is ${name}`, async () => {
         const id = freshId();
         graph.leads.set(id, fetched(id));
         graph.behave('failing');
@@ -282,14 +293,14 @@ onBothDrivers(
       });
     }
 
-    test("what the API's callers send never becomes one of the four ids", async () => {
+    test('API callers cannot set any of the four IDs', async () => {
       const id = freshId();
       const body = { last_name: 'A', meta_leadgen_id: id, meta_ad_id: '1' };
-      const made = await instance().call('POST /api/v1/leads', { key: acme.key, body });
+      const created = await instance().call('POST /api/v1/leads', { key: acme.key, body });
       graph.leads.set(id, fetched(id));
       await send(leadgenBody({ leadgen: id }));
       await done(id);
-      assert.notEqual(String((await leadOf(id)).id), integerIn(made, 'id'));
+      assert.notEqual(String((await leadOf(id)).id), integerIn(created, 'id'));
     });
   },
   { environment },

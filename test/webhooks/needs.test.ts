@@ -1,4 +1,4 @@
-// What partner endpoints and channels declare to need is all that they need: they work on definitions with nothing else.
+// Partner endpoints and channels work with definitions that only have the fields declared as needed.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { modules } from '../../app/modules.ts';
@@ -9,7 +9,7 @@ import { deliver, inboxOf, integrate, record, settingsFile } from '../support/pa
 import { until } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
 
-/** The smallest definitions that have what is needed. */
+/** Minimal definitions with the needed fields. */
 function smallest(): Source[] {
   const common = ['id', 'organization_id'].map(
     (name) => `  ${name}: { type: int64, read_only: true, set: ${name.replace('_id', '')} }`,
@@ -20,11 +20,12 @@ function smallest(): Source[] {
   );
   const sources = [...resources].map(([resource, needs]) => {
     const fields = new Map<string, string>();
-    for (const [name, { types, lookup }] of needs.flatMap((each) => Object.entries(each.fields))) {
-      const known = fields.get(name);
-      const found = lookup === undefined ? '' : `, lookup: ${lookup}`;
+    for (const [name, { types, lookup }] of needs.flatMap((need) => Object.entries(need.fields))) {
+      const existing = fields.get(name);
+      const attributes = lookup === undefined ? '' : `, lookup: ${lookup}`;
       const nullable = types[0] === 'timestamp' ? ', nullable: true' : '';
-      if (known === undefined || found !== '') fields.set(name, `{ type: ${types[0]}${found}${nullable} }`);
+      if (existing === undefined || attributes !== '')
+        fields.set(name, `{ type: ${types[0]}${attributes}${nullable} }`);
     }
     const lines = [...fields].map(([name, field]) => `  ${name}: ${field}`);
     return { file: `${resource}.yaml`, text: ['common: all', 'fields:', ...lines].join('\n') };

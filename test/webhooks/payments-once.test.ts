@@ -1,4 +1,4 @@
-// A payment event opens one opportunity, however often and wherever it arrives, and all of it happens or nothing.
+// A payment event creates one opportunity, however often and on whichever node it arrives, and is atomic.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
@@ -23,7 +23,7 @@ onBothDrivers(
     });
     const tables = () => tablesOf(instance().database);
     const headers = { 'x-acme-key': newSecret('acme') };
-    /** A lead and how to pay for it. */
+    /** Creates a lead and a payment for it. */
     const buyer = async () => {
       const email = `${fresh('buyer')}@example.com`;
       const answer = await instance().call('POST /api/v1/leads', { key: shop.key, body: { email } });
@@ -44,7 +44,7 @@ onBothDrivers(
     const statusOf = async (id: string) => (await record(instance(), shop, `leads/${id}`)).status;
 
     for (const nodes of [1, 2]) {
-      test(`50 at once on ${nodes} node(s) open one, and all have the same ids`, async () => {
+      test(`50 concurrent deliveries on ${nodes} node(s) create one opportunity and get the same IDs`, async () => {
         const { id, event, body } = await buyer();
         const second = nodes === 2 ? await secondNode(instance()) : undefined;
         try {
@@ -52,11 +52,11 @@ onBothDrivers(
             Array.from({ length: 50 }, (_, index) => pay(body, index % 2 === 0 ? instance() : second)),
           );
           for (const { status, text } of answers) assert.equal(status, 200, text);
-          const [one, ...more] = await opened(event);
+          const [first, ...more] = await opened(event);
           assert.deepEqual(more, []);
           for (const answer of answers) {
             assert.equal(integerIn(answer, 'lead_id'), id);
-            assert.equal(integerIn(answer, 'opportunity_id'), one);
+            assert.equal(integerIn(answer, 'opportunity_id'), first);
           }
           assert.equal(answers.filter(({ json }) => json.duplicate !== true).length, 1);
           const activity = await activityOf(instance(), shop.id);
@@ -71,7 +71,7 @@ onBothDrivers(
       });
     }
 
-    test('the same event id with another body is the same event', async () => {
+    test('the same event ID with another body is the same event', async () => {
       const { event, body } = await buyer();
       const first = await pay(body);
       const second = await pay({ ...body, total: 999, customer: { email: 'no@one.example' } });
@@ -79,7 +79,7 @@ onBothDrivers(
       assert.equal((await opened(event)).length, 1);
     });
 
-    test('another event of the same lead, and the same id of another customer, are others', async () => {
+    test('another event for the same lead, and the same ID of another customer, are different events', async () => {
       const { body } = await buyer();
       const answers = [
         await pay(body),
@@ -98,7 +98,7 @@ onBothDrivers(
       }
     });
 
-    test('a payment without a lead says so again, whatever another customer got for the same event id', async () => {
+    test("a repeated payment without a lead gets its own result, not another customer's result for the same event ID", async () => {
       const { event, body } = await buyer();
       const unknown = { ...body, customer: { email: 'no@one.example' } };
       const unmatched = await pay(unknown, instance(), 'twin');
@@ -109,7 +109,7 @@ onBothDrivers(
       assert.equal((await opened(event)).length, 1);
     });
 
-    test('20 events of one lead at once open one each', async () => {
+    test('20 concurrent events for one lead create one opportunity each', async () => {
       const { body } = await buyer();
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => pay({ ...body, id: fresh('event') })),
@@ -123,7 +123,7 @@ onBothDrivers(
       ['leads', 'update'],
       ['crm_payment_events', 'update'],
     ] as const) {
-      test(`where the ${when} of ${table} fails, nothing is done, and the next attempt does all`, async () => {
+      test(`if the ${when} of ${table} fails, everything is rolled back, and the next attempt succeeds`, async () => {
         const { id, event, body } = await buyer();
         await sql`create function fail() returns trigger language plpgsql
           as $$ begin raise exception 'on purpose'; end $$`.execute(tables());
@@ -153,7 +153,7 @@ onBothDrivers(
       });
     }
 
-    test('hostile event ids are ids like any other', async () => {
+    test('hostile event IDs are handled like any other', async () => {
       const { body } = await buyer();
       for (const id of [
         "'; drop table leads; --",
@@ -163,8 +163,8 @@ onBothDrivers(
         '\ud800',
         { a: 1 },
       ]) {
-        const one = await pay({ ...body, id });
-        assert.equal(one.status, 200, `${JSON.stringify(id)}: ${one.text}`);
+        const first = await pay({ ...body, id });
+        assert.equal(first.status, 200, `${JSON.stringify(id)}: ${first.text}`);
         assert.equal((await pay({ ...body, id })).json.duplicate, true);
       }
     });

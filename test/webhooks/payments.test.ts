@@ -1,4 +1,4 @@
-// Commerce payment hooks of five customers, each from configuration alone: who may, and what a payment leads to.
+// Payment hooks of five customers, defined by configuration only: authentication and results.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -23,14 +23,14 @@ import {
 import { exchange, fresh } from '../support/people.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
-/** The plain one again, with another organization or without a secret. */
+/** Variants of the simplest entry, with another organization or without a secret. */
 const [acme] = customers as readonly [Customer, ...Customer[]];
 const { environment } = settingsFile(
   {
     partners: {
       payments: {
         ...entries,
-        lost: { ...acme.entry, organization: 'nobody' },
+        lost: { ...acme.entry, organization: 'unknown' },
         off: { ...acme.entry, verify: { header: 'X-Acme-Key', secrets: ['${OFF}', ''] } },
         exact: {
           ...acme.entry,
@@ -65,7 +65,7 @@ onBothDrivers(
         .selectAll()
         .where('event_id', '=', event)
         .execute();
-    /** A payment of the plain customer. */
+    /** Sends a payment of the simplest customer. */
     const pay = (body: object | string, name = 'acme') =>
       send(name, typeof body === 'string' ? body : JSON.stringify(body), { 'x-acme-key': newSecret('acme') });
 
@@ -76,7 +76,7 @@ onBothDrivers(
           const raw = JSON.stringify(payload({ event, email, phone: '+15550100' }));
           return { event, email, raw };
         };
-        test('converts the lead and opens a Closed Won opportunity, once', async () => {
+        test('converts the lead and creates a Closed Won opportunity, once', async () => {
           const { event, email, raw } = delivery();
           const lead = await makeLead({ last_name: 'Payer', email: email.toUpperCase() });
           const answer = await send(name, raw, headers(raw, newSecret(name), event));
@@ -98,13 +98,13 @@ onBothDrivers(
           assert.equal((await events(eventId(raw, event))).length, 1);
         });
 
-        test('a wrong signature → 401 before the body is read, and nothing is kept', async () => {
+        test('a wrong signature → 401 before the body is parsed, and nothing is stored', async () => {
           const { event, raw } = delivery();
-          const right = headers(raw, newSecret(name), event);
-          const [header = ''] = Object.keys(right);
-          const { [header]: signature = '', ...others } = right;
+          const validHeaders = headers(raw, newSecret(name), event);
+          const [header = ''] = Object.keys(validHeaders);
+          const { [header]: signature = '', ...others } = validHeaders;
           const flipped = `${signature.slice(0, -3)}${signature.at(-3) === 'a' ? 'b' : 'a'}${signature.slice(-2)}`;
-          const wrong: readonly [string, Record<string, string>][] = [
+          const invalidRequests: readonly [string, Record<string, string>][] = [
             [raw, others],
             [raw, { ...others, [header]: '' }],
             [raw, { ...others, [header]: flipped }],
@@ -114,24 +114,24 @@ onBothDrivers(
             [raw, { ...others, authorization: `Bearer ${newSecret(name)}` }],
             [raw, { ...others, [header]: shop.key }],
             ['{', others],
-            // All but the plain key sign the bytes of the body.
+            // All schemes except the shared key sign the body.
             ...(name === 'acme'
               ? []
               : ([
-                  [raw.replace('{', '{ '), right],
-                  [raw.replace('@', '%'), right],
-                  ['', right],
+                  [raw.replace('{', '{ '), validHeaders],
+                  [raw.replace('@', '%'), validHeaders],
+                  ['', validHeaders],
                 ] as [string, Record<string, string>][])),
           ];
-          for (const [index, [body, given]] of wrong.entries()) {
-            const answer = await send(name, body, given);
+          for (const [index, [body, headerSet]] of invalidRequests.entries()) {
+            const answer = await send(name, body, headerSet);
             assert.equal(answer.status, 401, `${index}: ${answer.text}`);
             assertErrorShape(answer);
           }
           assert.deepEqual(await events(eventId(raw, event)), []);
         });
 
-        test('a signed body that is no JSON object → 400', async () => {
+        test('a signed body that is not a JSON object → 400', async () => {
           for (const raw of ['{', '[]', 'null', '"x"', '7', '{"a":\u0000}']) {
             const answer = await send(name, raw, headers(raw, newSecret(name), fresh('bad')));
             assert.equal(answer.status, 400, answer.text);
@@ -168,7 +168,7 @@ onBothDrivers(
           assert.equal(answer.status, status, answer.text);
         });
       }
-      test('other types of event are taken and nothing comes of them', async () => {
+      test('other event types are accepted and ignored', async () => {
         const other = JSON.stringify({ type: 'charge.refunded', id: 'evt_other' });
         const answer = await send('stripe', other, { 'stripe-signature': stripeSignature([secret], other) });
         assert.deepEqual([answer.status, answer.json], [200, { ok: true, ignored: true }]);
@@ -176,7 +176,7 @@ onBothDrivers(
       });
     });
 
-    test("WooCommerce's ping is answered, and only that", async () => {
+    test("only WooCommerce's ping is accepted without a signature", async () => {
       const form = { 'content-type': 'application/x-www-form-urlencoded' };
       assert.deepEqual((await send('woo', 'webhook_id=12', form)).json, { ok: true });
       for (const [name, body, headers] of [
@@ -191,7 +191,7 @@ onBothDrivers(
       }
     });
 
-    test('whatever a payload holds, a payment is taken', async () => {
+    test('a payment is accepted whatever else the payload contains', async () => {
       const email = `${fresh('JOSÉ')}@Example.com`;
       const lead = await makeLead({ email });
       const payloads: readonly [string, object][] = [
@@ -202,16 +202,16 @@ onBothDrivers(
         ['half a character at the end of a long name', { id: `${'x'.repeat(993)}😀`, customer: {} }],
         ['an e-mail address in capitals, not all of them ASCII', { id: fresh('order'), customer: { email } }],
       ];
-      for (const [what, payload] of payloads) {
+      for (const [description, payload] of payloads) {
         const answer = await pay(payload);
-        assert.equal(answer.status, 200, `${what}: ${answer.text}`);
-        if ('email' in (payload as { customer: object }).customer && what.includes('capitals')) {
+        assert.equal(answer.status, 200, `${description}: ${answer.text}`);
+        if ('email' in (payload as { customer: object }).customer && description.includes('capitals')) {
           assert.equal(integerIn(answer, 'lead_id'), lead);
         }
       }
     });
 
-    test('an event id of any length stands for one event', async () => {
+    test('event IDs of any length identify an event', async () => {
       const id = Array.from({ length: 1000 }, (_, index) => String.fromCodePoint(0x4e00 + index)).join('');
       const body = { id, total: 100, currency: 'EUR' };
       const first = await pay(body, 'exact');
@@ -220,7 +220,7 @@ onBothDrivers(
       assert.equal((await pay({ ...body, id: `${id}x` }, 'exact')).json.duplicate, undefined);
     });
 
-    test('checks come in order: 501, 401, 400, 404; unknown customers 404', async () => {
+    test('order of checks: 501, 401, 400, 404; unknown customers get 404', async () => {
       const key = { 'x-acme-key': newSecret('acme') };
       const calls: readonly [string, string, Record<string, string>, number][] = [
         ['off', '{}', key, 501],
@@ -230,7 +230,7 @@ onBothDrivers(
         ['lost', '{', key, 400],
         ['lost', '{"total":"much"}', key, 400],
         ['lost', '{}', key, 404],
-        ['nobody', '{}', key, 404],
+        ['unknown', '{}', key, 404],
         ['__proto__', '{}', key, 404],
         ['constructor', '{}', key, 404],
         ['Acme', '{}', key, 404],
@@ -242,7 +242,7 @@ onBothDrivers(
       }
       assert.equal((await instance().call('POST /webhooks/acme', { body: {}, headers: key })).status, 404);
       assert.equal((await instance().call('GET /webhooks/acme-payment', { headers: key })).status, 405);
-      assert.equal((await instance().call('POST /webhooks/nobody-payment')).status, 404);
+      assert.equal((await instance().call('POST /webhooks/unknown-payment')).status, 404);
       const twice = ['X-Acme-Key', newSecret('acme'), 'X-Acme-Key', newSecret('acme')];
       assert.equal((await exchange(instance().url, 'POST /webhooks/acme-payment', twice, {})).status, 401);
     });
@@ -256,7 +256,7 @@ onBothDrivers(
       ['a fraction of a minor unit', '"total":1999.5', 200, /"amount":19\.995[,}]/],
       ['less than a minor unit', '"total":"0.25"', 200, /"amount":0\.0025[,}]/],
       [
-        'a fraction where there is no minor unit',
+        'a fraction in a currency without a minor unit',
         '"total":1200.75,"currency":"JPY"',
         200,
         /"amount":1200\.75[,}]/,
@@ -282,10 +282,10 @@ onBothDrivers(
       });
     }
 
-    describe('which lead', () => {
+    describe('finding the lead', () => {
       const email = 'Which.Lead@Example.com';
       const phone = '+1 (555) 010-7788';
-      /** Leads by name, oldest first. */
+      /** Leads to create, by name, oldest first. */
       const ids: Record<string, string> = {};
       before(async () => {
         const made: readonly [string, object][] = [
@@ -352,14 +352,14 @@ onBothDrivers(
         ["another organization's by e-mail", () => ({ customer: { email: 'foreign@example.com' } })],
       ];
       for (const [name, body] of none) {
-        test(`no lead: ${name} → matched: false, kept for an administrator`, async () => {
+        test(`no lead: ${name} → matched: false, stored for administrators`, async () => {
           await makeLead({ last_name: 'blank' });
           const raw = JSON.stringify({ ...body(), id: fresh('none') });
           const answer = await pay(raw);
           assert.deepEqual([answer.status, answer.json], [200, { ok: true, matched: false }], answer.text);
           assert.deepEqual((await pay(raw)).json, { ok: true, matched: false, duplicate: true });
-          const [kept, ...more] = await events(acme.eventId(raw, ''));
-          assert.deepEqual([kept?.answer, kept?.payload, more], [null, raw, []]);
+          const [stored, ...more] = await events(acme.eventId(raw, ''));
+          assert.deepEqual([stored?.answer, stored?.payload, more], [null, raw, []]);
         });
       }
     });

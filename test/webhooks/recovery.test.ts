@@ -1,4 +1,4 @@
-// When deliveries to a subscription are tried again, after its receiver has recovered, and when they are given up.
+// Retries of event deliveries: after their receiver has recovered, and when they become dead letters.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type RawBuilder, sql } from 'kysely';
@@ -35,7 +35,7 @@ onBothDrivers(
     const execute = async <Row>(statement: RawBuilder<Row>) =>
       (await statement.execute(tablesOf(instance().database))).rows;
 
-    /** Subscribes a path of the receiver to leads. It fails until it is told otherwise, and nothing is sent until it is resumed. */
+    /** Creates a paused subscription to leads for a path of the receiver, which fails until `succeed` is called. */
     async function subscribe() {
       const at = `/${fresh('recovery')}`;
       receiver.behave(at, 500);
@@ -55,15 +55,15 @@ onBothDrivers(
         id,
         deliveryOf,
         succeed: () => receiver.behave(at, 204),
-        /** Tries for a lead that the receiver has seen. */
+        /** Counts the attempts for a lead that reached the receiver. */
         tries: (lead: number) => receiver.at(at).filter(({ event }) => event.data.id === lead).length,
-        /** A lead whose event is queued. */
+        /** Creates a lead and waits until its event is queued. */
         queued: async () => {
           const lead = await create();
           await until(async () => (await deliveryOf(lead)) !== undefined, 'be queued', 60_000);
           return lead;
         },
-        /** Lets deliveries begin. */
+        /** Starts the deliveries. */
         resume: (failures = 0) =>
           execute(sql`update crm_event_subscriptions set failures = ${failures}::int, paused_until = '-infinity'
             where id = ${id}::bigint`),
@@ -80,7 +80,7 @@ onBothDrivers(
         [10, true],
         [500, true],
       ] as const) {
-        test(`after ${failures} failures: what waits for long ${isQuick ? 'is tried at once' : 'goes on waiting'}`, async () => {
+        test(`after ${failures} failures, a distant retry ${isQuick ? 'becomes due immediately' : 'keeps its time'}`, async () => {
           const { id, queued, set, resume, succeed, tries, deliveryOf } = await subscribe();
           const [long, soon] = [await queued(), await queued()];
           await set(long, sql`attempts = 1, next_at = now() + interval '1 hour'`);
@@ -91,27 +91,27 @@ onBothDrivers(
           const next = await create();
           await until(async () => (await deliveryOf(next))?.status === 'done', 'arrive', 60_000);
           if (isQuick) {
-            await until(async () => (await deliveryOf(long))?.status === 'done', 'be tried at once', 60_000);
+            await until(
+              async () => (await deliveryOf(long))?.status === 'done',
+              'be retried immediately',
+              60_000,
+            );
             assert.equal(tries(long), 1);
           } else {
             assert.deepEqual(await deliveryOf(long), waiting[0]);
           }
-          assert.deepEqual(
-            await deliveryOf(soon),
-            waiting[1],
-            'one that is due within a minute keeps its time',
-          );
+          assert.deepEqual(await deliveryOf(soon), waiting[1], 'a retry due within a minute keeps its time');
           const [{ left } = { left: -1 }] = await execute(
             sql<{
               left: number;
             }>`select failures as left from crm_event_subscriptions where id = ${id}::bigint`,
           );
-          assert.equal(left, 0, 'failures are counted from the start');
+          assert.equal(left, 0, 'the failure count is reset');
         });
       }
     });
 
-    describe('an event is given up', () => {
+    describe('an event becomes a dead letter', () => {
       for (const [age, attempts, isGivenUp] of [
         ['73 hours', 12, true],
         ['73 hours', 11, false],
@@ -120,7 +120,7 @@ onBothDrivers(
         ['1 hour', 500, false],
         ['30 days', 500, true],
       ] as const) {
-        test(`${age} old, try ${attempts}: ${isGivenUp ? 'yes' : 'no, it waits'}`, async () => {
+        test(`${age} old, attempt ${attempts}: ${isGivenUp ? 'yes' : 'no, it waits'}`, async () => {
           const { queued, set, resume, deliveryOf } = await subscribe();
           const lead = await queued();
           await set(

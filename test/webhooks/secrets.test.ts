@@ -1,4 +1,4 @@
-// Secrets at rest: sealed with the first of AUTH_SECRETS, opened by each, renewed when the first changes.
+// Secrets at rest: encrypted with the first of AUTH_SECRETS, decrypted with any, encrypted again when the first changes.
 
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
@@ -29,7 +29,7 @@ onBothDrivers(
     const open = (id: string, ...authSecrets: string[]) =>
       openIntegration(tables(), sealedWith(...authSecrets), { organization: acme.id, id });
 
-    test('AUTH_SECRETS rotates: a new one in front, a start, the old one removed', async () => {
+    test('rotating AUTH_SECRETS: add a new secret in front, restart, remove the old one', async () => {
       const { id, secret, token } = await integrate(instance(), acme, 'meta-lead-ads');
       assert.equal((await open(id, old))?.secret, secret);
       await assert.rejects(open(id, young), /AUTH_SECRETS has changed/);
@@ -45,14 +45,14 @@ onBothDrivers(
       );
     });
 
-    test('a secret that none of them opens is told, left as it is, and can be entered again', async () => {
+    test('a secret that cannot be decrypted is reported, left unchanged and can be entered again', async () => {
       const { id } = await integrate(instance(), acme, 'telegram');
       const strange = sealedWith('some other secret of 32 characters.');
       const before = await dumped(instance(), 'crm_integrations');
       assert.ok((await renewSecrets(tables(), strange, 'crm_integrations', sealedColumns)).includes(id));
       assert.equal(await dumped(instance(), 'crm_integrations'), before);
-      const given = { secret: 'entered again', token: 'and this' };
-      await changeSecrets(tables(), command(instance()), strange, acme.id, id, given);
+      const newSecrets = { secret: 'entered again', token: 'and this' };
+      await changeSecrets(tables(), command(instance()), strange, acme.id, id, newSecrets);
       const again = await openIntegration(tables(), strange, { organization: acme.id, id });
       assert.equal(again?.secret, 'entered again');
     });

@@ -1,4 +1,4 @@
-// The simulator as an administrator runs it: what each provider sends is answered and arrives as it should.
+// `crm simulate`: the deliveries of each provider get the expected responses and are stored.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -47,7 +47,7 @@ const file = settingsFile(
 const channels = ['whatsapp', 'meta-lead-ads', 'messenger', 'instagram', 'telegram', 'twilio'];
 const burst = 5;
 
-/** What a run printed. */
+/** JSON output of a run. */
 interface Printed {
   readonly answers: Readonly<Record<string, unknown>>;
   readonly sent: Readonly<Record<string, number>>;
@@ -75,7 +75,7 @@ const simulated = async (provider: string, environment: Environment, args: strin
     ),
   );
 
-/** How an endpoint answers every step. */
+/** Expected responses of an endpoint to each step. */
 const answersOf = (good: string, large = good) => ({
   good: { [good]: 1 },
   duplicate: { [good]: 2 },
@@ -87,7 +87,7 @@ const answersOf = (good: string, large = good) => ({
 const stepSizes = { good: 1, duplicate: 2, 'out-of-order': 2, large: 1, 'bad-signature': 1, burst };
 
 for (const driver of drivers) {
-  describe(`every provider, played (${driver})`, () => {
+  describe(`all providers (${driver})`, () => {
     let instance: Instance;
     const added = new Map<string, Added<{ id: string }>>();
     const tables = () => tablesOf(instance.database);
@@ -121,7 +121,7 @@ for (const driver of drivers) {
         assert.deepEqual(answers, answersOf('200'));
         assert.deepEqual(sent, stepSizes);
         assert.deepEqual(rest, { events, arrived: { done: events } });
-        assert.equal(await inboxCount(provider), events, 'and nothing more');
+        assert.equal(await inboxCount(provider), events, 'and no others');
         if (provider === 'meta-lead-ads') {
           const complete = `select count(*)::text from leads where email = meta_leadgen_id || '@example.com'`;
           assert.equal(await count(complete), events, 'completed by the Graph API');
@@ -131,7 +131,7 @@ for (const driver of drivers) {
 
     const partners: readonly [provider: string, good: string, arrived: object, kept: string, rows: number][] =
       [
-        // Neither endpoint has event ids: what is sent twice is done twice.
+        // These endpoints have no event IDs, so duplicates are processed twice.
         ['inbound-leads', '201', { leads: 8 }, 'leads where email like $simulated-%$', 10],
         ['booking-forms-whatsapp', '200', { sent: 8 }, 'crm_messages', 10],
         ...customers.map(({ name }): (typeof partners)[number] => [
@@ -142,79 +142,82 @@ for (const driver of drivers) {
           8,
         ]),
       ];
-    for (const [provider, good, arrived, kept, all] of partners) {
+    for (const [provider, good, arrived, table, all] of partners) {
       test(`${provider}: every step`, async () => {
         if (provider.endsWith('-payment')) await sql`delete from leads`.execute(tables());
         const run = await simulated(provider);
         assert.deepEqual(run.answers, answersOf(good, '413'));
         assert.deepEqual([run.events, run.arrived], [8, arrived]);
-        assert.equal(await count(`select count(*)::text from ${kept.replaceAll('$', "'")}`), all);
+        assert.equal(await count(`select count(*)::text from ${table.replaceAll('$', "'")}`), all);
       });
     }
 
     const steps = 'good, duplicate, out-of-order, large, bad-signature, burst';
     const isNone = (provider: string, org: string) =>
-      `"${org}" has no ${provider} integration that is on; add one under Setup, Integrations`;
+      `"${org}" has no enabled ${provider} integration. Add one under Setup, Integrations.`;
     const mistakes: Readonly<Record<string, [args: string[], message: string | RegExp]>> = {
       'an unknown provider': [
         ['carrier', '--org', 'shop'],
-        /there is no provider "carrier"; there are whatsapp, .*inbound-leads, .*acme-payment/,
+        /Unknown provider "carrier"\. Available: whatsapp, .*inbound-leads, .*acme-payment/,
       ],
-      'a provider that objects have': [['toString', '--org', 'shop'], /there is no provider "toString"/],
-      'a customer that objects have': [
+      'a provider named like an inherited property': [
+        ['toString', '--org', 'shop'],
+        /Unknown provider "toString"/,
+      ],
+      'a customer named like an inherited property': [
         ['constructor-payment', '--org', 'shop'],
         /no provider "constructor-payment"/,
       ],
       'an unknown organization, channel': [
-        ['telegram', '--org', 'nobody'],
-        /there is no organization "nobody"/,
+        ['telegram', '--org', 'unknown'],
+        /there is no organization "unknown"/,
       ],
       'an unknown organization, leads': [
-        ['inbound-leads', '--org', 'nobody'],
-        /there is no organization "nobody"/,
+        ['inbound-leads', '--org', 'unknown'],
+        /there is no organization "unknown"/,
       ],
       'an unknown organization, payments': [
-        ['acme-payment', '--org', 'nobody'],
-        /there is no organization "nobody"/,
+        ['acme-payment', '--org', 'unknown'],
+        /there is no organization "unknown"/,
       ],
-      'an organization that the payments are not for': [
+      'payments of another organization': [
         ['acme-payment', '--org', 'empty'],
-        'acme-payment is configured for "shop", not "empty"',
+        'acme-payment is configured for organization "shop", not "empty"',
       ],
-      'an organization that no messages are sent for': [
-        ['booking-forms-whatsapp', '--org', 'empty'],
-        /"shop"/,
-      ],
+      'messages of another organization': [['booking-forms-whatsapp', '--org', 'empty'], /"shop"/],
       'no integration': [['telegram', '--org', 'empty'], isNone('telegram', 'empty')],
-      'one that is off': [['twilio', '--org', 'empty'], isNone('twilio', 'empty')],
-      'another’s address': [
+      'a disabled integration': [['twilio', '--org', 'empty'], isNone('twilio', 'empty')],
+      "another organization's endpoint": [
         ['telegram', '--org', 'shop', '--endpoint', 'abcdefghijklmnop'],
         isNone('telegram', 'shop'),
       ],
-      'a customer that is off': [
+      'a customer without a secret': [
         ['off-payment', '--org', 'shop'],
-        'off-payment is off: it has no secret in config.yaml',
+        'off-payment is off because it has no secret in config.yaml',
       ],
       'an unknown step': [
         ['telegram', '--org', 'shop', '--steps', 'good,fly'],
-        `"fly" is no step; there are ${steps}`,
+        `Unknown step "fly". Available: ${steps}.`,
       ],
-      'no step': [['telegram', '--org', 'shop', '--steps', ''], `"" is no step; there are ${steps}`],
+      'no step': [['telegram', '--org', 'shop', '--steps', ''], `Unknown step "". Available: ${steps}.`],
       ...Object.fromEntries(
         ['crm.example', 'ftp://crm.example', 'javascript:alert(1)', 'https://', ''].map((url) => [
           `--url "${url}"`,
-          [['telegram', '--org', 'shop', '--url', url], `"${url}" is no address such as https://crm.example`],
+          [
+            ['telegram', '--org', 'shop', '--url', url],
+            `"${url}" is not a valid URL. Example: https://crm.example`,
+          ],
         ]),
       ),
       ...Object.fromEntries(
-        ['0', '10001', '-5', '1e3', '1.5', '', '१'].map((given) => [
-          `--burst "${given}"`,
-          [['telegram', '--org', 'shop', '--burst', given], '--burst must be from 1 to 10000'],
+        ['0', '10001', '-5', '1e3', '1.5', '', '१'].map((value) => [
+          `--burst "${value}"`,
+          [['telegram', '--org', 'shop', '--burst', value], '--burst must be between 1 and 10000'],
         ]),
       ),
     };
     if (driver === 'postgresql') {
-      describe('mistakes: one message, and nothing is sent', () => {
+      describe('errors: one message, and nothing is sent', () => {
         for (const [name, [args, message]] of Object.entries(mistakes)) {
           test(name, async () => {
             await assert.rejects(runCommand(instance, ['simulate', ...args]), (error: unknown) => {
@@ -251,26 +254,26 @@ for (const driver of drivers) {
     });
     after(() => storage.remove());
 
-    test('a payment whose lead is there is told apart', async () => {
+    test('payments with and without a lead are counted separately', async () => {
       const steps = ['--steps', 'good'];
       await simulated('inbound-leads', environment, steps);
       const { arrived } = await simulated('stripe-payment', environment, steps);
       assert.deepEqual(arrived, { matched: 1, unmatched: 0 });
     });
 
-    test('the steps that are named, in their own order, for people to read', async () => {
+    test('text output with selected steps, in the standard order', async () => {
       const run = await simulate('telegram', environment, '--steps', 'bad-signature,duplicate');
       assert.deepEqual([run.code, run.stderr], [0, '']);
       const [titles, ...lines] = run.stdout.trimEnd().split('\n');
       assert.match(titles ?? '', /^step +sent +answers +p50 ms +p99 ms$/);
       assert.match(lines[0] ?? '', /^duplicate +2 +2 × 200 +[\d.]+ +[\d.]+$/);
       assert.match(lines[1] ?? '', /^bad-signature +1 +1 × 401 +[\d.]+ +[\d.]+$/);
-      assert.deepEqual(lines.slice(2), ['Of 1 different events arrived: 1 × done.']);
+      assert.deepEqual(lines.slice(2), ['Sent 1 unique events. Stored: 1 × done.']);
     });
 
-    // The embedded database does the work of both sides on one thread.
+    // With the embedded database, both sides share one thread.
     const size = driver === 'postgresql' ? 1000 : 200;
-    test(`a burst of ${size}: all arrive, none twice`, async () => {
+    test(`a burst of ${size}: all are stored, none twice`, async () => {
       const before = await inboxCount('whatsapp');
       const steps = ['--steps', 'burst', ...(size === 1000 ? [] : ['--burst', String(size)])];
       const command = ['simulate', 'whatsapp', '--org', organization, ...steps];
@@ -278,15 +281,15 @@ for (const driver of drivers) {
       assert.deepEqual([answers, events, arrived], [{ burst: { 200: size } }, size, { done: size }]);
       assert.equal(await inboxCount('whatsapp'), before + size);
       const messages = `select count(*)::text from crm_received_messages where integration_id = ${added.get('whatsapp')?.id}`;
-      assert.equal(await count(messages), before + size, 'each message is kept once');
+      assert.equal(await count(messages), before + size, 'each message is stored once');
     });
 
     test('an empty secret on standard input', async () => {
       const args = ['simulate', 'inbound-leads', '--org', organization, '--secret-stdin'];
-      assertRefused(await crm(args, environment), 'standard input holds no secret');
+      assertRefused(await crm(args, environment), 'standard input does not contain a secret');
     });
 
-    test('--url: a service that runs', async () => {
+    test('--url: a running service', async () => {
       const service = await serve(environment);
       const url = ['--url', `${service.url}/setup?x=y`, '--steps', 'good,bad-signature'];
       const answers = { good: { 200: 1 }, 'bad-signature': { 401: 1 } };
@@ -299,23 +302,23 @@ for (const driver of drivers) {
       }
       const lead = await simulated('inbound-leads', environment, url);
       assert.deepEqual([lead.answers, lead.arrived], [partner, { leads: 1 }]);
-      // A secret that only the service has.
+      // A secret known only to the service.
       const { INBOUND_SECRET: _, ...without } = environment;
-      const given = await simulated(
+      const value = await simulated(
         'inbound-leads',
         without,
         [...url, '--secret-stdin'],
         'the inbound secret\n',
       );
-      assert.deepEqual(given.answers, partner);
+      assert.deepEqual(value.answers, partner);
       if (driver === 'embedded') {
-        const needs = 'a server has the embedded database: give its address (--url)';
+        const needs = 'A server is using the embedded database. Pass its URL with --url.';
         assertRefused(await simulate('telegram', environment), needs);
-        // A server whose database is on another machine.
+        // The server's database is on another machine.
         const elsewhere = { ...environment, DATA_DIR: join(storage.folder, '..', 'none') };
         const { path = '', secret = '' } = added.get('telegram') ?? {};
         const endpoint = ['--endpoint', path.split('/').at(-1) ?? ''];
-        const unknown = 'the database of that server is not here: give --endpoint and --secret-stdin';
+        const unknown = "That server's database is not available here. Pass --endpoint and --secret-stdin.";
         assertRefused(await simulate('telegram', elsewhere, ...url, ...endpoint), unknown);
         const whole = [...url, ...endpoint, '--secret-stdin'];
         const far = await simulated('telegram', elsewhere, whole, `${secret}\n`);
@@ -326,7 +329,10 @@ for (const driver of drivers) {
       service.signal('SIGTERM');
       assert.equal((await service.ended).code, 0);
       const { answers: none } = await simulated('inbound-leads', environment, url);
-      assert.deepEqual(none, { good: { 'no connection': 1 }, 'bad-signature': { 'no connection': 1 } });
+      assert.deepEqual(none, {
+        good: { 'connection failed': 1 },
+        'bad-signature': { 'connection failed': 1 },
+      });
     });
   });
 }

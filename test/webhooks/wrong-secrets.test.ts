@@ -1,5 +1,5 @@
-// Whoever guesses the secret of an endpoint is told to wait; who has it is never refused, also from the same address.
-// Guesses are counted in memory, so one driver stands for both.
+// Rate limiting of wrong secrets. A valid secret is always accepted, even from the same IP address.
+// Failures are counted in memory, so testing one driver is sufficient.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import pLimit from 'p-limit';
@@ -28,7 +28,7 @@ const { environment } = settingsFile(
 
 type Headers = Readonly<Record<string, string>>;
 
-/** An endpoint: what it is called with a secret, and how it refuses a wrong one. */
+/** An endpoint: how to call it with a secret, and its response to a wrong one. */
 interface Endpoint {
   readonly request: string;
   readonly body?: string;
@@ -60,17 +60,26 @@ describe('wrong secrets', () => {
     });
     for (const { name, payload, headers } of customers) {
       const body = JSON.stringify(
-        payload({ event: fresh('event'), email: 'nobody@example.com', phone: null }),
+        payload({ event: fresh('event'), email: 'unknown@example.com', phone: null }),
       );
       const request = `POST /webhooks/${name}-payment`;
-      const made = (secret: string) => headers(body, secret, 'event');
-      endpoints.set(name, { request, body, headers: made, secret: newSecret(name), refused: 401 });
+      const headersOf = (secret: string) => headers(body, secret, 'event');
+      endpoints.set(name, { request, body, headers: headersOf, secret: newSecret(name), refused: 401 });
     }
     for (const { provider, type, body, headers } of providers) {
       const { path, secret } = await integrate(instance, shop, provider);
       const raw = body('1234567');
-      const made = (given: string) => ({ 'content-type': type, ...headers({ path, secret: given }, raw) });
-      endpoints.set(provider, { request: `POST ${path}`, body: raw, headers: made, secret, refused: 401 });
+      const headersOf = (candidate: string) => ({
+        'content-type': type,
+        ...headers({ path, secret: candidate }, raw),
+      });
+      endpoints.set(provider, {
+        request: `POST ${path}`,
+        body: raw,
+        headers: headersOf,
+        secret,
+        refused: 401,
+      });
     }
     const { path, verifyToken } = await integrate(instance, shop, 'messenger');
     const query = (token: string) => `hub.mode=subscribe&hub.challenge=1&hub.verify_token=${token}`;
@@ -90,7 +99,7 @@ describe('wrong secrets', () => {
     });
 
   for (const name of [...names, ...channels]) {
-    test(`${name}: after a hundred a wrong one gets 429, a right one is let in`, async () => {
+    test(`${name}: after 100 failures, a wrong secret gets 429 and a valid one is accepted`, async () => {
       const endpoint = endpoints.get(name) ?? assert.fail(name);
       const { secret, refused } = endpoint;
       assert.ok((await call(endpoint, secret)).status < 300);
@@ -106,17 +115,17 @@ describe('wrong secrets', () => {
       const wait = Number(answer.headers.get('retry-after'));
       assert.ok(wait > quarterOfAnHour - 120 && wait <= quarterOfAnHour, String(wait));
 
-      assert.ok((await call(endpoint, secret)).status < 300, 'who has it, from the same address');
+      assert.ok((await call(endpoint, secret)).status < 300, 'valid secret, same IP address');
       const elsewhere = { 'x-forwarded-for': '203.0.113.9' };
-      assert.equal((await call(endpoint, 'wrong', elsewhere)).status, refused, 'another address');
+      assert.equal((await call(endpoint, 'wrong', elsewhere)).status, refused, 'another IP address');
       if (names.includes(name)) {
         const { status } = await instance.call(endpoint.request, { body: endpoint.body });
-        assert.equal(status, 401, 'none is no guess');
+        assert.equal(status, 401, 'a missing secret does not count');
       }
     });
   }
 
-  test('each endpoint counts for itself', async () => {
+  test('failures are counted per endpoint', async () => {
     const shop = await instance.organization('another');
     const { path } = await integrate(instance, shop, 'telegram');
     const headers = { 'x-telegram-bot-api-secret-token': 'wrong' };

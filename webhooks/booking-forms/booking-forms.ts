@@ -20,24 +20,24 @@ import { send } from '../sender/index.ts';
 
 export const bookingFormsPath = '/api/booking-forms/whatsapp';
 const fields = {
-  to: 'Recipient: an international telephone number. Any other text is accepted too, and the sender can reject it (502).',
-  message: 'Text of the message; sent as it is.',
-  name: 'Name of the recipient, for templates.',
-  template: 'Name of a template; without it the message is sent as it is.',
+  to: 'Recipient: a phone number in international format. Other texts are accepted, but the sender can reject them (502).',
+  message: 'Message text, sent unchanged unless a template is used.',
+  name: "Recipient's name, for templates.",
+  template: 'Name of a template. Without it, the message is sent unchanged.',
 } as const;
 const required = ['to', 'message'] as const;
 
-/** POST /api/booking-forms/whatsapp: sends one message through the organization's sender. */
+/** Registers POST /api/booking-forms/whatsapp, which sends a message through the organization's sender. */
 function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, used, wrong } = webhooks;
   app.post(bookingFormsPath, {
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.booking_forms_whatsapp;
       if (secrets.length === 0) throw errors.notConfigured();
-      const given = bearerOf(request.headers.authorization);
-      if (given === undefined) throw errors.unauthenticated();
-      if (!matchesAnySecret(given, secrets)) throw await wrong.refusal(request, bookingFormsPath);
-      used.record('booking_forms_whatsapp', given);
+      const token = bearerOf(request.headers.authorization);
+      if (token === undefined) throw errors.unauthenticated();
+      if (!matchesAnySecret(token, secrets)) throw await wrong.refusal(request, bookingFormsPath);
+      used.record('booking_forms_whatsapp', token);
     },
     handler: async (request, reply) => {
       const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
@@ -58,27 +58,27 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
   rejectOtherMethods(app, bookingFormsPath, ['POST']);
 }
 
-/** Its OpenAPI description. */
+/** OpenAPI description of the endpoint. */
 const paths: Fragment['paths'] = {
   [bookingFormsPath]: {
     post: {
       operationId: 'sendBookingMessage',
       summary: 'Send a confirmation message',
-      description: 'Sends through the messaging sender of the organization that the token is bound to.',
+      description: "Sends a message through the sender of the token's organization.",
       tags: ['partners'],
       security: [secretScheme('partnerToken')],
       requestBody: requestOf(
         fields,
-        'Text is data: what looks like a template in it is sent as it is.',
+        'Message texts are never evaluated as templates.',
         { to: '+49 40 66969 974', message: 'Your table is booked for Friday, 19:30.' },
         required,
       ),
       responses: {
         200: success(
-          'The sender took the message.',
+          'The provider accepted the message.',
           {
             ok: { type: 'boolean', const: true },
-            message_id: { type: 'string', description: "The provider's id of the message." },
+            message_id: { type: 'string', description: "The provider's message ID." },
           },
           { ok: true, message_id: 'wamid.HBgLNDk0MDY2OTY5OTc0' },
         ),
@@ -88,7 +88,7 @@ const paths: Fragment['paths'] = {
   },
 };
 
-/** WhatsApp messages sent for booking forms. */
+/** WhatsApp messages for booking forms. */
 export const bookingFormsModule: Module<WebhookServices> = {
   name: 'booking-forms',
   openApi: { paths },

@@ -1,4 +1,4 @@
-// Booking forms: WhatsApp messages that booking forms ask for.
+// Booking forms: WhatsApp messages sent on behalf of booking forms.
 // May import engine, plugins, endpoint, sender.
 
 export { bookingFormsModule, bookingFormsPath } from './booking-forms.ts';

@@ -1,22 +1,22 @@
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 
-/** A delivery as it was received. */
+/** An HTTP request from a provider. */
 export interface Delivery {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly raw: Buffer;
-  /** Path and query, as the provider called it. */
+  /** Path and query string of the request. */
   readonly url: string;
 }
 
 /** One event of a delivery. */
 export interface ChannelEvent {
-  /** The provider's id: repeated deliveries of an event have the same id. */
+  /** The provider's event ID; repeated deliveries of an event have the same ID. */
   readonly id: string;
   readonly data: unknown;
 }
 
-/** An organization's integration with its decrypted secrets; keep it only as long as it is needed. */
+/** An organization's integration with its decrypted secrets. Do not hold on to it longer than necessary. */
 export interface Integration {
   readonly organization: string;
   readonly id: string;
@@ -26,47 +26,50 @@ export interface Integration {
   readonly token: string;
 }
 
-/** The context in which an event is processed. */
+/** Services and metadata for processing an event. */
 export interface ChannelContext {
   readonly webhooks: Webhooks;
   readonly integration: Integration;
   readonly requestId: string;
-  /** Milliseconds since the event arrived, by the database's clock. */
+  /** Milliseconds since the event was received, by the database's clock. */
   readonly ageMs: number;
-  /** Runs work in a transaction. */
+  /** Runs a function in a transaction. */
   readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
-  /** Replaces the event's data, so that the next attempt continues where this one stopped. */
+  /** Replaces the event's data so that the next attempt can continue where this one stopped. */
   readonly remember: (tables: Tables, data: unknown) => Promise<void>;
 }
 
-/** A channel: how its deliveries are authenticated, parsed and processed. */
+/** A provider's channel: how deliveries are authenticated, parsed and processed. */
 export interface Channel {
   readonly label: string;
-  /** The provider's name for the secret. */
+  /** The provider's term for the secret. */
   readonly secretLabel: string;
-  /** Where the secret is found at the provider. */
+  /** Explains where to find the secret at the provider. */
   readonly secretHelp: string;
-  /** The provider's name for a second secret, needed for calls to the provider; absent if there is none. */
+  /** The provider's term for the access token used to call the provider, or absent if it is never called. */
   readonly tokenLabel?: string;
   readonly tokenHelp?: string;
-  /** Whether the provider first sends a GET with the verify token to confirm. */
+  /** Whether the provider confirms the URL first, with a GET request that contains the verify token. */
   readonly handshake: boolean;
-  /** Content types that the provider sends. */
+  /** Content types used by the provider. */
   readonly accepts: RegExp;
-  /** Bytes of the largest delivery that the provider sends. */
+  /** Maximum size of a delivery, in bytes. */
   readonly bodyLimit: number;
-  /** Whether the delivery was signed with the secret. `publicUrl` is the instance's own address; constant time. */
+  /**
+   * Returns whether the delivery was signed with the secret, in constant time.
+   * @param publicUrl the instance's public origin
+   */
   readonly verify: (delivery: Delivery, secret: string, publicUrl: string) => boolean;
-  /** The events of a delivery; empty if none is relevant. @throws HttpError 400 for an invalid body */
+  /** Returns the relevant events of a delivery. @throws HttpError 400 if the body is invalid */
   readonly events: (delivery: Delivery) => readonly ChannelEvent[];
-  /** The response that the provider expects. */
+  /** The response expected by the provider. */
   readonly reply: { readonly type: string; readonly body: string };
-  /** Processes an event. It may run twice for an event, so it must be idempotent. */
+  /** Processes an event. It can run twice for the same event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, work: ChannelContext) => Promise<void>;
 }
 
-/** The event could not be processed now and is retried later. Administrators see the text: no secrets. */
+/** The event cannot be processed yet and will be retried. The message is shown to administrators, so no secrets. */
 export class RetryableError extends Error {}
 
-/** The event can never be processed and is not retried. Administrators see the text: no secrets. */
+/** The event can never be processed and will not be retried. The message is shown to administrators, so no secrets. */
 export class PermanentError extends Error {}

@@ -6,7 +6,7 @@ import { telegram } from './telegram.ts';
 import { twilio } from './twilio.ts';
 import { whatsapp } from './whatsapp.ts';
 
-/** Every channel by the name in its address. */
+/** All channels by the name in their URL. */
 export const channels: Readonly<Record<string, Channel>> = {
   whatsapp,
   'meta-lead-ads': metaLeadAds,
@@ -16,5 +16,5 @@ export const channels: Readonly<Record<string, Channel>> = {
   twilio,
 };
 
-/** The channel with a name; undefined if there is none. */
+/** Returns the channel with a name, or undefined if it does not exist. */
 export const channelOf = (name: string): Channel | undefined => ownProperty(channels, name);

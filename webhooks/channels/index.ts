@@ -1,4 +1,4 @@
-// Channels: one object for each provider: how it signs, what its events mean.
+// Channels: one object per provider, with its signature scheme and the meaning of its events.
 // May import engine, settings, endpoint.
 
 export {

@@ -1,15 +1,15 @@
 import { indexable } from '../endpoint/index.ts';
 import { type ChannelContext, RetryableError } from './channel.ts';
 
-/** A message sent to the organization. */
+/** A message received by the organization. */
 export interface IncomingMessage {
-  /** The provider's id of the message. */
+  /** The provider's message ID. */
   readonly id: string;
   readonly from: string;
   readonly text: string;
 }
 
-/** Stores a message, once for each provider's id. */
+/** Stores a message unless one with the same provider ID already exists. */
 export const storeMessage = (
   { integration, transaction }: ChannelContext,
   { id, from, text }: IncomingMessage,
@@ -30,12 +30,16 @@ export const storeMessage = (
       .execute();
   });
 
-/** How long a status may refer to an unknown message: a provider may report one before its sender has stored the id. */
+/**
+ * How long a status for an unknown message is retried, in milliseconds. A provider can report a status before the
+ * sender has stored the message's ID.
+ */
 const gracePeriodMs = 60_000;
 
 /**
- * Updates the status of an outgoing message: sent, delivered, read, failed.
- * @throws TryAgain if the message is not known yet; after {@link gracePeriodMs} it is ignored as another sender's
+ * Updates the status of an outgoing message: sent, delivered, read or failed.
+ * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is ignored because
+ * the message was sent by another application.
  */
 export const followMessage = (
   { integration, transaction, ageMs }: ChannelContext,
@@ -50,10 +54,11 @@ export const followMessage = (
       .forUpdate()
       .executeTakeFirst();
     if (message === undefined) {
-      if (ageMs < gracePeriodMs) throw new RetryableError('the message is not known yet');
+      if (ageMs < gracePeriodMs)
+        throw new RetryableError('the status refers to a message that has not been stored yet');
       return;
     }
-    // Statuses may arrive in any order: a late "sent" does not replace "read".
+    // Statuses can arrive in any order: a late "sent" must not replace "read".
     const later = status === 'sent' ? message.status === 'sent' : message.status !== 'read';
     if (!later) return;
     await tables

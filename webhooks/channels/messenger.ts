@@ -3,7 +3,7 @@ import type { Channel } from './channel.ts';
 import { storeMessage } from './messages.ts';
 import { jsonObject, jsonText, messagingEvents, meta } from './meta.ts';
 
-/** A channel of Meta that delivers messages as `messaging` events. */
+/** Creates a Meta channel whose messages are delivered as `messaging` events. */
 const messagingChannel = (label: string, kind: string): Channel => ({
   ...meta,
   label,

@@ -8,7 +8,7 @@ import { type Json, jsonList, jsonObject, jsonText, meta } from './meta.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
-/** The lead's field for each field of a lead form. */
+/** Maps fields of a lead form to fields of a lead. */
 const formFields: Readonly<Record<string, string>> = {
   first_name: 'first_name',
   last_name: 'last_name',
@@ -17,7 +17,7 @@ const formFields: Readonly<Record<string, string>> = {
   company_name: 'company',
 };
 
-/** The fields of a lead that it writes and finds leads by. */
+/** Lead fields that this channel reads and writes. */
 export const leadAdsNeeds: FieldRequirements = {
   file: 'webhooks/channels/meta-lead-ads.ts',
   resource: 'leads',
@@ -33,15 +33,15 @@ export const leadAdsNeeds: FieldRequirements = {
 };
 
 /**
- * Meta Lead Ads: the delivery names a lead, its fields are fetched from the Graph API. One lead for each leadgen id
- * and organization, for any number of deliveries; it is a stub until the fetch succeeds.
+ * Meta Lead Ads. A delivery only contains a lead's ID; its fields are fetched from the Graph API. Each leadgen ID
+ * creates one lead per organization, however often it is delivered. The lead is a stub until the fetch succeeds.
  */
 export const metaLeadAds: Channel = {
   ...meta,
   label: 'Meta Lead Ads',
   tokenLabel: 'Page access token',
   tokenHelp:
-    'Fetches the leads: a token of a system user with leads_retrieval for the page, which does not expire.',
+    'Used to fetch leads. Create a non-expiring system user token with the leads_retrieval permission for the page.',
   events: ({ raw }) => {
     const payload = jsonObject(readJson(raw));
     if (payload.object !== 'page') return [];
@@ -60,18 +60,24 @@ export const metaLeadAds: Channel = {
       .filter((event) => isLeadgenId(event.id));
   },
   process: async ({ data }, work) => {
-    const { leadgen = '', form = '', ad = '', made } = data as Readonly<Record<string, string | undefined>>;
-    if (!isLeadgenId(leadgen)) throw new PermanentError('the event names no lead');
+    const {
+      leadgen = '',
+      form = '',
+      ad = '',
+      made: isStubbed,
+    } = data as Readonly<Record<string, string | undefined>>;
+    if (!isLeadgenId(leadgen)) throw new PermanentError('the event does not contain a lead ID');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
-    if (made === undefined) await work.webhooks.database.admitRecords?.(work.integration.organization, 1);
+    if (isStubbed === undefined)
+      await work.webhooks.database.admitRecords?.(work.integration.organization, 1);
     const id = await work.transaction(async (tables) => {
-      if (made === undefined) {
-        await stub(tables, work, ids);
+      if (isStubbed === undefined) {
+        await createStub(tables, work, ids);
         await work.remember(tables, { leadgen, form, ad, made: 'yes' });
       }
       return findLead(tables, work, leadgen);
     });
-    // A lead that was created and then deleted by a user is not created again.
+    // A user has deleted the lead: do not create it again.
     if (id === undefined) return;
     const fetched = await fetchLead(work, leadgen);
     const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
@@ -89,8 +95,8 @@ const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Channel
 const findLead = (tables: Tables, work: ChannelContext, leadgen: string) =>
   recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
 
-/** Creates the lead with its ids unless it exists, also when two nodes try concurrently. */
-async function stub(
+/** Creates the lead with its IDs unless it exists. Safe if two nodes try concurrently. */
+async function createStub(
   tables: Tables,
   work: ChannelContext,
   ids: Readonly<Record<string, string>>,
@@ -103,7 +109,7 @@ async function stub(
   await records.create('leads', { source: 'Meta Lead Ads' }, ids);
 }
 
-/** @throws TryAgain when the Graph API does not return the lead */
+/** Fetches a lead. @throws RetryableError if the Graph API does not return it */
 async function fetchLead({ webhooks, integration }: ChannelContext, leadgen: string): Promise<Json> {
   const { base_url, version, timeout_ms } = webhooks.settings.current.graph;
   const path = `/${version}/${leadgen}?fields=id,created_time,ad_id,form_id,campaign_id,field_data`;
@@ -113,31 +119,31 @@ async function fetchLead({ webhooks, integration }: ChannelContext, leadgen: str
       token: integration.token,
       timeoutMs: timeout_ms,
     });
-    if (status !== 200) throw new RetryableError(`the Graph API answered ${status}`);
+    if (status !== 200) throw new RetryableError(`the Graph API responded with ${status}`);
     const lead = jsonObject(body);
-    if (!Array.isArray(lead.field_data)) throw new RetryableError('the Graph API gave no lead');
+    if (!Array.isArray(lead.field_data)) throw new RetryableError('the Graph API did not return a lead');
     return lead;
   } catch (cause) {
     if (cause instanceof UnreachableError)
-      throw new RetryableError(`the Graph API: ${cause.message}`, { cause });
+      throw new RetryableError(`the Graph API is unavailable: ${cause.message}`, { cause });
     throw cause;
   }
 }
 
-/** Names and addresses of `field_data`; a full name is split if its parts are missing. */
+/** Maps `field_data` to a lead's fields. Splits the full name if first and last name are missing. */
 function fieldsOf(lead: Json): Record<string, string> {
-  const given = new Map(
-    jsonList(lead.field_data).map((each) => [
-      jsonText(each.name),
-      jsonText((each.values as unknown[] | undefined)?.[0]),
+  const values = new Map(
+    jsonList(lead.field_data).map((field) => [
+      jsonText(field.name),
+      jsonText((field.values as unknown[] | undefined)?.[0]),
     ]),
   );
   const fields: Record<string, string> = {};
-  for (const [theirs, ours] of Object.entries(formFields)) {
-    const value = given.get(theirs);
-    if (value) fields[ours] = value;
+  for (const [formField, leadField] of Object.entries(formFields)) {
+    const value = values.get(formField);
+    if (value) fields[leadField] = value;
   }
-  const full = given.get('full_name')?.trim();
+  const full = values.get('full_name')?.trim();
   if (full && fields.first_name === undefined && fields.last_name === undefined) {
     const [first = '', ...rest] = full.split(/\s+/);
     fields.first_name = first;

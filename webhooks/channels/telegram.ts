@@ -4,18 +4,19 @@ import type { Channel } from './channel.ts';
 import { storeMessage } from './messages.ts';
 import { jsonObject, jsonText } from './meta.ts';
 
-/** Telegram bots: a header carries the secret that was given to setWebhook. */
+/** Telegram bots. A header contains the secret token that was passed to setWebhook. */
 export const telegram: Channel = {
   label: 'Telegram',
-  secretLabel: 'Secret token given to setWebhook',
-  secretHelp: 'Choose one of 1 to 256 letters, digits, _ and -, and give it to setWebhook as secret_token.',
+  secretLabel: 'Secret token',
+  secretHelp:
+    'Choose 1 to 256 characters (letters, digits, _ and -) and pass them to setWebhook as secret_token.',
   handshake: false,
   accepts: /^application\/json\b/i,
   bodyLimit: 1024 * 1024,
   reply: { type: 'application/json; charset=utf-8', body: '{"ok":true}' },
   verify: ({ headers }, secret) => {
-    const given = headers['x-telegram-bot-api-secret-token'];
-    return typeof given === 'string' && matchesAnySecret(given, [secret]);
+    const token = headers['x-telegram-bot-api-secret-token'];
+    return typeof token === 'string' && matchesAnySecret(token, [secret]);
   },
   events: ({ raw }) => {
     const update = jsonObject(readJson(raw));
@@ -25,8 +26,8 @@ export const telegram: Channel = {
   process: async ({ id, data }, work) => {
     const { message } = jsonObject(data);
     if (message === undefined) return;
-    const { from, chat, text: said } = jsonObject(message);
+    const { from, chat, text } = jsonObject(message);
     const sender = jsonText(jsonObject(from).id) || jsonText(jsonObject(chat).id);
-    await storeMessage(work, { id, from: sender, text: jsonText(said) || '[attachment]' });
+    await storeMessage(work, { id, from: sender, text: jsonText(text) || '[attachment]' });
   },
 };

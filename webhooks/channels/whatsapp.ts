@@ -3,7 +3,7 @@ import { type Channel, PermanentError } from './channel.ts';
 import { followMessage, storeMessage } from './messages.ts';
 import { jsonList, jsonObject, jsonText, meta } from './meta.ts';
 
-/** WhatsApp Cloud API: incoming messages, and statuses of outgoing ones. */
+/** WhatsApp Cloud API: incoming messages, and statuses of outgoing messages. */
 export const whatsapp: Channel = {
   ...meta,
   label: 'WhatsApp Cloud',
@@ -18,7 +18,7 @@ export const whatsapp: Channel = {
       ...values
         .flatMap((value) => jsonList(value.messages))
         .map((message) => ({ id: jsonText(message.id), data: { message } })),
-      // The same message has several statuses, each an event of its own.
+      // A message gets several statuses. Each is a separate event.
       ...values
         .flatMap((value) => jsonList(value.statuses))
         .map((status) => ({ id: `${jsonText(status.id)} ${jsonText(status.status)}`, data: { status } })),
@@ -28,15 +28,15 @@ export const whatsapp: Channel = {
     const { message, status } = jsonObject(data);
     if (status !== undefined) {
       const { id, status: now } = jsonObject(status);
-      if (jsonText(id) === '') throw new PermanentError('the event names no message');
+      if (jsonText(id) === '') throw new PermanentError('the event does not contain a message ID');
       return followMessage(work, { id: jsonText(id), status: jsonText(now).slice(0, 40) });
     }
     const { id, from, type, text: body } = jsonObject(message);
-    const said = jsonText(jsonObject(body).body);
+    const text = jsonText(jsonObject(body).body);
     return storeMessage(work, {
       id: jsonText(id),
       from: jsonText(from),
-      text: said || `[${jsonText(type)}]`,
+      text: text || `[${jsonText(type)}]`,
     });
   },
 };

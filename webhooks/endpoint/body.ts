@@ -4,19 +4,19 @@ import type { Body } from '../../engine/records/index.ts';
 import { ownProperty } from './own-property.ts';
 
 /**
- * The named keys of a body as strings; null and absent ones are left out, others ignored.
- * @throws HttpError 400 with every key that is no string, or holds U+0000 or a lone surrogate
+ * Returns the string values of the given keys. Null and missing keys are omitted, other keys are ignored.
+ * @throws HttpError 400 listing each value that is not a string or contains U+0000 or a lone surrogate
  */
 export function stringFields(body: Body, names: readonly string[]): Record<string, string> {
-  const given = names.flatMap((name) => {
+  const entries = names.flatMap((name) => {
     const value = ownProperty(body, name);
     return value === undefined || value === null ? [] : [{ name, value }];
   });
-  const wrong = given.filter(({ value }) => typeof value !== 'string' || !isStorable(value));
-  if (wrong.length > 0) {
+  const invalid = entries.filter(({ value }) => typeof value !== 'string' || !isStorable(value));
+  if (invalid.length > 0) {
     throw errors.invalidFields(
-      wrong.map(({ name }) => ({ field: name, message: `${name} must be a string` })),
+      invalid.map(({ name }) => ({ field: name, message: `${name} must be a string` })),
     );
   }
-  return Object.fromEntries(given.map(({ name, value }) => [name, String(value)]));
+  return Object.fromEntries(entries.map(({ name, value }) => [name, String(value)]));
 }

@@ -6,10 +6,10 @@ import { type TableRows, tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 
 /**
- * The secrets of a table can be opened.
- * @param noun what has the secrets, as in "integration 7"
- * @param columns those that hold secrets
- * @param advice how to enter them again
+ * Creates a check that the encrypted secrets of a table can be decrypted.
+ * @param noun the kind of row, as in "integration 7"
+ * @param columns the columns with encrypted secrets
+ * @param advice how to enter the secrets again
  */
 export const sealedCheck = (
   noun: string,
@@ -31,7 +31,7 @@ export const sealedCheck = (
         return [];
       } catch (cause) {
         if (!(cause instanceof UserError)) throw cause;
-        const problem = `none of AUTH_SECRETS opens the secrets of ${noun} ${row.id}`;
+        const problem = `the secrets of ${noun} ${row.id} cannot be decrypted with any of AUTH_SECRETS`;
         return [{ place: `organization ${row.slug}`, problem, advice }];
       }
     });

@@ -1,4 +1,4 @@
-/** Shared parts of the partner endpoints' OpenAPI descriptions. */
+// Helpers for the partner endpoints' OpenAPI descriptions.
 
 const responses: Readonly<Record<number, string>> = {
   400: 'BadRequest',
@@ -14,13 +14,13 @@ const responses: Readonly<Record<number, string>> = {
   503: 'Unavailable',
 };
 
-/** The shared failures with these statuses. */
+/** Returns references to the shared error responses with these statuses. */
 export const failure = (...statuses: readonly number[]) =>
   Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
   );
 
-/** A successful response whose body has exactly the keys of `properties`. */
+/** Describes a successful response whose body has exactly the keys of `properties`. */
 export const success = (
   description: string,
   properties: Readonly<Record<string, object>>,
@@ -35,7 +35,7 @@ export const success = (
   },
 });
 
-/** A JSON body of strings; `fields` maps each key to its description. */
+/** Describes a JSON body of strings. @param fields the description of each key */
 export const requestOf = (
   fields: Readonly<Record<string, string>>,
   description: string,
@@ -58,5 +58,5 @@ export const requestOf = (
   },
 });
 
-/** One of the document's security schemes. */
+/** Returns a reference to a security scheme of the document. */
 export const secretScheme = (name: string) => ({ [name]: [] as string[] });

@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
 
-/** Characters of an id that always fit into an index, in any script. */
-const longest = 200;
+/** Maximum number of characters of an ID that fits into an index in any script. */
+const maxLength = 200;
 
 /**
- * A provider's id in a form that fits into an index: without characters that PostgreSQL refuses, and as a digest if it
- * is very long. Different ids stay different.
+ * Makes a provider's ID indexable: removes characters that PostgreSQL rejects, and replaces a very long ID with its
+ * digest, so that different IDs stay different.
  */
 export function indexable(name: string): string {
   const text = name.toWellFormed().replaceAll('\0', '');
-  return text.length <= longest ? text : hash('sha256', text, 'hex');
+  return text.length <= maxLength ? text : hash('sha256', text, 'hex');
 }

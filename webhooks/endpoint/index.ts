@@ -1,4 +1,4 @@
-// Endpoint: what every partner endpoint has: its secrets, its organization, its way to records.
+// Endpoint: shared parts of the partner endpoints, such as secrets, request bodies and access to records.
 // May import engine, plugins, settings.
 
 export { stringFields } from './body.ts';

@@ -4,10 +4,10 @@ import type { Records } from '../../engine/records/index.ts';
 const converted = 'Closed - Converted';
 /** The final states of a lead. */
 const closed = [converted, 'Closed - Not Converted'];
-/** The fewest digits of an international phone number. */
-const leastDigits = 7;
+/** Minimum number of digits in an international phone number. */
+const minDigits = 7;
 
-/** What a payment says about its lead; blank parts are not searched. */
+/** Criteria for finding a lead. Blank ones are ignored. */
 export interface LeadTraits {
   readonly id: string;
   readonly email: string;
@@ -15,20 +15,20 @@ export interface LeadTraits {
 }
 
 /**
- * Finds the lead that a payment is for and locks it: by id, else by e-mail without case, else by phone;
- * open ones first, newest first.
+ * Finds and locks a lead: by ID, then by case-insensitive email address, then by phone number. Prefers open leads, then
+ * the newest. Returns its ID, or undefined if no lead matches.
  */
 export async function findLead(
   records: Records,
   { id, email, phone }: LeadTraits,
 ): Promise<string | undefined> {
-  const ways: (readonly [field: string, value: string])[] = [];
-  if (int64(id) !== undefined) ways.push(['id', id]);
-  if (email !== '') ways.push(['email', email]);
-  if (phone.replace(/\D/g, '').length >= leastDigits) ways.push(['phone', phone]);
-  for (const way of ways) {
-    const found = await records.find('leads', way, ['status', closed]);
-    if (found !== undefined) return found;
+  const criteria: (readonly [field: string, value: string])[] = [];
+  if (int64(id) !== undefined) criteria.push(['id', id]);
+  if (email !== '') criteria.push(['email', email]);
+  if (phone.replace(/\D/g, '').length >= minDigits) criteria.push(['phone', phone]);
+  for (const criterion of criteria) {
+    const lead = await records.find('leads', criterion, ['status', closed]);
+    if (lead !== undefined) return lead;
   }
   return undefined;
 }

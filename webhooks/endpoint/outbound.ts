@@ -1,17 +1,17 @@
 import { parseExactJson } from '../../engine/fields/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 
-/** The remote server could not be reached, or sent no HTTP response in time. */
+/** The remote server could not be reached or did not respond in time. */
 export class UnreachableError extends Error {}
 
-/** Limit on a response, in bytes. */
+/** Maximum size of a response, in bytes. */
 const maxResponseBytes = 1024 * 1024;
 
 /**
- * Calls a configured address and reads a JSON response. Redirects are not followed. A refused connection is tried
- * once more, because then nothing was sent; no other failure is, because the request might run twice.
- * @param base from the settings only, never from data
- * @throws Unreachable when there is no response in time, or it is too large
+ * Calls a configured URL and parses the JSON response. Does not follow redirects. A refused connection is retried once,
+ * because nothing was sent. Other failures are not retried, because the request might run twice.
+ * @param base the origin; must come from the settings, never from data
+ * @throws UnreachableError if the server does not respond in time or the response is too large
  */
 export async function fetchJson(
   base: string,
@@ -23,7 +23,7 @@ export async function fetchJson(
     readonly body?: object;
   },
 ): Promise<{ readonly status: number; readonly body: unknown }> {
-  const once = async () => {
+  const attempt = async () => {
     const response = await fetch(`${withoutSlash(base)}${path}`, {
       method: options.method,
       redirect: 'manual',
@@ -38,18 +38,20 @@ export async function fetchJson(
     return { status: response.status, body: parse(await readLimited(response)) };
   };
   try {
-    return await once().catch((cause) => {
-      if (refused(cause)) return once();
+    return await attempt().catch((cause) => {
+      if (isConnectionRefused(cause)) return attempt();
       throw cause;
     });
   } catch (cause) {
     if (cause instanceof UnreachableError) throw cause;
     const name = (cause as Error).name;
-    throw new UnreachableError(name === 'TimeoutError' ? 'no answer in time' : 'no connection', { cause });
+    throw new UnreachableError(name === 'TimeoutError' ? 'no response in time' : 'connection failed', {
+      cause,
+    });
   }
 }
 
-const refused = (cause: unknown): boolean =>
+const isConnectionRefused = (cause: unknown): boolean =>
   ((cause as Error).cause as { code?: string } | undefined)?.code === 'ECONNREFUSED';
 
 async function readLimited(response: Response): Promise<string> {
@@ -57,7 +59,7 @@ async function readLimited(response: Response): Promise<string> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.length;
-    if (size > maxResponseBytes) throw new UnreachableError('the answer is too large');
+    if (size > maxResponseBytes) throw new UnreachableError('the response is too large');
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

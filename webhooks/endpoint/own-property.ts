@@ -1,4 +1,4 @@
-/** The own property of a record by a name that comes from outside; never an inherited one. */
+/** Returns an own property by an untrusted name, never an inherited one. */
 export const ownProperty = <T>(
   record: Readonly<Record<string, T>> | undefined,
   name: string,

@@ -1,16 +1,16 @@
 import { type RecordResource, type Records, records } from '../../engine/records/index.ts';
 import { runForId, type Tables } from '../../engine/tables/index.ts';
 
-/** A partner as the author of records, for the ledger. */
+/** A partner as the author of changes. */
 export interface Partner {
-  /** Id of the organization. */
+  /** The organization's ID. */
   readonly organization: string;
   readonly requestId: string;
-  /** What the ledger calls it. */
+  /** The name recorded in the change log. */
   readonly name: string;
 }
 
-/** Records as a partner works with them, in a transaction. */
+/** Returns access to an organization's records on behalf of a partner, within a transaction. */
 export const partnerRecords = (
   tables: Tables,
   resources: readonly RecordResource[],

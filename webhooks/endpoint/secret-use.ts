@@ -4,16 +4,16 @@ import type { Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { lastUsed } from '../../plugins/access/last-used/index.ts';
 
-/** Records when secrets were last used. */
+/** Tracks when secrets were last used. */
 export interface SecretUse {
   readonly record: (endpoint: string, secret: string) => void;
 }
 
-/** An id of a secret that does not reveal it. */
+/** Returns an identifier of a secret that does not reveal it. */
 export const fingerprint = (secret: string): string =>
   hash('sha256', `fingerprint of ${secret}`, 'hex').slice(0, 16);
 
-/** Collects uses and stores them periodically. */
+/** Collects secret uses and stores them periodically. */
 export function secretUse(app: FastifyInstance, database: Database): SecretUse {
   const uses = lastUsed<{ endpoint: string; fingerprint: string; at: Date }>(app, async (batch) => {
     for (const { endpoint, fingerprint, at } of batch.values()) {
@@ -34,7 +34,7 @@ export function secretUse(app: FastifyInstance, database: Database): SecretUse {
   };
 }
 
-/** When each secret of an endpoint was last used, by fingerprint. */
+/** Returns when each secret was last used, keyed by endpoint and fingerprint, separated by a space. */
 export async function secretUses(tables: Tables): Promise<ReadonlyMap<string, Date>> {
   const rows = await tables.selectFrom('crm_secret_uses').selectAll().execute();
   return new Map(rows.map((row) => [`${row.endpoint} ${row.fingerprint}`, row.last_used_at]));

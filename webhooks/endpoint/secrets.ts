@@ -1,20 +1,20 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Scheme } from '../settings/index.ts';
 
-/** Constant time for all lengths: digests are compared. */
-const same = (a: string, b: string): boolean =>
+/** Compares two strings in constant time. Compares digests, so that the lengths do not matter. */
+const isEqual = (a: string, b: string): boolean =>
   timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
-/** Whether a text is one of the secrets. Every secret is compared, so that the time does not reveal which. */
-export const matchesAnySecret = (given: string, secrets: readonly string[]): boolean =>
-  secrets.map((secret) => same(given, secret)).includes(true);
+/** Returns whether a text is one of the secrets. Compares all of them, so that timing does not reveal which one matched. */
+export const matchesAnySecret = (candidate: string, secrets: readonly string[]): boolean =>
+  secrets.map((secret) => isEqual(candidate, secret)).includes(true);
 
-/** The signed data and the header with the signature. */
+/** The signed data, and the header with the signature. */
 export interface Signed {
   readonly header: string;
-  /** The body's raw bytes. */
+  /** Raw bytes of the body. */
   readonly raw: Buffer;
-  /** Seconds since 1970. */
+  /** Unix time in seconds. */
   readonly now: number;
 }
 
@@ -24,7 +24,7 @@ const hmac = (secret: string, encoding: 'hex' | 'base64', ...parts: (string | Bu
   return mac.digest(encoding);
 };
 
-/** The value of the header by scheme: the simulator sends it, the endpoint compares it. */
+/** Computes the header for each scheme. The simulator sends it, and the endpoint compares it. */
 export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, now: number) => string>> = {
   key: (secret) => secret,
   'hmac-sha256-hex': (secret, raw) => hmac(secret, 'hex', raw),
@@ -34,28 +34,31 @@ export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, n
 
 const stripeMac = (secret: string, time: string, raw: Buffer): string => hmac(secret, 'hex', `${time}.`, raw);
 
-/** Stripe: the tolerated age of a signature, which includes differences between clocks, in seconds. */
+/** Maximum age of a Stripe signature, including clock skew, in seconds. */
 const toleranceSeconds = 300;
 
-/** Whether the header was made with a secret, by scheme. */
+/** Verifies the header for each scheme. */
 const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
-  key: (secret, { header, raw, now }) => same(header, signatures.key(secret, raw, now)),
+  key: (secret, { header, raw, now }) => isEqual(header, signatures.key(secret, raw, now)),
   'hmac-sha256-hex': (secret, { header, raw, now }) =>
-    same(header.toLowerCase(), signatures['hmac-sha256-hex'](secret, raw, now)),
+    isEqual(header.toLowerCase(), signatures['hmac-sha256-hex'](secret, raw, now)),
   'hmac-sha256-base64': (secret, { header, raw, now }) =>
-    same(header, signatures['hmac-sha256-base64'](secret, raw, now)),
+    isEqual(header, signatures['hmac-sha256-base64'](secret, raw, now)),
   stripe: (secret, { header, raw, now }) => {
     const parts = header.split(',').map((part) => part.trim().split('=', 2));
     const time = parts.find(([name]) => name === 't')?.[1] ?? '';
     if (!/^\d{1,12}$/.test(time) || Math.abs(now - Number(time)) > toleranceSeconds) return false;
     const expected = stripeMac(secret, time, raw);
     const signatures = parts.filter(([name]) => name === 'v1').map(([, value = '']) => value);
-    return signatures.map((signature) => same(signature, expected)).includes(true);
+    return signatures.map((signature) => isEqual(signature, expected)).includes(true);
   },
 };
 
-/** The secret that made the header, or undefined. Every secret is tried, so that the time does not reveal which. */
+/**
+ * Returns the secret that the header was signed with, or undefined. Tries all secrets, so that timing does not reveal
+ * which one matched.
+ */
 export function signedWith(scheme: Scheme, secrets: readonly string[], signed: Signed): string | undefined {
-  const made = secrets.map((secret) => schemes[scheme](secret, signed));
-  return secrets[made.indexOf(true)];
+  const matches = secrets.map((secret) => schemes[scheme](secret, signed));
+  return secrets[matches.indexOf(true)];
 }

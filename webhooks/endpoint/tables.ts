@@ -12,5 +12,5 @@ const secretUses = defineTable('crm_secret_uses', {
   last_used_at: timestampColumn,
 });
 
-/** When a partner's secret was last used. */
+/** Last use of each partner secret. */
 export const secretUseTables = [secretUses];

@@ -7,7 +7,7 @@ import { type SecretUse, secretUse } from './secret-use.ts';
 import { secretUseTables } from './tables.ts';
 import { type WrongSecrets, wrongSecrets } from './wrong-secrets.ts';
 
-/** The services that webhooks need. */
+/** Services needed by webhooks. */
 export interface WebhookServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -15,11 +15,11 @@ export interface WebhookServices {
   readonly settings: LiveSettings;
 }
 
-/** The context of every endpoint. */
+/** Context shared by all endpoints. */
 export interface Webhooks extends WebhookServices {
-  /** Records which secret was used, so that unused ones can be removed. */
+  /** Tracks the last use of each secret, so that unused secrets can be removed. */
   readonly used: SecretUse;
-  /** Counts wrong secrets, to throttle addresses that guess. */
+  /** Counts wrong secrets, to rate-limit clients that guess. */
   readonly wrong: WrongSecrets;
   readonly log: (details: object, text: string) => void;
 }
@@ -30,7 +30,7 @@ declare module 'fastify' {
   }
 }
 
-/** Secrets of partner endpoints: when each was last used, and how often a wrong one was tried. */
+/** Shared services of the partner endpoints: last use of secrets, and rate limiting of wrong secrets. */
 export const endpoint: Module<WebhookServices> = {
   name: 'endpoint',
   tables: secretUseTables,
@@ -39,14 +39,14 @@ export const endpoint: Module<WebhookServices> = {
     tag: {
       name: 'partners',
       description:
-        'Endpoints for partners, outside of /api/v1, each with a secret of its own. An organization API key does not open them.',
+        'Endpoints for partners, outside of /api/v1. Each has its own secret; organization API keys are not accepted.',
     },
     securitySchemes: {
       inboundSecret: {
         type: 'apiKey',
         in: 'header',
         name: 'X-Inbound-Secret',
-        description: 'The inbound-lead secret.',
+        description: 'The secret for inbound leads, from config.yaml.',
       },
       partnerToken: {
         type: 'http',

@@ -21,20 +21,20 @@ import {
 
 export const inboundLeadsPath = '/webhooks/inbound-leads';
 const fields = {
-  first_name: 'Given name.',
-  last_name: 'Family name.',
-  email: 'E-mail address.',
+  first_name: 'First name.',
+  last_name: 'Last name.',
+  email: 'Email address.',
   company: 'Company.',
-  phone: 'Telephone number.',
-  source: 'Where the lead came from; kept as sent.',
-  campaign_name: 'Kept at the end of the description.',
-  description: 'Anything else.',
+  phone: 'Phone number.',
+  source: 'Where the lead came from, stored as sent.',
+  campaign_name: 'Name of the campaign, appended to the description.',
+  description: 'Additional information.',
 } as const;
-/** At least one of these is required. */
+/** Fields of which at least one is required. */
 const identifying = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;
-/** The fields of a lead that it writes; the campaign's name goes into the description. */
+/** Lead fields written by this endpoint. The campaign's name becomes part of the description. */
 const needs: FieldRequirements = {
   file: 'webhooks/inbound-leads/inbound-leads.ts',
   resource: 'leads',
@@ -45,26 +45,26 @@ const needs: FieldRequirements = {
   ),
 };
 
-/** POST /webhooks/inbound-leads: ad, newsletter and form tools create leads. */
+/** Registers POST /webhooks/inbound-leads, with which ad, newsletter and form tools create leads. */
 function inboundLeads(app: FastifyInstance, { settings, database, resources, used, wrong }: Webhooks): void {
   app.post(inboundLeadsPath, {
-    // Not configured 501, then the secret 401, before the body is read.
+    // Check the configuration (501) and the secret (401) before the body is read.
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.inbound_leads;
       if (secrets.length === 0) throw errors.notConfigured();
-      const given = [
+      const candidates = [
         ...[request.headers['x-inbound-secret'] ?? []].flat(),
         ...[bearerOf(request.headers.authorization) ?? []].flat(),
       ];
-      if (given.length === 0) throw errors.unauthenticated();
-      // Both must be right: a caller that sends two different secrets is misconfigured.
-      if (!given.every((secret) => matchesAnySecret(secret, secrets))) {
+      if (candidates.length === 0) throw errors.unauthenticated();
+      // If both headers are sent, both must be valid: a caller with two different secrets is misconfigured.
+      if (!candidates.every((secret) => matchesAnySecret(secret, secrets))) {
         throw await wrong.refusal(request, inboundLeadsPath);
       }
       if (request.headers.authorization !== undefined && !/^Bearer /i.test(request.headers.authorization)) {
         throw errors.unauthenticated();
       }
-      used.record('inbound_leads', given[0] ?? '');
+      used.record('inbound_leads', candidates[0] ?? '');
     },
     handler: async (request, reply) => {
       const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
@@ -92,20 +92,21 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
   rejectOtherMethods(app, inboundLeadsPath, ['POST']);
 }
 
-/** Its OpenAPI description. */
+/** OpenAPI description of the endpoint. */
 const paths: Fragment['paths'] = {
   [inboundLeadsPath]: {
     post: {
       operationId: 'createInboundLead',
       summary: 'Create a lead from an ad, newsletter or form tool',
-      description: 'Needs the inbound-lead secret in `X-Inbound-Secret` or as bearer.',
+      description:
+        'Creates a lead. Send the secret for inbound leads as `X-Inbound-Secret` or as `Authorization: Bearer`.',
       tags: ['partners'],
       security: [secretScheme('inboundSecret'), secretScheme('partnerToken')],
       parameters: [
         {
           name: 'X-Org-Slug',
           in: 'header',
-          description: 'Slug of the organization; without it, the first one.',
+          description: "The organization's slug. Default: the organization with the lowest ID.",
           schema: { type: 'string' },
         },
       ],

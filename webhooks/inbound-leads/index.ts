@@ -1,4 +1,4 @@
-// Inbound leads: leads from ad, newsletter and form tools.
+// Inbound leads: leads created by ad, newsletter and form tools.
 // May import engine, plugins, endpoint.
 
 export { inboundLeadsModule, inboundLeadsPath } from './inbound-leads.ts';

@@ -2,7 +2,7 @@ import type { Database } from '../../engine/database/index.ts';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 
-/** Integrations that somebody switched off: providers get 404, and may give up. */
+/** Reports disabled integrations: providers get 404 and might stop sending. */
 export const integrationsOff: DoctorCheck<{ readonly database: Database }> = {
   name: 'integrations',
   needs: ['database'],
@@ -17,8 +17,8 @@ export const integrationsOff: DoctorCheck<{ readonly database: Database }> = {
     return rows.map(
       ({ slug, id, name, provider }): Finding => ({
         place: `organization ${slug}`,
-        problem: `integration ${id}, ${name} (${provider}), is off, and its address responds 404`,
-        advice: `Switch it on at /setup/o/${slug}/integrations, or have the provider stop calling it.`,
+        problem: `integration ${id}, "${name}" (${provider}), is disabled, so its URL responds with 404`,
+        advice: `Enable it at /setup/o/${slug}/integrations, or stop the provider from calling it.`,
         isNote: true,
       }),
     );

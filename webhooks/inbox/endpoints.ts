@@ -18,22 +18,25 @@ import { processEvent } from './process.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The integration that a delivery's address belongs to. */
+    /** The integration that a delivery's URL belongs to. */
     integration: OpenIntegration | null;
   }
 }
 
-/** Events of one delivery; providers send up to a thousand. */
+/** Maximum number of events per delivery. Providers send up to 1,000. */
 const maxEvents = 2000;
 
-/** /webhooks/channels/<provider>/<endpoint>: stores authenticated deliveries, then responds; the worker processes them. */
+/**
+ * Registers /webhooks/channels/<provider>/<endpoint>. Authenticated deliveries are stored before the response is sent;
+ * the worker processes them afterwards.
+ */
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
   const { database, secrets, settings, wrong } = webhooks;
   const sealed = cachedOpener(sealing(secrets));
   const worker = startWorker<InboxClaim>(app, database, inboxQueue, (item) =>
     processEvent(webhooks, sealed, item),
   );
-  const waiting = backlog(database, inboxQueue);
+  const inboxBacklog = backlog(database, inboxQueue);
   startQueueRetention(
     app,
     database,
@@ -45,15 +48,15 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   app.decorateRequest('integration', null);
   for (const [provider, channel] of Object.entries(channels)) {
     const path = endpointPath(provider, ':endpoint');
-    // The body is read only after the address is known to exist.
+    // Look up the endpoint before the body is read.
     const onRequest = async (request: FastifyRequest) => {
       const { endpoint } = request.params as { endpoint: string };
-      const found = /^[\w-]{10,64}$/.test(endpoint)
+      const integration = /^[\w-]{10,64}$/.test(endpoint)
         ? await openIntegration(tablesOf(database), sealed, { endpoint })
         : undefined;
-      if (found?.provider !== provider) throw errors.notFound();
-      request.integration = found;
-      request.owner = found.organization;
+      if (integration?.provider !== provider) throw errors.notFound();
+      request.integration = integration;
+      request.owner = integration.organization;
     };
 
     app.get(path, { onRequest }, async (request, reply) => {
@@ -62,8 +65,8 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       const integration = integrationOf(request);
       const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
       if (challenge !== undefined) return challenge;
-      const refused = new HttpError(403, 'forbidden', 'the verify token is wrong');
-      throw await wrong.refusal(request, endpointPath(provider, integration.endpoint), refused);
+      const rejection = new HttpError(403, 'forbidden', 'wrong verify token');
+      throw await wrong.refusal(request, endpointPath(provider, integration.endpoint), rejection);
     });
 
     app.post(path, { onRequest, bodyLimit: channel.bodyLimit }, async (request, reply) => {
@@ -77,14 +80,14 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
         throw await wrong.refusal(request, endpointPath(provider, integration.endpoint));
       }
       if (!channel.accepts.test(request.headers['content-type'] ?? '')) {
-        throw errors.invalidJson('the provider does not send this Content-Type');
+        throw errors.invalidJson('unexpected Content-Type for this provider');
       }
       const events = channel.events(delivery);
-      if (events.length > maxEvents) throw errors.invalidJson(`it holds more than ${maxEvents} events`);
+      if (events.length > maxEvents) throw errors.invalidJson(`more than ${maxEvents} events`);
       const { organization } = integration;
-      if (events.length > 0) await waiting.admit(organization, settings.current.inbox.max_waiting);
+      if (events.length > 0) await inboxBacklog.admit(organization, settings.current.inbox.max_waiting);
       const stored = await store(tablesOf(database), integration, events);
-      waiting.add(organization, stored);
+      inboxBacklog.add(organization, stored);
       if (stored > 0) worker.wake();
       reply.header('content-type', channel.reply.type);
       return channel.reply.body;
@@ -93,21 +96,21 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   }
 }
 
-/** The integration found by the route's onRequest. */
+/** Returns the integration loaded by the route's `onRequest` hook. */
 function integrationOf({ integration }: FastifyRequest): OpenIntegration {
   if (integration === null) throw errors.notFound();
   return integration;
 }
 
-/** The challenge of a provider that knows the verify token; undefined for any other. */
+/** Returns the challenge if the verify token is correct, otherwise undefined. */
 function challengeOf(
   { verifyTokenHash }: OpenIntegration,
   query: Readonly<Record<string, unknown>>,
 ): string | undefined {
   const token = query['hub.verify_token'];
   const challenge = query['hub.challenge'];
-  const right =
+  const isValid =
     query['hub.mode'] === 'subscribe' &&
     isSecret(typeof token === 'string' ? token : '', verifyTokenHash || hashSecret(''));
-  return right && typeof challenge === 'string' ? challenge.slice(0, 1000) : undefined;
+  return isValid && typeof challenge === 'string' ? challenge.slice(0, 1000) : undefined;
 }

@@ -3,7 +3,7 @@ import type { ChannelEvent, Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
 import type { Queue } from '../queue/index.ts';
 
-/** Events that channels delivered. */
+/** The queue of channel events. */
 export const inboxQueue: Queue = {
   name: 'inbox',
   item: 'inbox item',
@@ -17,7 +17,7 @@ export const inboxQueue: Queue = {
   batch: 5,
 };
 
-/** What is claimed of an event, and of its integration; the secrets are still sealed. */
+/** Columns of a claimed event and its integration, with encrypted secrets. */
 export interface InboxClaim {
   readonly payload: string;
   readonly provider: string;
@@ -26,14 +26,16 @@ export interface InboxClaim {
   readonly token: string;
 }
 
-/** Stores events, each once for its id. Respond to the provider only after this has succeeded. */
+/**
+ * Stores events that are not stored yet, and returns how many. Respond to the provider only after this has succeeded.
+ */
 export async function store(
   tables: Tables,
   { organization, id }: Integration,
   events: readonly ChannelEvent[],
 ): Promise<number> {
   let stored = 0;
-  // A statement's parameters are limited, and Lead Ads sends up to a thousand events in one delivery.
+  // The number of parameters per statement is limited, and Lead Ads sends up to 1,000 events per delivery.
   for (let start = 0; start < events.length; start += 500) {
     const rows = await tables
       .insertInto('crm_inbox')

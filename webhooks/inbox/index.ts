@@ -1,4 +1,4 @@
-// Inbox: integrations, and the durable inbox of what they deliver.
+// Inbox: integrations and the durable queue of their events.
 // May import engine, plugins, settings, endpoint, channels, queue.
 
 export { endpointPath, listIntegrations, openIntegration } from './integrations.ts';

@@ -25,14 +25,14 @@ import {
   setIntegrationEnabled,
 } from './integrations.ts';
 
-/** The fields for the secrets of a channel, in its own words. */
+/** Returns the inputs for a channel's secrets, labeled with the provider's terms. */
 const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): Input[] => [
   {
     kind: 'secret',
     name: 'secret',
     label: `${prefix}${channel.secretLabel}`,
     required: isRequired,
-    help: `${channel.secretHelp} It is stored encrypted and never shown.`,
+    help: `${channel.secretHelp} It is stored encrypted and never displayed.`,
   },
   ...(channel.tokenLabel === undefined
     ? []
@@ -47,43 +47,45 @@ const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): In
       ]),
 ];
 
-/** The pages to add, switch on and off, and remove an organization's integrations, and to change their secrets. */
+/** Adds the pages that manage an organization's integrations and their secrets. */
 export function integrationPages(
   app: FastifyInstance,
   { secrets, database, settings }: WebhookServices,
 ): void {
   const sealed = sealing(secrets);
-  /** The address for providers: `public_url`, else the address that the administrator's browser uses. */
+  /** Returns the origin for providers: `public_url`, or the origin used by the administrator's browser. */
   const origin = (request: FastifyRequest) =>
     withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
-  const integrationOf = async (organization: string, given: Form): Promise<IntegrationInfo> => {
-    const id = idField(given, 'id');
-    const found = (await listIntegrations(tablesOf(database), organization)).find((each) => each.id === id);
-    if (found === undefined) throw new UserError('there is no such integration');
-    return found;
+  const integrationOf = async (organization: string, input: Form): Promise<IntegrationInfo> => {
+    const id = idField(input, 'id');
+    const integration = (await listIntegrations(tablesOf(database), organization)).find(
+      (candidate) => candidate.id === id,
+    );
+    if (integration === undefined) throw new UserError('this integration does not exist');
+    return integration;
   };
   const problemOf = ({ provider }: IntegrationInfo) =>
     provider === 'twilio' && settings.current.public_url === ''
-      ? 'public_url is not set in config.yaml, so that no delivery can be verified'
+      ? 'public_url is not set in config.yaml, so deliveries cannot be verified'
       : null;
   const stateOf = (integration: IntegrationInfo) =>
     integration.enabled
-      ? ({ text: 'on', state: 'good', below: problemOf(integration) } as const)
-      : ({ text: 'off', state: 'bad', below: problemOf(integration) } as const);
+      ? ({ text: 'Enabled', state: 'good', below: problemOf(integration) } as const)
+      : ({ text: 'Disabled', state: 'bad', below: problemOf(integration) } as const);
 
   addHomeCheck(app, async ({ membership: { organization, slug } }) =>
-    (await listIntegrations(tablesOf(database), organization)).flatMap((each) => {
-      const problem = each.enabled ? problemOf(each) : 'it is off, and its address responds 404';
+    (await listIntegrations(tablesOf(database), organization)).flatMap((integration) => {
+      const problem = integration.enabled ? problemOf(integration) : 'disabled, so its URL responds with 404';
       return problem === null
         ? []
         : [
             {
               state: 'warn' as const,
-              text: `${each.name} (${each.label}): ${problem}.`,
+              text: `${integration.name} (${integration.label}): ${problem}.`,
               link: {
                 label: 'Show integration',
-                name: `Show integration ${each.name}`,
-                href: `/setup/o/${slug}/integrations/integration?id=${each.id}`,
+                name: `Show integration ${integration.name}`,
+                href: `/setup/o/${slug}/integrations/integration?id=${integration.id}`,
               },
             },
           ];
@@ -94,14 +96,14 @@ export function integrationPages(
     name: 'integrations',
     title: 'Integrations',
     done: {
-      'integration-on': '{} is on.',
-      'integration-off': '{} is off: its address responds 404, and waiting events are kept.',
-      'integration-secrets': 'The new secrets of {} are stored, encrypted.',
-      'integration-removed': '{} and its deliveries are removed.',
+      'integration-on': '{} enabled.',
+      'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
+      'integration-secrets': 'The secrets of {} have been changed.',
+      'integration-removed': '{} and its deliveries have been removed.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
-      const at = (page: string) => `/setup/o/${slug}/integrations/${page}`;
-      const primary = { label: 'Add integration', href: at('add') };
+      const pagePath = (page: string) => `/setup/o/${slug}/integrations/${page}`;
+      const primary = { label: 'Add integration', href: pagePath('add') };
       return {
         primary,
         ...listing(request, await listIntegrations(tablesOf(database), organization), {
@@ -110,7 +112,7 @@ export function integrationPages(
           columns: [
             {
               title: 'Name',
-              cell: ({ id, name }) => ({ text: name, href: `${at('integration')}?id=${id}` }),
+              cell: ({ id, name }) => ({ text: name, href: `${pagePath('integration')}?id=${id}` }),
               by: ({ name }) => name,
             },
             { title: 'Provider', cell: ({ label }) => ({ text: label }), by: ({ label }) => label },
@@ -120,22 +122,22 @@ export function integrationPages(
             id,
             links: [
               {
-                label: 'Show address',
-                name: `Show address of ${name}`,
-                href: `${at('integration')}?id=${id}`,
+                label: 'Show URL',
+                name: `Show URL of ${name}`,
+                href: `${pagePath('integration')}?id=${id}`,
               },
               {
                 label: 'Change secrets',
                 name: `Change secrets of ${name}`,
-                href: `${at('secrets')}?id=${id}`,
+                href: `${pagePath('secrets')}?id=${id}`,
               },
-              { label: 'Remove', name: `Remove ${name}`, href: `${at('remove')}?id=${id}` },
+              { label: 'Remove', name: `Remove ${name}`, href: `${pagePath('remove')}?id=${id}` },
             ],
             buttons: [
               {
-                label: enabled ? 'Switch off' : 'Switch on',
-                name: `Switch ${enabled ? 'off' : 'on'} ${name}`,
-                action: at('switch'),
+                label: enabled ? 'Disable' : 'Enable',
+                name: `${enabled ? 'Disable' : 'Enable'} ${name}`,
+                action: pagePath('switch'),
                 fields: [
                   { name: 'id', value: id },
                   { name: 'to', value: enabled ? 'off' : 'on' },
@@ -144,7 +146,7 @@ export function integrationPages(
             ],
           }),
           empty: {
-            text: 'An integration takes messages and leads from a provider, such as WhatsApp or Meta Lead Ads.',
+            text: 'Integrations receive messages and leads from providers such as WhatsApp and Meta Lead Ads.',
             link: primary,
           },
         }),
@@ -160,7 +162,7 @@ export function integrationPages(
           values: [
             { label: 'Provider', text: label },
             { label: 'State', ...stateOf(integration) },
-            { label: 'Callback address', code: `${origin(request)}${endpointPath(provider, endpoint)}` },
+            { label: 'Callback URL', code: `${origin(request)}${endpointPath(provider, endpoint)}` },
           ],
           links: [
             { label: 'Change secrets', href: `/setup/o/${slug}/integrations/secrets?id=${id}` },
@@ -182,7 +184,7 @@ export function integrationPages(
             kind: 'home',
             title: 'Add an integration',
             lines: [],
-            groups: [{ title: 'Which provider?', links }],
+            groups: [{ title: 'Choose a provider', links }],
           };
         }
         return {
@@ -191,7 +193,7 @@ export function integrationPages(
           action: path,
           hidden: [{ name: 'provider', value: provider }],
           inputs: [
-            nameInput(field(given, 'name').slice(0, 200), 'Which number, page or bot it is.'),
+            nameInput(field(given, 'name').slice(0, 200), 'The phone number, page or bot, for example.'),
             ...secretInputs(channel, '', true),
           ],
           submit: 'Add integration',
@@ -201,11 +203,11 @@ export function integrationPages(
       secrets: async ({ membership: { organization, slug } }, { given, back }) => {
         const { id, name, provider } = await integrationOf(organization, given);
         const channel = channelOf(provider);
-        if (channel === undefined) throw new UserError('there is no such provider');
+        if (channel === undefined) throw new UserError('this provider does not exist');
         return {
           kind: 'form',
-          title: `New secrets of ${name}`,
-          intro: 'What is left empty stays as it is.',
+          title: `Change the secrets of ${name}`,
+          intro: 'Fields that you leave empty are not changed.',
           action: `/setup/o/${slug}/integrations/secrets`,
           hidden: [{ name: 'id', value: id }],
           inputs: secretInputs(channel, 'New ', false),
@@ -218,7 +220,7 @@ export function integrationPages(
         return {
           kind: 'confirm',
           title: `Remove ${name}?`,
-          consequence: `Its address responds 404 at once, so ${label} cannot deliver any more, and all its deliveries are deleted. To pause it, switch it off instead.`,
+          consequence: `Its URL will respond with 404, so ${label} can no longer deliver, and all its deliveries will be deleted. To pause it, disable it instead.`,
           action: `/setup/o/${slug}/integrations/remove`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Remove integration',
@@ -229,36 +231,36 @@ export function integrationPages(
     once: ['add'],
     actions: {
       add: async ({ membership: { organization }, actor, transact }, form, request) => {
-        const given = {
+        const input = {
           organization,
           provider: field(form, 'provider'),
           name: field(form, 'name'),
           secret: field(form, 'secret'),
           token: field(form, 'token'),
         };
-        const made = await transact((tables) => addIntegration(tables, actor, sealed, given));
-        const hasToken = channelOf(given.provider)?.handshake === true;
+        const created = await transact((tables) => addIntegration(tables, actor, sealed, input));
+        const hasToken = channelOf(input.provider)?.handshake === true;
         return {
           shown: {
-            marked: made.id,
+            marked: created.id,
             made: {
-              title: `Paste this at the provider of ${given.name}`,
+              title: `Copy this to the provider of ${input.name}`,
               text: hasToken
-                ? 'The verify token is shown this once. The address can be read again.'
-                : 'The address can be read again.',
+                ? 'The verify token is shown only once. You can look up the URL again later.'
+                : 'You can look up the URL again later.',
               values: [
                 {
                   id: 'callback',
-                  label: 'Callback address',
-                  value: `${origin(request)}${made.path}`,
-                  copy: 'Copy address',
+                  label: 'Callback URL',
+                  value: `${origin(request)}${created.path}`,
+                  copy: 'Copy URL',
                 },
                 ...(hasToken
                   ? [
                       {
                         id: 'verify-token',
-                        label: 'Verify token, shown this once',
-                        value: made.verifyToken,
+                        label: 'Verify token, shown only once',
+                        value: created.verifyToken,
                         copy: 'Copy token',
                       },
                     ]
@@ -270,15 +272,15 @@ export function integrationPages(
       },
       switch: async ({ membership: { organization }, actor, transact }, form) => {
         const to = field(form, 'to');
-        if (to !== 'on' && to !== 'off') throw new UserError('choose on or off');
+        if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
         const id = idField(form, 'id');
         await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
         return { done: `integration-${to}`, name: (await integrationOf(organization, form)).name, id };
       },
       secrets: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
-        const given = { secret: field(form, 'secret'), token: field(form, 'token') };
-        await transact((tables) => changeSecrets(tables, actor, sealed, organization, id, given));
+        const input = { secret: field(form, 'secret'), token: field(form, 'token') };
+        await transact((tables) => changeSecrets(tables, actor, sealed, organization, id, input));
         return { done: 'integration-secrets', name: (await integrationOf(organization, form)).name, id };
       },
       remove: async ({ membership: { organization }, actor, transact }, form) => {

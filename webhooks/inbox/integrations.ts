@@ -4,7 +4,7 @@ import { displayName, type Tables } from '../../engine/tables/index.ts';
 import { hashSecret, makePublicId, makeSecret, type Sealing } from '../../plugins/access/secrets/index.ts';
 import { channelOf, type Integration } from '../channels/index.ts';
 
-/** An integration as administrators see it. */
+/** An integration without its secrets. */
 export interface IntegrationInfo {
   readonly id: string;
   readonly provider: string;
@@ -14,11 +14,11 @@ export interface IntegrationInfo {
   readonly enabled: boolean;
 }
 
-/** Path that a provider calls. */
+/** Returns the path of an integration's callback URL. */
 export const endpointPath = (provider: string, endpoint: string): string =>
   `/webhooks/channels/${provider}/${endpoint}`;
 
-/** Every integration of an organization, oldest first. */
+/** Lists an organization's integrations, oldest first. */
 export async function listIntegrations(tables: Tables, organization: string): Promise<IntegrationInfo[]> {
   const rows = await tables
     .selectFrom('crm_integrations')
@@ -35,14 +35,14 @@ export async function listIntegrations(tables: Tables, organization: string): Pr
 
 /**
  * Adds an integration.
- * @returns its address and the verify token, of which only a hash is stored
- * @throws UserError when the provider is unknown or a needed secret is missing
+ * @returns its ID, path and verify token; only a hash of the token is stored
+ * @throws UserError if the provider is unknown or a required secret is missing
  */
 export async function addIntegration(
   tables: Tables,
   actor: Actor,
   { seal }: Sealing,
-  given: {
+  input: {
     readonly organization: string;
     readonly provider: string;
     readonly name: string;
@@ -50,39 +50,39 @@ export async function addIntegration(
     readonly token: string;
   },
 ): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
-  const channel = channelOf(given.provider);
-  if (channel === undefined) throw new UserError('there is no such provider');
-  const name = displayName(given.name, 'the name');
-  if (given.secret.trim() === '') throw new UserError(`${channel.secretLabel} is needed`);
-  if (channel.tokenLabel !== undefined && given.token.trim() === '') {
-    throw new UserError(`${channel.tokenLabel} is needed`);
+  const channel = channelOf(input.provider);
+  if (channel === undefined) throw new UserError('this provider does not exist');
+  const name = displayName(input.name, 'the name');
+  if (input.secret.trim() === '') throw new UserError(`${channel.secretLabel} is required`);
+  if (channel.tokenLabel !== undefined && input.token.trim() === '') {
+    throw new UserError(`${channel.tokenLabel} is required`);
   }
   const endpoint = makePublicId() + makePublicId();
   const verifyToken = makeSecret();
   const row = await tables
     .insertInto('crm_integrations')
     .values({
-      organization_id: given.organization,
-      provider: given.provider,
+      organization_id: input.organization,
+      provider: input.provider,
       name,
       endpoint,
       verify_token_hash: hashSecret(verifyToken),
-      secret: await seal(given.secret.trim()),
-      token: given.token.trim() === '' ? '' : await seal(given.token.trim()),
+      secret: await seal(input.secret.trim()),
+      token: input.token.trim() === '' ? '' : await seal(input.token.trim()),
     })
     .returning('id')
     .executeTakeFirstOrThrow();
   const id = row.id;
   await recordChanges(tables, actor, {
-    organization: given.organization,
+    organization: input.organization,
     action: 'create',
     object: 'integration',
     objectId: id,
   });
-  return { id, path: endpointPath(given.provider, endpoint), verifyToken };
+  return { id, path: endpointPath(input.provider, endpoint), verifyToken };
 }
 
-/** Writes columns of an integration. @throws UserError when there is none */
+/** Updates columns of an integration. @throws UserError if it does not exist */
 async function update(
   tables: Tables,
   organization: string,
@@ -96,10 +96,10 @@ async function update(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('there is no such integration');
+  if (row === undefined) throw new UserError('this integration does not exist');
 }
 
-/** Switches an integration on or off. @throws UserError when there is none */
+/** Enables or disables an integration. @throws UserError if it does not exist */
 export async function setIntegrationEnabled(
   tables: Tables,
   actor: Actor,
@@ -112,12 +112,12 @@ export async function setIntegrationEnabled(
   await recordChanges(tables, actor, { organization, action, object: 'integration', objectId: id });
 }
 
-/** The columns of integrations that hold secrets. */
+/** Columns with encrypted secrets. */
 export const sealedColumns = ['secret', 'token'];
 
 /**
- * Changes the secrets of an integration; a blank one stays as it is.
- * @throws UserError when there is no such integration, or both are blank
+ * Changes an integration's secrets. Blank ones are not changed.
+ * @throws UserError if the integration does not exist or both secrets are blank
  */
 export async function changeSecrets(
   tables: Tables,
@@ -127,12 +127,12 @@ export async function changeSecrets(
   id: string,
   { secret, token }: { readonly secret: string; readonly token: string },
 ): Promise<void> {
-  const changed = {
+  const values = {
     ...(secret.trim() !== '' && { secret: await seal(secret.trim()) }),
     ...(token.trim() !== '' && { token: await seal(token.trim()) }),
   };
-  if (Object.keys(changed).length === 0) throw new UserError('give the new secret');
-  await update(tables, organization, id, changed);
+  if (Object.keys(values).length === 0) throw new UserError('Enter a new secret.');
+  await update(tables, organization, id, values);
   await recordChanges(tables, actor, {
     organization,
     action: 'change secrets',
@@ -141,7 +141,7 @@ export async function changeSecrets(
   });
 }
 
-/** Removes an integration with its deliveries; its address responds 404. @throws UserError when there is none */
+/** Removes an integration with its deliveries. @throws UserError if it does not exist */
 export async function removeIntegration(
   tables: Tables,
   actor: Actor,
@@ -154,7 +154,7 @@ export async function removeIntegration(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('there is no such integration');
+  if (row === undefined) throw new UserError('this integration does not exist');
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'integration', objectId: id });
 }
 
@@ -163,7 +163,7 @@ export interface OpenIntegration extends Integration {
   readonly verifyTokenHash: string;
 }
 
-/** Finds an enabled integration by its address or its id. */
+/** Finds an enabled integration by its endpoint or its ID, and decrypts its secrets. */
 export async function openIntegration(
   tables: Tables,
   { open }: Sealing,

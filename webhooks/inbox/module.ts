@@ -12,7 +12,7 @@ import { listIntegrations } from './integrations.ts';
 import { integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
 
-/** Channels: integrations with providers, and the inbox of their events. */
+/** Integrations with providers, and the inbox of their events. */
 export const inboxModule: Module<
   WebhookServices,
   { readonly config: AuditConfig; readonly database: Database },
@@ -28,7 +28,7 @@ export const inboxModule: Module<
     deliveryPages(screens, services.database, {
       name: 'deliveries',
       title: 'Deliveries',
-      purpose: 'What providers deliver to your integrations is listed here, with what became of it.',
+      purpose: 'Events that providers deliver to your integrations appear here.',
       columns: { time: 'Received', owner: 'From' },
       queue: inboxQueue,
       owners: async (tables, organization) =>
@@ -43,7 +43,7 @@ export const inboxModule: Module<
   commands: (line) =>
     queueCommands(line, {
       noun: 'inbox',
-      description: 'events that channels delivered',
+      description: 'manage events delivered by channels',
       owner: 'integration',
       detail: 'payload',
       queue: inboxQueue,
@@ -55,7 +55,7 @@ export const inboxModule: Module<
       'integration',
       'crm_integrations',
       ['secret', 'token'],
-      'Put the secret that it was stored with back into AUTH_SECRETS, or enter its secrets again in the setup.',
+      'Add the previous secret back to AUTH_SECRETS, or enter the secrets of the integration again in the admin UI.',
     ),
   ],
 };

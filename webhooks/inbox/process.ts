@@ -7,15 +7,18 @@ import type { Webhooks } from '../endpoint/index.ts';
 import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { InboxClaim } from './inbox.ts';
 
-/** The reason for administrators: the text of our own errors, else the kind, because other texts may hold personal data. */
+/**
+ * Returns the reason shown to administrators: the message of our own errors, otherwise only the error's name, because
+ * other messages might contain personal data.
+ */
 const reasonOf = (cause: unknown): string =>
-  [RetryableError, PermanentError, UserError, HttpError].some((known) => cause instanceof known)
+  [RetryableError, PermanentError, UserError, HttpError].some((kind) => cause instanceof kind)
     ? (cause as Error).message
     : `failed: ${(cause as Error).name}`;
 
 /**
- * Whether a retry would fail in the same way: the event is not what its channel sends, or more than the
- * database can store. It is given up immediately, for a person to look at.
+ * Returns whether a retry would fail in the same way, because the event is malformed or the database cannot store it.
+ * Such events become dead letters immediately.
  */
 const isHopeless = (cause: unknown): boolean =>
   [PermanentError, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
@@ -23,7 +26,7 @@ const isHopeless = (cause: unknown): boolean =>
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause) ?? '');
 
-/** Processes an event of a channel. */
+/** Processes a channel event. */
 export async function processEvent(
   webhooks: Webhooks,
   sealing: Sealing,
@@ -48,7 +51,7 @@ async function passToChannel(
   const { database } = webhooks;
   const channel = channelOf(row.provider);
   if (channel === undefined)
-    throw new RetryableError(`this version of the service has no channel "${row.provider}"`);
+    throw new RetryableError(`this version does not support the channel "${row.provider}"`);
   const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
   const { provider, endpoint } = row;
   await channel.process(
@@ -64,7 +67,7 @@ async function passToChannel(
   );
 }
 
-/** Replaces the data of an item. */
+/** Replaces an event's data. */
 const remember = async (tables: Tables, organization: string, id: string, data: unknown): Promise<void> => {
   await tables
     .updateTable('crm_inbox')

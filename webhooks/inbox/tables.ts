@@ -17,13 +17,13 @@ declare module '../../engine/tables/index.ts' {
       id: Generated<string>;
       provider: string;
       name: string;
-      /** The last part of the address that the provider calls; random, so that it cannot be guessed. */
+      /** Last segment of the callback URL. Random, so that it cannot be guessed. */
       endpoint: string;
-      /** SHA-256 of the verify token of the handshake, hex. */
+      /** SHA-256 digest of the handshake's verify token, in hex. */
       verify_token_hash: string;
       /** The provider's secret, encrypted (JWE). */
       secret: string;
-      /** The token for calls to the provider, encrypted (JWE); empty if none is needed. */
+      /** The access token for calls to the provider, encrypted (JWE), or an empty string. */
       token: string;
       enabled: Generated<boolean>;
       created_at: Generated<Date>;
@@ -90,5 +90,5 @@ const receivedMessages = defineTable(
   },
 );
 
-/** Integrations, their events, and received messages. */
+/** Tables of integrations, their events and received messages. */
 export const inboxTables = [integrations, inbox, receivedMessages];

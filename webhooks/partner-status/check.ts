@@ -5,7 +5,7 @@ import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
 import { disabledEndpoints, type SettingsFile, unknownOrganizations } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
 
-/** Endpoints that are off. Those of the shipped file may be meant so; a payment hook was written by somebody. */
+/** Reports endpoints without a secret. For endpoints of the shipped file, this is only a note. */
 export const offCheck: DoctorCheck<{
   readonly config: { readonly environment: Environment };
   readonly settingsFile: SettingsFile;
@@ -18,14 +18,14 @@ export const offCheck: DoctorCheck<{
         place: `${file}:${line}:${column}`,
         problem: message,
         advice: isShipped
-          ? 'Set the variable if a partner is to call it; otherwise nothing needs to be done.'
-          : 'Set the variable, or take the entry out if nobody is to call it.',
+          ? 'Set the variable if a partner needs this endpoint. Otherwise, no action is needed.'
+          : 'Set the variable, or remove the entry from config.yaml.',
         ...(isShipped && { isNote: true }),
       }),
     ),
 };
 
-/** Endpoints that have a secret and cannot work, and organizations that there are not. */
+/** Reports endpoints that have a secret but cannot work, and references to unknown organizations. */
 export const misconfiguredCheck: DoctorCheck<{
   readonly settingsFile: SettingsFile;
   readonly database: Database;
@@ -34,26 +34,26 @@ export const misconfiguredCheck: DoctorCheck<{
   needs: ['settingsFile', 'database'],
   run: async ({ settingsFile, database }) => {
     const tables = tablesOf(database);
-    const known = await organizationSlugs(tables);
-    const unknown = unknownOrganizations(settingsFile, known).map(
+    const slugs = await organizationSlugs(tables);
+    const unknown = unknownOrganizations(settingsFile, slugs).map(
       ({ file, line, column, message }): Finding => ({
         place: `${file}:${line}:${column}`,
         problem: message,
-        advice: 'Correct the name, or make the organization: crm org create',
+        advice: 'Correct the slug, or create the organization with "crm org create".',
       }),
     );
     const status = await partnerStatus(tables, settingsFile.settings);
-    const wrong = status.filter(
+    const misconfigured = status.filter(
       ({ state, organization }) =>
-        state === 'misconfigured' && (organization === null || known.includes(organization)),
+        state === 'misconfigured' && (organization === null || slugs.includes(organization)),
     );
     return [
       ...unknown,
-      ...wrong.map(
+      ...misconfigured.map(
         ({ name, path, problem }): Finding => ({
           place: `${name} of ${settingsFile.parsed.file}`,
           problem: `POST ${path} cannot work: ${problem}`,
-          advice: 'Correct config.yaml; the running server takes it over at once.',
+          advice: 'Correct config.yaml. The running server reloads it automatically.',
         }),
       ),
     ];

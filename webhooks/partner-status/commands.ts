@@ -6,12 +6,12 @@ import { partnerStatus } from './status.ts';
 
 type Line = CommandLine<{ readonly config: SettingsConfig; readonly database: Database }>;
 
-/** `partners`. */
+/** Adds the command `partners`. */
 export function partnerCommands(line: Line): void {
   line.program
     .command('partners')
     .description(
-      'show which partner endpoints are on, off (501) or misconfigured, and when secrets were last used',
+      'show whether partner endpoints are on, off (501) or misconfigured, and when their secrets were last used',
     )
     .addOption(jsonResult())
     .action(({ json }) => line.run(json, show(line)));
@@ -24,7 +24,7 @@ const show = ({ withInstance }: Line): Promise<CommandResult> =>
       name,
       path,
       state === 'off' ? 'off (501)' : state,
-      secrets.map(({ place, last_used_at }) => `no. ${place}: ${last_used_at ?? 'never'}`).join(', '),
+      secrets.map(({ place, last_used_at }) => `#${place}: ${last_used_at ?? 'never'}`).join(', '),
       problem,
     ]);
     return {

@@ -5,7 +5,7 @@ import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
 import { misconfiguredCheck, offCheck } from './check.ts';
 import { partnerPage } from './page.ts';
 
-/** The state of the partner endpoints: on, off, or misconfigured. */
+/** Status of the partner endpoints: on, off or misconfigured. */
 export const partnerStatusModule: Module<
   WebhookServices,
   { readonly config: SettingsConfig; readonly database: Database },

@@ -13,12 +13,12 @@ import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
 
-/** Payments without a lead that are shown. */
+/** Maximum number of unmatched payments on the page. */
 const maxPayments = 500;
 
-/** A read-only page: the state of the partner endpoints, and payments without a lead. */
+/** Adds a read-only page with the status of the partner endpoints and the payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
-  /** Those that concern an organization: other organizations' customers are not shown. */
+  /** Returns the endpoints relevant for an organization, without the payment hooks of other organizations. */
   const endpointsOf = async ({ membership: { slug, formerSlugs } }: CurrentMember) =>
     (await partnerStatus(tablesOf(database), settings.current)).filter(
       ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),
@@ -26,17 +26,17 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
   addHomeCheck(app, async (member) => {
     const { slug } = member.membership;
     const partners = { label: 'Show partners', href: `/setup/o/${slug}/partners` };
-    const wrong = (await endpointsOf(member)).filter(({ state }) => state === 'misconfigured');
+    const misconfigured = (await endpointsOf(member)).filter(({ state }) => state === 'misconfigured');
     return [
       ...(settings.problem === undefined
         ? []
         : [
             {
               state: 'bad' as const,
-              text: `The last change of config.yaml is refused, and the one before is in force: ${settings.problem}`,
+              text: `The last change to config.yaml is invalid, so the previous settings are still in use: ${settings.problem}`,
             },
           ]),
-      ...wrong.map(({ name, problem }) => ({
+      ...misconfigured.map(({ name, problem }) => ({
         state: 'bad' as const,
         text: `${name} cannot work: ${problem}.`,
         link: partners,
@@ -77,15 +77,15 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
               cell: ({ receivedAt }) => ({ time: receivedAt }),
               by: ({ receivedAt }) => Number(receivedAt),
             },
-            { title: 'What was sent', cell: ({ payload }) => ({ code: payload }) },
+            { title: 'Payload', cell: ({ payload }) => ({ code: payload }) },
           ],
           row: ({ customer, eventId }) => ({ id: `${customer} ${eventId}` }),
-          empty: { text: 'Every payment that was reported has found its lead.' },
+          empty: { text: 'All reported payments matched a lead.' },
         });
         return {
           ...page,
           chips,
-          intro: 'They were acknowledged, and no lead had their e-mail address, number or id.',
+          intro: 'These payments were accepted, but no lead has their email address, phone number or ID.',
         };
       }
       const page = listing(request, endpoints, {
@@ -98,18 +98,18 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
           { title: 'Secrets, last used', cell: ({ secrets }) => ({ text: usesOf(secrets) }) },
         ],
         row: ({ name }) => ({ id: name }),
-        empty: { text: 'Partners send leads and payments, or ask for messages.' },
+        empty: { text: 'Partners can send leads and payments, and request messages.' },
       });
-      return { ...page, chips, intro: 'Endpoints are switched on in config.yaml, by their secrets.' };
+      return { ...page, chips, intro: 'To enable an endpoint, set its secret in config.yaml.' };
     },
     actions: {},
   });
 }
 
 const states = {
-  on: { text: 'on', state: 'good' },
-  off: { text: 'off (501)', state: 'quiet' },
-  misconfigured: { text: 'misconfigured', state: 'bad' },
+  on: { text: 'On', state: 'good' },
+  off: { text: 'Off (501)', state: 'quiet' },
+  misconfigured: { text: 'Misconfigured', state: 'bad' },
 } as const;
 
 const stateOf = ({ state, problem }: EndpointStatus): DisplayValue => ({
@@ -121,6 +121,6 @@ const usesOf = (secrets: EndpointStatus['secrets']): string =>
   secrets
     .map(
       ({ place, last_used_at }) =>
-        `no. ${place}: ${last_used_at === null ? 'never' : `${last_used_at.slice(0, 16).replace('T', ' ')} UTC`}`,
+        `#${place}: ${last_used_at === null ? 'never' : `${last_used_at.slice(0, 16).replace('T', ' ')} UTC`}`,
     )
     .join(', ') || 'none';

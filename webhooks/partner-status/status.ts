@@ -5,25 +5,25 @@ import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
 
-/** The current state of a partner endpoint. */
+/** Status of a partner endpoint. */
 export interface EndpointStatus {
   /** Its name in config.yaml. */
   readonly name: string;
   readonly path: string;
-  /** `off` responds 501. */
+  /** An endpoint that is `off` responds with 501. */
   readonly state: 'on' | 'off' | 'misconfigured';
-  /** Why it cannot work although it has a secret; `''` if it can. */
+  /** Why the endpoint cannot work although it has a secret, or an empty string. */
   readonly problem: string;
-  /** Slug of the organization it is bound to; null if the caller names one. */
+  /** Slug of the endpoint's organization, or null if the caller specifies it. */
   readonly organization: string | null;
-  /** Its secrets by their place in the list, each with its last use in RFC 3339, or null. Never the secrets. */
+  /** Position (from 1) and last use (RFC 3339) of each secret, without the secrets themselves. */
   readonly secrets: readonly { readonly place: number; readonly last_used_at: string | null }[];
 }
 
-/** The state of every partner endpoint, from the settings and the stored last uses. */
+/** Returns the status of all partner endpoints, from the settings and the stored last uses. */
 export async function partnerStatus(tables: Tables, settings: Settings): Promise<EndpointStatus[]> {
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
-  const known = new Set(await organizationSlugs(tables));
+  const slugs = new Set(await organizationSlugs(tables));
   const uses = await secretUses(tables);
   const status = (
     name: string,
@@ -42,22 +42,22 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
       last_used_at: uses.get(`${name} ${fingerprint(secret)}`)?.toISOString() ?? null,
     })),
   });
-  const missing = (slug: string) => (known.has(slug) ? '' : `there is no organization "${slug}"`);
-  const sending = booking_forms_whatsapp.organization;
+  const missing = (slug: string) => (slugs.has(slug) ? '' : `organization "${slug}" does not exist`);
+  const senderSlug = booking_forms_whatsapp.organization;
   return [
     status(
       'inbound_leads',
       inboundLeadsPath,
       inbound_leads.secrets,
       null,
-      known.size === 0 ? 'there is no organization' : '',
+      slugs.size === 0 ? 'no organization exists' : '',
     ),
     status(
       'booking_forms_whatsapp',
       bookingFormsPath,
       booking_forms_whatsapp.secrets,
-      sending,
-      missing(sending) || senderProblem(settings, sending),
+      senderSlug,
+      missing(senderSlug) || senderProblem(settings, senderSlug),
     ),
     ...Object.entries(payments).map(([customer, { organization, verify }]) =>
       status(
@@ -71,7 +71,7 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
   ];
 }
 
-/** Why an organization cannot send messages; `''` if it can. */
+/** Returns why an organization cannot send messages, or an empty string if it can. */
 function senderProblem({ messaging }: Settings, slug: string): string {
   const sender = ownProperty(messaging, slug);
   if (sender === undefined) return `messaging has no sender for "${slug}"`;

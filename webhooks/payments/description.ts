@@ -4,7 +4,7 @@ import { failure } from '../endpoint/index.ts';
 const int64 = { type: 'integer', format: 'int64' };
 const ok = { ok: true };
 
-/** The OpenAPI description of payment hooks: one path stands for all, because config.yaml names them. */
+/** OpenAPI description of the payment hooks. One path represents all hooks, because they are defined in config.yaml. */
 export const paymentsFragment: Fragment = {
   paths: {
     '/webhooks/{customer}-payment': {
@@ -13,7 +13,7 @@ export const paymentsFragment: Fragment = {
           name: 'customer',
           in: 'path',
           required: true,
-          description: 'The name of an entry under `partners.payments` in config.yaml.',
+          description: 'Name of an entry under `partners.payments` in config.yaml.',
           schema: { type: 'string', examples: ['acme'] },
         },
       ],
@@ -21,12 +21,12 @@ export const paymentsFragment: Fragment = {
         operationId: 'reportPayment',
         summary: 'Report a payment',
         description:
-          'Converts the lead that the payment belongs to and opens a Closed Won opportunity, once for each event. The header that authenticates it, a shared key or a signature, and where the payload has what, are in config.yaml.',
+          "Converts the payment's lead and creates a Closed Won opportunity, once per event. The authentication header (a shared key or a signature) and the paths of the values in the payload are configured in config.yaml.",
         tags: ['partners'],
         security: [],
         requestBody: {
           required: true,
-          description: "As the customer's shop or payment service sends it.",
+          description: "The payload of the customer's shop or payment service.",
           content: {
             'application/json': {
               schema: { type: 'object', additionalProperties: true },
@@ -40,31 +40,31 @@ export const paymentsFragment: Fragment = {
         },
         responses: {
           200: {
-            description: 'The event is known, and never processed again.',
+            description: 'The event was recorded and will not be processed again.',
             content: {
               'application/json': {
                 schema: {
                   type: 'object',
-                  description: 'What became of the payment.',
+                  description: 'Result of the payment.',
                   required: ['ok'],
                   properties: {
                     ok: { type: 'boolean', const: true },
-                    lead_id: { ...int64, description: 'The lead that was converted.' },
-                    opportunity_id: { ...int64, description: 'The opportunity that was opened.' },
+                    lead_id: { ...int64, description: 'The converted lead.' },
+                    opportunity_id: { ...int64, description: 'The new opportunity.' },
                     matched: {
                       type: 'boolean',
                       const: false,
-                      description: 'No lead was found; an administrator sees the payment.',
+                      description: 'No lead was found. Administrators can see the payment in the admin UI.',
                     },
                     duplicate: {
                       type: 'boolean',
                       const: true,
-                      description: 'The event came before; this is what it led to.',
+                      description: 'The event was already recorded; this is the original result.',
                     },
                     ignored: {
                       type: 'boolean',
                       const: true,
-                      description: 'The event is of no interest here.',
+                      description: 'The event does not meet the conditions in config.yaml.',
                     },
                   },
                 },

@@ -1,4 +1,4 @@
-// Payments: payment hooks, each as its entry in config.yaml says.
+// Payments: payment hooks, configured in config.yaml.
 // May import engine, settings, endpoint.
 
 export { customerOf, hookOf, paymentPath, paymentsModule, unmatchedPayments } from './payments.ts';

@@ -6,14 +6,14 @@ import type { Body } from '../../engine/records/index.ts';
 import { indexable, type LeadTraits } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
 
-/** A payment, read from the payload by its customer's entry in config.yaml. */
+/** A payment, extracted from a payload according to the customer's entry in config.yaml. */
 export interface ParsedPayment {
   readonly eventId: string;
   readonly lead: LeadTraits;
   readonly opportunity: Body;
 }
 
-/** WooCommerce announces a new webhook with an unsigned form, which is acknowledged and ignored. */
+/** Returns whether a request is the unsigned form with which WooCommerce tests a new webhook. */
 export function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Buffer): boolean {
   return (
     verify.header.toLowerCase() === 'x-wc-webhook-signature' &&
@@ -24,10 +24,11 @@ export function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Bu
   );
 }
 
+/** Returns whether a payload meets the conditions of a payment entry. */
 export const matchesConditions = ({ when = {}, evaluate }: Payment, payload: Body): boolean =>
   Object.entries(when).every(([expression, values]) => values.includes(evaluate(expression, payload)));
 
-/** @throws HttpError 400 if the amount is not a number */
+/** Extracts a payment from a payload. @throws HttpError 400 if the amount is not a number */
 export function readPayment(
   entry: Payment,
   payload: Body,
@@ -36,12 +37,12 @@ export function readPayment(
 ): ParsedPayment {
   const { lead = {}, opportunity = {}, event_id, event_id_header, evaluate } = entry;
   const inHeader = event_id_header && request.headers[event_id_header.toLowerCase()];
-  const named = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
+  const providerId = typeof inHeader === 'string' ? inHeader : evaluate(event_id, payload);
   const currency = withoutUnstorable(evaluate(opportunity.currency, payload)).toUpperCase();
   const amount = decimal(evaluate(opportunity.amount, payload), opportunity.minor_units === true, currency);
   const name = evaluate(opportunity.name, payload);
   return {
-    eventId: eventIdOf(named, raw),
+    eventId: eventIdOf(providerId, raw),
     lead: {
       id: evaluate(lead.id, payload),
       email: withoutUnstorable(evaluate(lead.email, payload)),
@@ -58,30 +59,30 @@ export function readPayment(
   };
 }
 
-/** The event's id in a form that fits into an index; the body's digest if it has none. */
-function eventIdOf(named: string, raw: Buffer): string {
-  return indexable(named) || hash('sha256', raw, 'hex');
+/** Returns the event's ID in an indexable form, or the body's digest if it has no ID. */
+function eventIdOf(providerId: string, raw: Buffer): string {
+  return indexable(providerId) || hash('sha256', raw, 'hex');
 }
 
-/** Leaves out characters that PostgreSQL cannot store: a payment must not fail because of them. */
+/** Removes characters that PostgreSQL cannot store, so that they do not make a payment fail, and truncates the text. */
 export const withoutUnstorable = (text: string): string =>
   text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
 
-/** Decimal text; minor units (cents) become major ones without rounding. */
+/** Returns an amount as decimal text. Converts minor units (cents) to major units without rounding. */
 function decimal(text: string, minor: boolean, currency: string): string {
   if (text === '') return '0';
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
-  if (match === null) throw new HttpError(400, 'invalid_input', 'the amount is no number');
+  if (match === null) throw new HttpError(400, 'invalid_input', 'the amount is not a number');
   const [, sign = '', whole = '', fraction = ''] = match;
   if (!minor) return text;
   const places = fractionDigits(currency);
   const digits = whole.padStart(places + 1, '0');
   const split = digits.length - places;
-  const rest = `${digits.slice(split)}${fraction}`;
-  return `${sign}${digits.slice(0, split)}${rest === '' ? '' : `.${rest}`}`;
+  const decimals = `${digits.slice(split)}${fraction}`;
+  return `${sign}${digits.slice(0, split)}${decimals === '' ? '' : `.${decimals}`}`;
 }
 
-/** The number of digits of a currency's minor unit (ISO 4217): 2, but 0 for JPY and 3 for KWD. */
+/** Returns the number of digits of a currency's minor unit (ISO 4217), for example 2 for EUR and 0 for JPY. */
 function fractionDigits(currency: string): number {
   try {
     const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency || 'USD' });
@@ -91,7 +92,7 @@ function fractionDigits(currency: string): number {
   }
 }
 
-/** RFC 3339 text, or seconds since 1970; the time of receipt for anything else. */
+/** Parses an RFC 3339 timestamp or Unix seconds. Returns the current time for anything else. */
 function closeDate(text: string): string {
   if (/^\d{9,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
   return parseTimestamp(text) === undefined ? new Date().toISOString() : text;

@@ -21,7 +21,7 @@ import { isPing, matchesConditions, type ParsedPayment, readPayment, withoutUnst
 import { paymentsTables } from './tables.ts';
 
 const text = { types: ['string', 'text'], writable: true } as const;
-/** The fields that payment hooks find leads by and write. */
+/** Fields that payment hooks read and write. */
 const needs: readonly FieldRequirements[] = [
   {
     file: 'webhooks/payments/payments.ts (partners.payments in config.yaml)',
@@ -46,13 +46,14 @@ const needs: readonly FieldRequirements[] = [
   },
 ];
 
-/** The last part of a customer's address. */
+/** Returns the last segment of a customer's URL. */
 export const hookOf = (customer: string): string => `${customer}-payment`;
-/** The customer of a hook; `''` if it has none. */
+/** Returns the customer of a hook, or an empty string if the name is not a hook's. */
 export const customerOf = (hook: string): string => /^(.+)-payment$/.exec(hook)?.[1] ?? '';
+/** Returns the path of a hook. */
 export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
-/** POST /webhooks/<customer>-payment, one for each entry in config.yaml. */
+/** Registers POST /webhooks/<customer>-payment for the entries in config.yaml. */
 export function payments(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, used, wrong } = webhooks;
   const entryOf = (request: FastifyRequest) => {
@@ -73,21 +74,21 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       reply.header('content-type', json).header('cache-control', 'no-store');
       if (isPing(entry, request, raw)) return '{"ok":true}';
       const { scheme = 'key', header, secrets } = entry.verify;
-      const given = request.headers[header.toLowerCase()];
+      const signature = request.headers[header.toLowerCase()];
       const now = Date.now() / 1000;
-      if (typeof given !== 'string') throw errors.unauthenticated();
-      const secret = signedWith(scheme, secrets, { header: given, raw, now });
+      if (typeof signature !== 'string') throw errors.unauthenticated();
+      const secret = signedWith(scheme, secrets, { header: signature, raw, now });
       if (secret === undefined) throw await wrong.refusal(request, paymentPath(hookOf(customer)));
       used.record(`payments.${customer}`, secret);
       const payload = withoutTextConversion(readBody(request.headers['content-type'], raw));
       if (!matchesConditions(entry, payload)) return '{"ok":true,"ignored":true}';
-      const paid = readPayment(entry, payload, request, raw);
+      const payment = readPayment(entry, payload, request, raw);
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
       request.owner = organization;
       await database.admitRecords?.(organization, 1);
       const partner = { organization, requestId: request.id, name: `${customer}-payment` };
-      return transaction(database, (tables) => apply(tables, webhooks, partner, customer, paid, raw));
+      return transaction(database, (tables) => apply(tables, webhooks, partner, customer, payment, raw));
     },
   });
   rejectOtherMethods(app, paymentPath(':hook'), ['POST']);
@@ -95,7 +96,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
 
 const unmatched = '{"ok":true,"matched":false';
 
-/** Claims the event, converts the lead and opens the opportunity: all in one transaction, once for each event. */
+/** Claims the event, converts the lead and creates the opportunity, in one transaction and once per event. */
 async function apply(
   tables: Tables,
   { resources }: Webhooks,
@@ -113,26 +114,26 @@ async function apply(
       answer: null,
       payload: withoutUnstorable(raw.toString('utf8')),
     })
-    // Of two concurrent deliveries the second waits here for the first.
+    // Of two concurrent deliveries, the second one waits here for the first.
     .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
     .returning('id')
     .executeTakeFirst();
   if (claim === undefined) {
-    const known = await tables
+    const previous = await tables
       .selectFrom('crm_payment_events')
       .select('answer')
       .where('organization_id', '=', partner.organization)
       .where('customer', '=', customer)
       .where('event_id', '=', eventId)
       .executeTakeFirstOrThrow();
-    return `${known.answer ?? unmatched},"duplicate":true}`;
+    return `${previous.answer ?? unmatched},"duplicate":true}`;
   }
   const records = partnerRecords(tables, resources, partner);
   const leadId = await findLead(records, lead);
   if (leadId === undefined) return `${unmatched}}`;
   await convertLead(records, leadId);
   const opportunityId = await records.create('opportunities', opportunity);
-  // Ids are JSON integers, written without rounding.
+  // IDs are written as JSON integers without rounding.
   const response = `{"ok":true,"lead_id":${leadId},"opportunity_id":${opportunityId}`;
   await tables
     .updateTable('crm_payment_events')
@@ -143,7 +144,7 @@ async function apply(
   return `${response}}`;
 }
 
-/** A payment whose lead was not found. */
+/** A payment that did not match a lead. */
 export interface UnmatchedPayment {
   readonly customer: string;
   readonly eventId: string;
@@ -151,7 +152,7 @@ export interface UnmatchedPayment {
   readonly receivedAt: Date;
 }
 
-/** The unmatched payments of an organization, newest first. */
+/** Lists an organization's unmatched payments, newest first. */
 export async function unmatchedPayments(
   tables: Tables,
   organization: string,
@@ -173,7 +174,7 @@ export async function unmatchedPayments(
   }));
 }
 
-/** Payments reported by customers' shops and payment services. */
+/** Payments reported by shops and payment services. */
 export const paymentsModule: Module<WebhookServices> = {
   name: 'payments',
   openApi: paymentsFragment,

@@ -8,9 +8,9 @@ declare module '../../engine/tables/index.ts' {
       id: Generated<string>;
       customer: string;
       event_id: string;
-      /** The response to the partner, JSON without its closing brace; null if no lead was found. */
+      /** The JSON response to the partner without its closing brace, or null if no lead was found. */
       answer: string | null;
-      /** The payload, for administrators who look for the lead. */
+      /** The payload, so that administrators can find the lead. */
       payload: string;
       received_at: Generated<Date>;
     };
@@ -36,5 +36,5 @@ const paymentEvents = defineTable(
   },
 );
 
-/** Processed payment events. */
+/** Table of processed payment events. */
 export const paymentsTables = [paymentEvents];

@@ -4,20 +4,20 @@ import { errors } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** How many events of each organization wait to be processed. */
+/** Limits how many events of an organization can wait. */
 export interface Backlog {
-  /** @throws HttpError 503, so that the provider retries, if `max` or more wait */
+  /** Checks the limit. @throws HttpError 503, so that the provider retries, if at least `max` events are waiting */
   readonly admit: (organization: string, max: number) => Promise<void>;
-  /** Counts events that were just stored. */
+  /** Adds newly stored events to the cached count. */
   readonly add: (organization: string, count: number) => void;
 }
 
 /**
- * Bounds the waiting events of one organization. A node caches the count for a moment, so that a flood does not cost a
- * count for each delivery; several nodes may exceed the bound by the events that they store meanwhile.
+ * Creates a backlog. Each node caches the count briefly, so that a flood does not require a count per delivery. Several
+ * nodes can therefore exceed the limit slightly.
  */
 export function backlog(database: Database, { table }: Queue): Backlog {
-  const waiting = ttlCache('backlogs', async (organization) => {
+  const counts = ttlCache('backlogs', async (organization) => {
     const { rows } = await sql<{ count: string }>`
       select count(*)::text as count from ${sql.table(table)}
       where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));
@@ -25,12 +25,12 @@ export function backlog(database: Database, { table }: Queue): Backlog {
   });
   return {
     admit: async (organization, max) => {
-      const known = await waiting.get(organization);
-      if (known !== undefined && known.count >= max) throw errors.inboxFull();
+      const cached = await counts.get(organization);
+      if (cached !== undefined && cached.count >= max) throw errors.inboxFull();
     },
     add: (organization, count) => {
-      const known = waiting.get(organization);
-      if (known !== undefined && !(known instanceof Promise)) known.count += count;
+      const cached = counts.get(organization);
+      if (cached !== undefined && !(cached instanceof Promise)) cached.count += count;
     },
   };
 }

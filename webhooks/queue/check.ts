@@ -4,7 +4,7 @@ import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** How long something may be due before nobody seems to process it, in minutes. */
+/** Minutes after which a due item is reported as not being processed. */
 const lateMinutes = 10;
 
 interface Row {
@@ -12,12 +12,12 @@ interface Row {
   readonly count: string;
 }
 
-const many = (count: string, what: string): string =>
-  count === '1' ? `one ${what}` : `${count} ${what.replace(/y$/, 'ie')}s`;
+const pluralize = (count: string, noun: string): string =>
+  count === '1' ? `one ${noun}` : `${count} ${noun.replace(/y$/, 'ie')}s`;
 
 /**
- * What was given up in a queue, and what nobody processes.
- * @param noun the first word of the commands of the queue
+ * Creates a check that reports dead letters and overdue items of a queue.
+ * @param noun the first word of the queue's commands
  */
 export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly database: Database }> => ({
   name: queue.name,
@@ -39,15 +39,15 @@ export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly d
       ...dead.rows.map(
         ({ slug, count }): Finding => ({
           place: `organization ${slug}`,
-          problem: `${many(count, queue.item)} ${count === '1' ? 'was' : 'were'} given up`,
-          advice: `"crm ${noun} list --org ${slug} --status dead" tells why; "crm ${noun} replay <id> --org ${slug}" tries again.`,
+          problem: `${pluralize(count, queue.item)} failed permanently`,
+          advice: `See the reason with "crm ${noun} list --org ${slug} --status dead". Retry with "crm ${noun} replay <id> --org ${slug}".`,
         }),
       ),
       ...late.rows.map(
         ({ slug, count }): Finding => ({
           place: `organization ${slug}`,
-          problem: `${many(count, queue.item)} ${count === '1' ? 'has' : 'have'} been due for more than ${lateMinutes} minutes`,
-          advice: 'No server processes them: start it with "crm serve", or see its log.',
+          problem: `${pluralize(count, queue.item)} ${count === '1' ? 'has' : 'have'} been due for more than ${lateMinutes} minutes`,
+          advice: 'No server processes them. Start one with "crm serve", or check its log.',
         }),
       ),
     ];

@@ -3,20 +3,20 @@ import { arrayText } from '../../engine/sql/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** An item that this node may process until its lease ends. `Row` has what its queue claims besides. */
+/** An item claimed by this node until its lease expires. `Row` is the type of the queue's additional columns. */
 export interface ClaimedItem<Row> {
   readonly id: string;
   readonly organization: string;
   readonly owner: string;
   readonly eventId: string;
-  /** Including this one. */
+  /** Number of attempts, including this one. */
   readonly attempts: number;
-  /** Milliseconds since it came, by the database's clock. */
+  /** Milliseconds since the item was received, by the database's clock. */
   readonly ageMs: number;
   readonly row: Row;
 }
 
-/** A row that {@link claimStatement} returns, besides what the queue claims. */
+/** Columns returned by {@link claimStatement} for every queue. */
 interface ClaimedRow {
   readonly organization_id: string;
   readonly id: string;
@@ -26,23 +26,23 @@ interface ClaimedRow {
   readonly age_ms: number;
 }
 
-/** The items that a node wants to claim. */
+/** Which items a node requests. */
 export interface ClaimRequest {
   readonly limit: number;
-  /** Organizations, and owners, that get no items this time. */
+  /** Organizations and owners to skip. */
   readonly without: readonly string[];
   readonly withoutOwners: readonly string[];
-  /** The organization that was served last; those with a greater id come first. */
+  /** The organization of the previous claim's last item. Organizations with a greater ID come first. */
   readonly after: string;
 }
 
 /**
- * The statement that claims due items, organizations in turn: one of each organization, then a second one of each, …,
- * and owners within an organization likewise.
+ * Builds the statement that claims due items fairly: one item per organization, then a second one of each, and so on.
+ * Owners within an organization take turns in the same way.
  *
- * It reads an index entry for each organization that has waiting items and then at most `limit` items of each of
- * at most `limit` organizations. Items that are done or belong to disabled integrations cost
- * nothing: `crm_inbox_due` is (organization_id, integration_id, next_at) of waiting items.
+ * Cost: one index entry per organization with waiting items, and then at most `limit` items of each of at most `limit`
+ * organizations. Finished items and items of disabled owners cost nothing, because the partial index "…_due" contains
+ * (organization_id, owner, next_at) of waiting items only.
  */
 export function claimStatement(
   tables: Tables,
@@ -55,9 +55,9 @@ export function claimStatement(
   const isOpen = sql`${sql.raw(queue.owner.isOpen)} and g.id <> all (${ids(withoutOwners)})`;
   const isDue = sql`w.organization_id = g.organization_id and ${ownerOf('w')} = g.id
             and w.status = 'waiting' and w.next_at <= now() and ${sql.raw(queue.isReady ?? 'true')}`;
-  // The ring starts after the organization that was served last, and wraps once ("lap"). PostgreSQL evaluates a
-  // recursive query only as far as its reader asks for rows, so "limit" ends the walk. Limits are in the text: the
-  // plan of a statement that could claim any number of rows would read whole tables.
+  // The ring starts after the previous organization and wraps around once ("lap"). PostgreSQL evaluates a recursive
+  // query lazily, so "limit" ends the walk. Limits are literals, because with a parameter the planner would choose
+  // sequential scans.
   const maxRows = sql.lit(limit);
   return sql`
     with recursive ring (organization_id, lap) as (
@@ -96,15 +96,15 @@ export function claimStatement(
         where ${isDue}
         order by w.next_at limit ${maxRows}) w
     ), turns as (
-      -- Whose item is the older one says nothing: a full queue would always come first.
+      -- Random instead of oldest first: otherwise the owner with the longest queue would always win.
       select organization_id, id, lap,
         row_number() over (partition by organization_id order by turn, random()) as turn
       from owned
     ), chosen as (
       select organization_id, id from turns order by turn, lap, organization_id limit ${maxRows}
     ), locked as (
-      -- Another node may have chosen the same items: the first one to lock them gets them. A case expression, because the
-      -- condition must be tested again on the locked row but must not make the planner prefer the index "due" to the key.
+      -- Another node may have chosen the same items; the first one to lock them gets them. A case expression, because the
+      -- condition must be evaluated again on the locked row, but must not make the planner prefer the index "due".
       select i.organization_id, i.id from chosen join ${items} i using (organization_id, id)
       where case i.status when 'waiting' then i.next_at <= now() else false end
       for update of i skip locked
@@ -120,9 +120,8 @@ export function claimStatement(
 }
 
 /**
- * Forces the claim's plan: with statistics of a moment when one organization had every item, or
- * when none waited, the planner would read the whole table. Its commit waits for no disk: a claim that a failing database
- * forgets is made again.
+ * Configures the transaction of a claim. Forces index scans, because with outdated statistics the planner would scan the
+ * whole table. Commits asynchronously, because a claim lost in a database crash is simply repeated.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
@@ -131,17 +130,17 @@ export const byIndexes = (within: Tables) =>
   );
 
 /**
- * Claims due items for this node alone; other nodes may claim them again when the lease ends.
+ * Claims due items for this node. Other nodes can claim them again when the lease expires.
  * @param within a separate transaction
- * @returns them in the order of the ring: the next claim continues after the last one's organization
+ * @returns the items in ring order; pass the last item's organization to the next claim
  */
 export async function claim<Row>(
   within: Tables,
   queue: Queue,
-  wanted: ClaimRequest,
+  request: ClaimRequest,
 ): Promise<ClaimedItem<Row>[]> {
   await byIndexes(within);
-  const { rows } = await within.executeQuery<ClaimedRow & Row>(claimStatement(within, queue, wanted));
+  const { rows } = await within.executeQuery<ClaimedRow & Row>(claimStatement(within, queue, request));
   const items = rows.map((row) => ({
     id: row.id,
     organization: row.organization_id,
@@ -151,55 +150,56 @@ export async function claim<Row>(
     ageMs: row.age_ms,
     row,
   }));
-  // An UPDATE returns rows in any order.
-  const after = BigInt(wanted.after);
-  const place = (id: string) => ({ lap: BigInt(id) > after ? 0 : 1, id: BigInt(id) });
+  // An UPDATE returns rows in no particular order.
+  const after = BigInt(request.after);
+  const ringPosition = (id: string) => ({ lap: BigInt(id) > after ? 0 : 1, id: BigInt(id) });
   return items.sort((left, right) => {
-    const [a, b] = [place(left.organization), place(right.organization)];
+    const [a, b] = [ringPosition(left.organization), ringPosition(right.organization)];
     return a.lap - b.lap || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
   });
 }
 
-/** What became of an item. */
+/** Result of processing an item. */
 export interface ItemOutcome {
-  /** Why it failed; empty: it is done. */
+  /** Why it failed, or an empty string if it succeeded. */
   readonly reason: string;
-  /** After which time a failed one is tried again, in milliseconds; absent: it is given up. */
+  /** Delay before the next attempt, in milliseconds. Absent if a failed item will not be retried. */
   readonly retryMs?: number;
-  /** Further columns to write. */
+  /** Additional columns to write. */
   readonly values?: Readonly<Record<string, string>>;
 }
 
-/** An item, and what became of it. */
+/** An item with its outcome. */
 export type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
 
 /**
- * Records what became of items, each while its claim holds: a replay, or another node after the lease, changes `attempts`.
- * @returns whether others that waited for them may be claimed now
+ * Records outcomes of claimed items. Ignores items that were replayed or claimed by another node, which changes
+ * `attempts`.
+ * @returns whether this made other items ready
  */
 async function settle(tables: Tables, queue: Queue, settled: readonly SettledItem[]): Promise<boolean> {
   let isFollowed = false;
-  const kinds = Map.groupBy(settled, ([, { values = {} }]) => Object.keys(values).sort().join());
-  for (const [names, some] of kinds) {
-    const further = names.split(',').filter((name) => name !== '');
-    const column = (value: (of: SettledItem) => string | null) => sql`${arrayText(some.map(value))}`;
+  const groups = Map.groupBy(settled, ([, { values = {} }]) => Object.keys(values).sort().join());
+  for (const [names, group] of groups) {
+    const extraColumns = names.split(',').filter((name) => name !== '');
+    const column = (value: (of: SettledItem) => string | null) => sql`${arrayText(group.map(value))}`;
     const { rows } = await sql<{ followed: boolean }>`
-      -- A database that fails may forget it: the item is processed again, as it is when the process fails.
+      -- Asynchronous commit: if the outcome is lost in a database crash, the item is processed again.
       with fast as materialized (select set_config('synchronous_commit', 'off', true)),
       given as materialized (
         select g.* from fast cross join unnest(${column(([{ organization }]) => organization)}::bigint[], ${column(([{ id }]) => id)}::bigint[],
           ${column(([{ attempts }]) => String(attempts))}::int[], ${column(([, { reason }]) => reason.slice(0, 500))}::text[],
           ${column(([, { retryMs }]) => (retryMs === undefined ? null : String(Math.round(retryMs))))}::bigint[]
           ${sql.join(
-            further.map((name) => sql`, ${column(([, { values }]) => values?.[name] ?? '')}::text[]`),
+            extraColumns.map((name) => sql`, ${column(([, { values }]) => values?.[name] ?? '')}::text[]`),
             sql``,
-          )}) as g (organization, item, tries, reason, retry_ms ${sql.raw(further.map((name) => `, new_${name}`).join(''))}))
+          )}) as g (organization, item, tries, reason, retry_ms ${sql.raw(extraColumns.map((name) => `, new_${name}`).join(''))}))
       update ${sql.table(queue.table)} i set error = g.reason,
         status = case when g.reason = '' then 'done' when g.retry_ms is null then 'dead' else i.status end,
         done_at = case when g.reason = '' or g.retry_ms is null then now() else i.done_at end,
         next_at = case when g.reason = '' then i.next_at else coalesce(now() + g.retry_ms * interval '1 millisecond', i.next_at) end
         ${sql.join(
-          further.map((name) => sql`, ${sql.ref(name)} = ${sql.ref(`g.new_${name}`)}`),
+          extraColumns.map((name) => sql`, ${sql.ref(name)} = ${sql.ref(`g.new_${name}`)}`),
           sql``,
         )}
       from given g
@@ -213,26 +213,26 @@ async function settle(tables: Tables, queue: Queue, settled: readonly SettledIte
 }
 
 /**
- * Settles items of one node together: those that end while a statement runs share the next one.
- * @returns what records an item; resolves to whether others that waited for one of them may be claimed now
+ * Creates a function that records an item's outcome. Items that finish while a statement runs share the next one.
+ * @returns a function that resolves to whether other items became ready
  */
 export function createSettler(
   tables: () => Tables,
   queue: Queue,
 ): (...settled: SettledItem) => Promise<boolean> {
-  let open: { readonly settled: SettledItem[]; readonly recorded: Promise<boolean> } | undefined;
-  let before: Promise<unknown> = Promise.resolve();
+  let pending: { readonly settled: SettledItem[]; readonly recorded: Promise<boolean> } | undefined;
+  let previous: Promise<unknown> = Promise.resolve();
   return (...settled) => {
-    if (open === undefined) {
+    if (pending === undefined) {
       const list: SettledItem[] = [];
-      const recorded = before.then(() => {
-        open = undefined;
+      const recorded = previous.then(() => {
+        pending = undefined;
         return settle(tables(), queue, list);
       });
-      before = recorded.catch(() => undefined);
-      open = { settled: list, recorded };
+      previous = recorded.catch(() => undefined);
+      pending = { settled: list, recorded };
     }
-    open.settled.push(settled);
-    return open.recorded;
+    pending.settled.push(settled);
+    return pending.recorded;
   };
 }

@@ -15,18 +15,18 @@ import type { Queue } from './queue.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** How the commands of a queue are named. */
+/** Names for the commands of a queue. */
 export interface QueueCommands {
-  /** The first word of its commands. */
+  /** The first word of the commands. */
   readonly noun: string;
   readonly description: string;
-  /** The key of the owner, and of the details, in JSON. */
+  /** JSON keys of the owner and of the details. */
   readonly owner: string;
   readonly detail: string;
   readonly queue: Queue;
 }
 
-/** `… list`, `… show` and `… replay`: the items of a queue. */
+/** Adds the commands `list`, `show` and `replay` for a queue's items. */
 export function queueCommands(line: Line, commands: QueueCommands): void {
   const { program, run } = line;
   const ofQueue = program.command(commands.noun).description(commands.description);
@@ -34,19 +34,19 @@ export function queueCommands(line: Line, commands: QueueCommands): void {
     .command('list')
     .description('list deliveries, newest first')
     .addOption(organizationOption())
-    .option('--status <state>', 'only events that are waiting, done or dead (given up)')
-    .option('--limit <n>', 'the number of events', '50')
+    .option('--status <state>', 'only deliveries in this state: waiting, done or dead (failed permanently)')
+    .option('--limit <n>', 'maximum number of deliveries', '50')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, commands, options)));
   ofQueue
     .command('show <id>')
-    .description('show a delivery with its details')
+    .description('show a delivery and its details')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
   ofQueue
     .command('replay <id>')
-    .description('process a delivery again, in any state')
+    .description('process a delivery again, whatever its state')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, replay(line, commands, id, options)));
@@ -64,11 +64,11 @@ const list = (
   withInstance(async ({ database }) => {
     const { status } = options;
     if (status !== undefined && !states.includes(status)) {
-      throw new UserError(`"${status}" is no state; there are ${states.join(', ')}`);
+      throw new UserError(`Unknown state "${status}". Available: ${states.join(', ')}.`);
     }
     const limit = Number(options.limit);
     if (!/^\d{1,4}$/.test(options.limit) || limit < 1 || limit > 1000) {
-      throw new UserError('--limit must be from 1 to 1000');
+      throw new UserError('--limit must be between 1 and 1000');
     }
     const tables = tablesOf(database);
     const organization = await organizationId(tables, options.org);
@@ -85,7 +85,7 @@ const list = (
       json: { items: items.map((item) => toJson(item, commands)) },
       text:
         items.length === 0
-          ? `"${options.org}" has no such deliveries.`
+          ? `"${options.org}" has no matching deliveries.`
           : formatTable(['id', 'received', 'event', 'state', 'attempts', 'reason'], rows),
     };
   });
@@ -120,11 +120,15 @@ const replay = (
     await transaction(database, async (tables) =>
       replayItem(tables, commands.queue, actor, await organizationId(tables, org), itemId(id, commands)),
     );
-    return { json: { id, status: 'waiting' }, text: `Item ${id} waits to be processed again by the server.` };
+    return {
+      json: { id, status: 'waiting' },
+      text: `Item ${id} is queued. The server will process it again.`,
+    };
   });
 
 function itemId(id: string, { noun, queue }: QueueCommands): string {
-  if (!isRowId(id)) throw new UserError(`"${id}" is no id of an ${queue.item}; "${noun} list" shows them`);
+  if (!isRowId(id))
+    throw new UserError(`"${id}" is not an ID of an ${queue.item}. List them with "crm ${noun} list".`);
   return id;
 }
 

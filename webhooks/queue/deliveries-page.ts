@@ -16,24 +16,24 @@ import { countItems, listItems, type QueueItem, replayAll, replayItem, showItem,
 import type { Queue } from './queue.ts';
 
 const pageLength = 50;
-/** Characters of details that are shown. */
-const shown = 4000;
+/** Maximum number of characters of a payload on the page. */
+const maxDetailLength = 4000;
 
-/** How the items of a queue are shown. */
+/** Names for the pages of a queue's items. */
 export interface DeliveryPages {
-  /** The name and the title of the page. */
+  /** Name (in the URL) and title of the page. */
   readonly name: string;
   readonly title: string;
-  /** What it lists, for an empty list. */
+  /** Text of an empty list. */
   readonly purpose: string;
-  /** The titles of the columns with the time and with the owner. */
+  /** Column titles for the time and the owner. */
   readonly columns: { readonly time: string; readonly owner: string };
   readonly queue: Queue;
-  /** What each owner is called, by its id. */
+  /** Returns the name of each owner by ID. */
   readonly owners: (tables: Tables, organization: string) => Promise<ReadonlyMap<string, string>>;
 }
 
-/** Items of a queue, newest first, with their state and a button to process them again, one or all that were given up. */
+/** Adds pages that list a queue's items, newest first, with buttons to replay one item or all failed ones. */
 export function deliveryPages(
   app: FastifyInstance,
   database: Database,
@@ -44,19 +44,19 @@ export function deliveryPages(
     name,
     title,
     done: {
-      [`${name}-replayed`]: '{} is processed again.',
-      [`${name}-all-replayed`]: '{} are processed again.',
+      [`${name}-replayed`]: '{} queued again.',
+      [`${name}-all-replayed`]: '{} queued again.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
       const path = `/setup/o/${slug}/${name}`;
       const parameters = parametersOf(request);
       const { status, before, owner } = parameters;
-      const wanted = states.find((state) => state === status);
-      const of = isRowId(owner) ? owner : undefined;
+      const selectedStatus = states.find((state) => state === status);
+      const ownerId = isRowId(owner) ? owner : undefined;
       const tables = tablesOf(database);
       const items = await listItems(tables, queue, organization, {
-        owner: of,
-        status: wanted,
+        owner: ownerId,
+        status: selectedStatus,
         before: isRowId(before) ? before : undefined,
         limit: pageLength,
       });
@@ -66,18 +66,18 @@ export function deliveryPages(
       const last = items.length === pageLength ? items.at(-1)?.id : undefined;
       return {
         chips: [
-          { label: 'all', href: link({ status: undefined }), current: wanted === undefined },
+          { label: 'All', href: link({ status: undefined }), current: selectedStatus === undefined },
           ...states.map((state) => ({
-            label: state,
+            label: labelOf(state),
             href: link({ status: state }),
-            current: state === wanted,
+            current: state === selectedStatus,
           })),
-          ...(of === undefined
+          ...(ownerId === undefined
             ? []
             : [
                 {
-                  label: names.get(of) ?? 'removed',
-                  name: `Remove the filter ${names.get(of) ?? 'removed'}`,
+                  label: names.get(ownerId) ?? 'removed',
+                  name: `Remove the filter ${names.get(ownerId) ?? 'removed'}`,
                   isRemoved: true,
                   href: link({ owner: undefined }),
                 },
@@ -105,20 +105,20 @@ export function deliveryPages(
                 ],
         })),
         all:
-          wanted === 'dead' && items.length > 0
+          selectedStatus === 'dead' && items.length > 0
             ? [
                 {
-                  label: 'Replay all dead',
-                  name: 'Replay all dead',
+                  label: 'Replay all failed',
+                  name: 'Replay all failed',
                   action: `${path}/replay-all`,
-                  fields: of === undefined ? [] : [{ name: 'owner', value: of }],
+                  fields: ownerId === undefined ? [] : [{ name: 'owner', value: ownerId }],
                 },
               ]
             : [],
         empty:
-          wanted === undefined && of === undefined
+          selectedStatus === undefined && ownerId === undefined
             ? { text: purpose }
-            : { text: 'Nothing here.', link: { label: 'Show all', href: path } },
+            : { text: 'No deliveries match the filter.', link: { label: 'Show all', href: path } },
         first: before === undefined ? undefined : link({}),
         next: last === undefined ? undefined : link({ before: last }),
       };
@@ -126,7 +126,7 @@ export function deliveryPages(
     pages: {
       item: async ({ membership: { organization, slug } }, { given }) => {
         const tables = tablesOf(database);
-        const item = await showItem(tables, queue, organization, idField(given, 'id'), shown + 1);
+        const item = await showItem(tables, queue, organization, idField(given, 'id'), maxDetailLength + 1);
         return {
           kind: 'record',
           title: item.title,
@@ -135,8 +135,11 @@ export function deliveryPages(
             { label: columns.time, time: item.receivedAt },
             { label: 'State', ...stateOf(item) },
             {
-              label: 'What was sent',
-              long: item.detail.length > shown ? `${item.detail.slice(0, shown)} …` : item.detail,
+              label: 'Details',
+              long:
+                item.detail.length > maxDetailLength
+                  ? `${item.detail.slice(0, maxDetailLength)} …`
+                  : item.detail,
             },
           ],
           buttons:
@@ -162,11 +165,14 @@ export function deliveryPages(
       },
       'replay-all': async ({ membership: { organization }, actor, transact }, form) => {
         const owner = field(form, 'owner');
-        if (owner !== '' && !isRowId(owner)) throw new UserError('that does not exist any more');
+        if (owner !== '' && !isRowId(owner)) throw new UserError('this owner no longer exists');
         const count = await transact((tables) =>
           replayAll(tables, queue, actor, organization, owner === '' ? undefined : owner),
         );
-        return { done: `${name}-all-replayed`, name: `${count} given up` };
+        return {
+          done: `${name}-all-replayed`,
+          name: count === 1 ? '1 failed delivery' : `${count} failed deliveries`,
+        };
       },
     },
   });
@@ -177,10 +183,10 @@ export function deliveryPages(
       : [
           {
             state: 'bad',
-            text: `${title}: ${count} ${count === 1 ? 'was' : 'were'} given up.`,
+            text: `${title}: ${count} failed.`,
             link: {
-              label: 'Show dead',
-              name: `Show dead: ${title}`,
+              label: 'Show failed',
+              name: `Show failed: ${title}`,
               href: `/setup/o/${slug}/${name}?status=dead`,
             },
           },
@@ -188,8 +194,11 @@ export function deliveryPages(
   });
 }
 
+const stateLabels: Readonly<Record<string, string>> = { waiting: 'Waiting', done: 'Done', dead: 'Failed' };
+const labelOf = (status: string): string => stateLabels[status] ?? status;
+
 const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({
-  text: `${status}${attempts > 0 ? `, tried ${attempts} times` : ''}`,
+  text: `${labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,
   state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
   below: error === '' ? null : error,
 });

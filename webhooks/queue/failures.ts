@@ -1,26 +1,26 @@
-/** Logs repeated failures: the first immediately, then once a minute with a count. */
+/** Logs failures: the first one immediately, repeated ones once a minute with a count. */
 export interface FailureLog {
-  /** Reports with the same key are the same failure; the log line shows the details of the latest. */
+  /** Reports a failure. Failures with the same key count as repeated; the log entry has the details of the latest. */
   readonly report: (key: string, details: object, text: string) => void;
-  /** Logs the counts and stops. */
+  /** Logs the remaining counts and stops. */
   readonly close: () => void;
 }
 
-interface Counted {
+interface FailureCount {
   count: number;
   details: object;
   text: string;
 }
 
-/** Failures counted separately within a minute; further ones are counted together. */
+/** Maximum number of failures counted separately within a minute. Additional ones are counted together. */
 const maxKeys = 100;
 
-/** Creates a log of failures. @param intervalMs how long a repeated failure is only counted, in milliseconds */
+/** Creates a failure log. @param intervalMs interval between log entries for a repeated failure, in milliseconds */
 export function failureLog(log: (details: object, text: string) => void, intervalMs = 60_000): FailureLog {
-  const counted = new Map<string, Counted>();
+  const counted = new Map<string, FailureCount>();
   const flush = () => {
     for (const [key, { count, details, text }] of [...counted]) {
-      // A failure that did not repeat for an interval is forgotten.
+      // Forget a failure that was not repeated within the interval.
       if (count === 0) counted.delete(key);
       else {
         log({ ...details, count }, text);
@@ -32,9 +32,9 @@ export function failureLog(log: (details: object, text: string) => void, interva
   return {
     report: (key, details, text) => {
       const countedKey = counted.has(key) || counted.size < maxKeys ? key : '';
-      const known = counted.get(countedKey);
-      if (known === undefined) log({ ...details, count: 1 }, text);
-      counted.set(countedKey, { count: known === undefined ? 0 : known.count + 1, details, text });
+      const entry = counted.get(countedKey);
+      if (entry === undefined) log({ ...details, count: 1 }, text);
+      counted.set(countedKey, { count: entry === undefined ? 0 : entry.count + 1, details, text });
     },
     close: () => {
       clearInterval(timer);

@@ -1,4 +1,4 @@
-// Queue: what waits to be processed, of any direction: claimed in turns, retried, replayed, removed.
+// Queue: durable queues for inbound and outbound events, with fair claims, retries, replay and retention.
 // May import engine, plugins.
 
 export { type Backlog, backlog } from './backlog.ts';

@@ -4,42 +4,42 @@ import { UserError } from '../../engine/errors.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** The states of an item: it waits, is done, or was given up. */
+/** States of an item. A dead item will not be retried. */
 export const states = ['waiting', 'done', 'dead'];
 
-/** An item as people see it. */
+/** An item for display. */
 export interface QueueItem {
   readonly id: string;
-  /** Id of what it belongs to. */
+  /** ID of the integration or subscription. */
   readonly owner: string;
   readonly title: string;
   readonly status: string;
   readonly attempts: number;
   readonly error: string;
   readonly receivedAt: Date;
-  /** Where it was asked for. */
+  /** Only if requested. */
   readonly detail?: string;
 }
 
-/** Which items of a list. */
+/** Filter of a list of items. */
 export interface ItemFilter {
   readonly owner?: string | undefined;
   readonly status?: string | undefined;
-  /** Only items that came before the one with this id. */
+  /** Only items with an ID below this one. */
   readonly before?: string | undefined;
   readonly limit: number;
-  /** With their details, which are megabytes in some queues. */
+  /** Includes the details, which can be megabytes in some queues. */
   readonly isDetailed?: boolean;
 }
 
-/** The columns of a list. */
+/** Selects the columns of a list. */
 const columns = ({ owner, title }: Queue) =>
   sql`i.id, ${sql.ref(`i.${owner.column}`)} as owner, ${sql.raw(title)} as title, i.status, i.attempts, i.error, i.received_at as "receivedAt"`;
 
 const ownedBy = (queue: Queue, owner: string) =>
   sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
 
-/** Items of an organization, newest first. */
+/** Lists an organization's items, newest first. */
 export async function listItems(
   tables: Tables,
   queue: Queue,
@@ -49,7 +49,7 @@ export async function listItems(
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
-    // A literal, because a partial index on some states is not used with a parameter.
+    // A literal, because a partial index cannot be used with a parameter.
     ...(status === undefined ? [] : [sql`i.status = ${sql.lit(status)}`]),
     ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
   ];
@@ -59,7 +59,11 @@ export async function listItems(
   return rows;
 }
 
-/** One item with its details, or their first characters. @throws UserError when there is none */
+/**
+ * Reads an item with its details.
+ * @param characters maximum length of the details
+ * @throws UserError if the item does not exist
+ */
 export async function showItem(
   tables: Tables,
   queue: Queue,
@@ -68,9 +72,9 @@ export async function showItem(
   characters?: number,
 ): Promise<QueueItem & { readonly detail: string }> {
   const detail = sql.raw(queue.detail);
-  const shown = characters === undefined ? detail : sql`left(${detail}, ${characters}::int)`;
+  const detailSql = characters === undefined ? detail : sql`left(${detail}, ${characters}::int)`;
   const { rows } = await sql<QueueItem & { readonly detail: string }>`
-    select ${columns(queue)}, ${shown} as detail from ${sql.table(queue.table)} i
+    select ${columns(queue)}, ${detailSql} as detail from ${sql.table(queue.table)} i
     where i.organization_id = ${organization}::bigint and i.id = ${id}::bigint`.execute(tables);
   const [item] = rows;
   if (item === undefined) throw noItem(queue, id);
@@ -78,9 +82,9 @@ export async function showItem(
 }
 
 const noItem = ({ item }: Queue, id: string) =>
-  new UserError(`there is no ${item} ${id} in this organization`);
+  new UserError(`${item} ${id} does not exist in this organization`);
 
-/** Queues an item to be processed again, in any state. @throws UserError when there is none */
+/** Queues an item again, whatever its state. @throws UserError if it does not exist */
 export async function replayItem(
   tables: Tables,
   queue: Queue,
@@ -93,7 +97,7 @@ export async function replayItem(
   await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
 }
 
-/** Queues items between two ids, both included, to be processed again, in any state. @returns how many */
+/** Queues the items between two IDs (inclusive) again, whatever their state. Returns their count. */
 export async function replayRange(
   tables: Tables,
   queue: Queue,
@@ -103,7 +107,7 @@ export async function replayRange(
   return requeue(tables, queue, organization, owner, sql`i.id between ${from}::bigint and ${to}::bigint`);
 }
 
-/** Queues all items that were given up to be processed again. @returns how many */
+/** Queues all dead items again. Returns their count. */
 export async function replayAll(
   tables: Tables,
   queue: Queue,
@@ -121,17 +125,17 @@ export async function replayAll(
   return count;
 }
 
-/** Queues items of an owner, or of all, to be processed again. @returns how many */
+/** Queues matching items of one owner or of all owners again. Returns their count. */
 async function requeue(
   tables: Tables,
   queue: Queue,
   organization: string,
   owner: string | undefined,
-  which: RawBuilder<unknown>,
+  condition: RawBuilder<unknown>,
 ): Promise<number> {
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
-    which,
+    condition,
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
   ];
   const { numAffectedRows = 0n } = await sql`
@@ -141,7 +145,7 @@ async function requeue(
   return Number(numAffectedRows);
 }
 
-/** How many items of an organization are in a state, up to a thousand. */
+/** Counts an organization's items in a state, up to 1,000. */
 export async function countItems(
   tables: Tables,
   queue: Queue,

@@ -7,22 +7,22 @@ import type { Queue } from './queue.ts';
 const families: Readonly<Record<string, Family>> = {
   crm_queue_items: {
     type: 'gauge',
-    help: 'Items of a queue that wait to be processed, and those that were given up (dead).',
+    help: 'Number of waiting and dead items in a queue.',
   },
   crm_queue_oldest_seconds: {
     type: 'gauge',
-    help: 'Age of the oldest item that waits, of those whose integration or subscription is on; 0 where none waits.',
+    help: 'Age of the oldest waiting item of an enabled integration or subscription, or 0 if no items are waiting.',
   },
 };
 
 /**
- * How much waits in a queue.
- * @param name of the queue, as a label
+ * Creates the metrics of a queue.
+ * @param name the value of the label "queue"
  */
 export const queueMetrics = (database: Database, name: string, { table, owner }: Queue): Metrics => ({
   families,
   ofInstance: true,
-  read: async (tell) => {
+  read: async (record) => {
     const [items, owners] = [sql.table(table), sql.table(owner.table)];
     const { rows } = await sql<{ waiting: string; dead: string; seconds: string }>`
       select
@@ -34,9 +34,9 @@ export const queueMetrics = (database: Database, name: string, { table, owner }:
       tablesOf(database),
     );
     for (const { waiting, dead, seconds } of rows) {
-      tell('crm_queue_items', Number(waiting), { queue: name, state: 'waiting' });
-      tell('crm_queue_items', Number(dead), { queue: name, state: 'dead' });
-      tell('crm_queue_oldest_seconds', Number(seconds), { queue: name });
+      record('crm_queue_items', Number(waiting), { queue: name, state: 'waiting' });
+      record('crm_queue_items', Number(dead), { queue: name, state: 'dead' });
+      record('crm_queue_oldest_seconds', Number(seconds), { queue: name });
     }
   },
 });

@@ -1,38 +1,41 @@
 import type { TableRows } from '../../engine/tables/index.ts';
 import type { QueueRow } from './tables.ts';
 
-/** A table whose rows are items of a queue. */
+/** Name of a table whose rows are queue items. */
 export type QueueTable = {
   [Name in keyof TableRows]: TableRows[Name] extends QueueRow ? Name : never;
 }[keyof TableRows];
 
-/** Items that wait to be processed; each belongs to an owner, and that to an organization. SQL in it has no values of requests. */
+/**
+ * Definition of a queue. Each item belongs to an owner (an integration or subscription), which belongs to an organization.
+ * The SQL fragments must not contain values from requests.
+ */
 export interface Queue {
-  /** Its name in the log and among background work. */
+  /** Name in the log and among background tasks. */
   readonly name: string;
-  /** What its items are called, as in "there is no … 7". */
+  /** Noun for an item in messages. */
   readonly item: string;
   readonly table: QueueTable;
   readonly owner: {
     readonly table: keyof TableRows;
-    /** The column of the items with its id. */
+    /** Column of the items that references the owner. */
     readonly column: string;
-    /** SQL of whether items of an owner `g` are processed at the moment. */
+    /** SQL condition: the items of owner `g` can be processed now. */
     readonly isOpen: string;
   };
-  /** SQL of whether an item `w` that is due may be processed; absent: always. */
+  /** SQL condition: the due item `w` can be processed. Default: always. */
   readonly isReady?: string;
-  /** SQL of whether others were not ready because of an item `i`; absent: never. */
+  /** SQL condition: other items were not ready because of item `i`. Default: never. */
   readonly isFollowed?: string;
-  /** SQL of what to call an item `i`. */
+  /** SQL expression for the title of item `i`. */
   readonly title: string;
-  /** SQL of what to show of an item `i`, a text. */
+  /** SQL expression for the details of item `i`, as text. */
   readonly detail: string;
-  /** Columns of a claimed item besides those that all have: of the item `i` and its owner `g`. */
+  /** Additional columns to return when item `i` with owner `g` is claimed. */
   readonly claims: string;
-  /** How long a claim holds, in seconds; after that another node may claim the item. Longer than its processing may take. */
+  /** Seconds until another node can claim the item. Must exceed the maximum processing time. */
   readonly leaseSeconds: number;
-  /** Items that a node processes at the same time, and how many it claims at once at most: each claim is a statement. */
+  /** Maximum number of items that a node processes concurrently, and that it claims with one statement. */
   readonly concurrency: number;
   readonly batch: number;
 }

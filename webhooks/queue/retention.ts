@@ -5,7 +5,7 @@ import { deleteExpired, startRetention } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** Removes some items that ended longer ago than the given time. @returns how many */
+/** Deletes a batch of items that finished more than `days` ago. Returns their count. */
 export const queueRetention = (
   tables: Tables,
   { table }: Queue,
@@ -20,7 +20,7 @@ export const queueRetention = (
     'done_at',
   );
 
-/** Removes old items. @param days how long those in a state are kept, at the moment */
+/** Deletes old items in the background. @param days returns the current retention period of a state, in days */
 export const startQueueRetention = (
   app: FastifyInstance,
   database: Database,

@@ -1,48 +1,48 @@
-/** Whose work a slot holds. */
+/** Identifies whose work occupies a slot. */
 export interface SlotHolder {
   readonly organization: string;
-  /** Id of what the work belongs to within the organization. */
+  /** ID of the integration or subscription. */
   readonly owner: string;
 }
 
-/** Slots for work in progress, shared so that another organization, and another owner, always finds a free one. */
+/** Slots for work in progress, shared so that other organizations and owners always find a free one. */
 export interface Slots {
   readonly free: () => number;
-  /** How many slots to fill at a time: a part of the free ones, so that later organizations find some. */
+  /** Returns how many slots to fill at a time: a fraction of the free ones, to leave some for later organizations. */
   readonly share: () => number;
-  /** Organizations that hold at least as many slots as are free, and get no more. */
+  /** Returns organizations that occupy at least as many slots as are free. They get no more. */
   readonly full: () => readonly string[];
-  /** Owners that hold at least half as many, and get no more: before their organization does. */
+  /** Returns owners that occupy at least half as many slots as are free. They get no more. */
   readonly fullOwners: () => readonly string[];
-  /** Holds a slot until the work is over; work never rejects. */
-  readonly hold: (holder: SlotHolder, work: Promise<void>, over: () => void) => void;
-  /** Resolves when all work in progress is over. */
+  /** Occupies a slot until the work is finished. The promise must not reject. */
+  readonly hold: (holder: SlotHolder, work: Promise<void>, onRelease: () => void) => void;
+  /** Resolves when all work in progress is finished. */
   readonly done: () => Promise<void>;
 }
 
 /**
- * Creates slots. One organization alone gets half of them, two get a third each, and so on: however long their work
- * takes, another organization finds a free slot. So do owners within an organization.
- * @param most slots to fill at a time
+ * Creates slots. A single organization gets half of them, two get a third each, and so on, so another organization always
+ * finds a free slot, however long their work takes. The same applies to owners within an organization.
+ * @param maxShare slots to fill at a time
  */
-export function slots(concurrency: number, most: number): Slots {
+export function slots(concurrency: number, maxShare: number): Slots {
   const organizations = new Map<string, number>();
   const owners = new Map<string, number>();
   const busy = new Set<Promise<void>>();
   const free = () => concurrency - busy.size;
-  const change = (held: Map<string, number>, key: string, delta: number) => {
-    const count = (held.get(key) ?? 0) + delta;
-    if (count === 0) held.delete(key);
-    else held.set(key, count);
+  const change = (counts: Map<string, number>, key: string, delta: number) => {
+    const count = (counts.get(key) ?? 0) + delta;
+    if (count === 0) counts.delete(key);
+    else counts.set(key, count);
   };
-  const atLeast = (held: ReadonlyMap<string, number>, least: number) =>
-    [...held].filter(([, count]) => count >= least).map(([key]) => key);
+  const atLeast = (counts: ReadonlyMap<string, number>, minimum: number) =>
+    [...counts].filter(([, count]) => count >= minimum).map(([key]) => key);
   return {
     free,
-    share: () => Math.min(most, Math.ceil(free() / 4)),
+    share: () => Math.min(maxShare, Math.ceil(free() / 4)),
     full: () => atLeast(organizations, free()),
     fullOwners: () => atLeast(owners, free() / 2),
-    hold: ({ organization, owner }, work, over) => {
+    hold: ({ organization, owner }, work, onRelease) => {
       const count = (delta: number) => {
         change(organizations, organization, delta);
         change(owners, owner, delta);
@@ -51,7 +51,7 @@ export function slots(concurrency: number, most: number): Slots {
       const slot = work.finally(() => {
         busy.delete(slot);
         count(-1);
-        over();
+        onRelease();
       });
       busy.add(slot);
     },

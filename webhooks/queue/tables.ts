@@ -12,11 +12,11 @@ import {
   timestampColumn,
 } from '../../engine/tables/index.ts';
 
-/** The columns that every table of a queue has, besides that of the owner. */
+/** Columns of every queue table, except for the reference to the owner. */
 export interface QueueRow {
   organization_id: string;
   id: Generated<string>;
-  /** Unique within the owner. */
+  /** Unique per owner. */
   event_id: string;
   /** waiting, done or dead. */
   status: Generated<string>;
@@ -28,9 +28,9 @@ export interface QueueRow {
 }
 
 /**
- * The table of a queue.
- * @param owner the name of the link to the owner, and its table
- * @param columns further ones
+ * Defines a queue table.
+ * @param owner the name of the reference to the owner, and the owner's table
+ * @param columns additional columns
  */
 export function queueTable(
   name: keyof TableRows,
@@ -58,29 +58,29 @@ export function queueTable(
       ...keys,
       uniques: [{ name: `${name}_event`, properties: ['organization_id_link', ownerColumn, 'event_id'] }],
       indexes: [
-        // Finds due items, organization by organization (claim.ts).
+        // Finds due items by organization and owner (claim.ts).
         {
           name: `${name}_due`,
           expression: `create index "${name}_due" on "${name}" ("organization_id", "${ownerColumn}", "next_at") where "status" = 'waiting'`,
         },
-        // Lists what one owner has, newest first.
+        // Lists an owner's items, newest first.
         {
           name: `${name}_owner`,
           expression: `create index "${name}_owner" on "${name}" ("organization_id", "${ownerColumn}", "id")`,
         },
-        // Finds dead items among many that are done.
+        // Finds dead items among many finished ones.
         {
           name: `${name}_dead`,
           expression: `create index "${name}_dead" on "${name}" ("organization_id", "id") where "status" = 'dead'`,
         },
-        // Finds items that are old enough to remove.
+        // Finds items whose retention period has ended.
         {
           name: `${name}_ended`,
           expression: `create index "${name}_ended" on "${name}" ("status", "done_at") where "status" <> 'waiting'`,
         },
         ...(keys.indexes ?? []),
       ],
-      // A claim walks through the organizations.
+      // A claim iterates over all organizations.
       placement: 'coordinator',
     },
   );

@@ -7,24 +7,25 @@ import { failureLog } from './failures.ts';
 import type { Queue } from './queue.ts';
 import { type Slots, slots } from './slots.ts';
 
-/** How often to look for items that other nodes queued or whose retry is due, in milliseconds. */
+/** Interval for polling items that other nodes have queued or whose retry is due, in milliseconds. */
 const pollMs = 1000;
 
-/** The delay after the n-th failure, in milliseconds: doubles from 2 s to the longest, half of it is random. */
-export function backoff(attempts: number, longestMs = 3_600_000, random: () => number = Math.random): number {
-  const longest = Math.min(2000 * 2 ** (attempts - 1), longestMs);
-  return longest / 2 + (longest / 2) * random();
+/** Returns the delay after the n-th failure, in milliseconds. Doubles from 2 s up to `maxMs`; half of it is random. */
+export function backoff(attempts: number, maxMs = 3_600_000, random: () => number = Math.random): number {
+  const delay = Math.min(2000 * 2 ** (attempts - 1), maxMs);
+  return delay / 2 + (delay / 2) * random();
 }
 
-/** Processes an item; what it throws is logged, and the item is tried again when its lease ends. */
+/** Processes an item. If it throws, the error is logged and the item is retried when its lease expires. */
 export type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
 
-/** Processes the items of a queue on any free node. */
+/** Processes a queue's items on this node. */
 export interface Worker {
-  /** Signals new items. */
+  /** Triggers processing of new items. */
   readonly wake: () => void;
 }
 
+/** Starts a worker. It stops before the server closes, after its current items are finished. */
 export function startWorker<Row>(
   app: FastifyInstance,
   database: Database,
@@ -33,14 +34,18 @@ export function startWorker<Row>(
 ): Worker {
   const failures = failureLog((details, text) => app.log.warn(details, text));
   const unreadable = (cause: { code?: string } | undefined) =>
-    failures.report('unreadable', { code: cause?.code }, `${queue.name} could not be read; trying again`);
+    failures.report(
+      'unreadable',
+      { code: cause?.code },
+      `could not read the queue "${queue.name}", will retry`,
+    );
 
-  const settled = createSettler(() => tablesOf(database), queue);
+  const settle = createSettler(() => tablesOf(database), queue);
   /** Whether items became ready since the last claim. */
   let isFollowed = false;
   const work = async (item: ClaimedItem<Row>): Promise<void> => {
-    // The embedded database responds within the same turn of the event loop: without this, a full queue would keep
-    // the process from reading requests.
+    // The embedded database responds within the same iteration of the event loop. Without this, a full queue would
+    // prevent the process from reading requests.
     await requestsFirst();
     const outcome = await process(item);
     const { reason, retryMs } = outcome;
@@ -56,52 +61,52 @@ export function startWorker<Row>(
       };
       failures.report(`${owner} ${givenUp} ${reason}`, details, reason);
     }
-    if (await settled(item, outcome)) isFollowed = true;
+    if (await settle(item, outcome)) isFollowed = true;
   };
   const busy: Slots = slots(queue.concurrency, queue.batch);
   let stopping = false;
-  /** The organization that was served last. */
-  let last = '0';
-  /** Whether the last claim may have left due items, and how many items have begun and ended since. */
-  let more = false;
-  let begun = 0;
-  let ended = 0;
-  const begin = (item: ClaimedItem<Row>): void => {
-    last = item.organization;
-    begun += 1;
+  /** The organization of the last claimed item. */
+  let lastOrganization = '0';
+  /** Whether the last claim may have left due items, and the items started and finished since. */
+  let hasMore = false;
+  let started = 0;
+  let finished = 0;
+  const start = (item: ClaimedItem<Row>): void => {
+    lastOrganization = item.organization;
+    started += 1;
     busy.hold(item, work(item).catch(unreadable), () => {
-      ended += 1;
-      if (isFollowed || (more && ended >= Math.min(queue.batch, begun))) wake();
+      finished += 1;
+      if (isFollowed || (hasMore && finished >= Math.min(queue.batch, started))) wake();
     });
   };
-  /** Claims due items while there are slots. A slow item does not delay items of other organizations. */
+  /** Claims due items while slots are free. A slow item does not delay items of other organizations. */
   const drain = async (): Promise<void> => {
-    begun = 0;
-    ended = 0;
+    started = 0;
+    finished = 0;
     isFollowed = false;
     do {
       const limit = busy.share();
       const [without, withoutOwners] = [busy.full(), busy.fullOwners()];
-      more = limit === 0 || without.length > 0 || withoutOwners.length > 0;
+      hasMore = limit === 0 || without.length > 0 || withoutOwners.length > 0;
       if (limit === 0) return;
-      const wanted = { limit, without, withoutOwners, after: last };
-      const items = await transaction(database, (within) => claim<Row>(within, queue, wanted));
-      items.forEach(begin);
+      const request = { limit, without, withoutOwners, after: lastOrganization };
+      const items = await transaction(database, (within) => claim<Row>(within, queue, request));
+      items.forEach(start);
       if (items.length < limit || app.isReadOnly?.() === true) return;
-      more = true;
+      hasMore = true;
     } while (!stopping);
   };
   let running: Promise<void> | undefined;
-  let again = false;
+  let isRequested = false;
   const wake = () => {
-    again = true;
+    isRequested = true;
     if (stopping || running !== undefined || app.isReadOnly?.() === true) return;
-    again = false;
+    isRequested = false;
     running = drain()
       .catch(unreadable)
       .finally(() => {
         running = undefined;
-        if (again) wake();
+        if (isRequested) wake();
       });
   };
   const { now } = app.background.every(app, queue.name, pollMs, wake);

@@ -1,4 +1,4 @@
-// Sender: messages to people: templates, providers, what became of each.
+// Sender: outgoing messages, with their templates, providers and status.
 // May import engine, settings, endpoint.
 
 export { senderModule } from './module.ts';

@@ -1,6 +1,6 @@
 import type { SenderSettings, Settings } from '../settings/index.ts';
 
-/** A message for a sender: a text, or a provider's template with its parameters. */
+/** A message to send: a text, or a provider template with its parameters. */
 export interface Outgoing {
   readonly to: string;
   readonly text: string;
@@ -11,13 +11,13 @@ export interface Outgoing {
   };
 }
 
-/** Why a message was not sent. The text contains no secret and nothing of the provider's response. */
+/** The message could not be sent. The error message contains no secrets and nothing from the provider's response. */
 export class SendError extends Error {}
 
 /**
  * Sends a message through a provider.
- * @returns the provider's id of it
- * @throws SendError
+ * @returns the provider's message ID
+ * @throws SendError if the message could not be sent
  */
 export type MessageSender = (
   message: Outgoing,

@@ -7,7 +7,7 @@ import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 import { renderTemplate } from './templates.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
 
-/** A message to one person. */
+/** A message to one recipient. */
 export interface Message {
   readonly to: string;
   readonly message: string;
@@ -15,17 +15,17 @@ export interface Message {
   readonly template: string | undefined;
 }
 
-/** Every sender by the name that config.yaml uses. */
+/** All senders by their name in config.yaml. */
 export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
   log,
   whatsapp_cloud: whatsappCloud,
 };
 
 /**
- * Sends a message through the organization's sender and stores it, also if sending failed.
- * @param organization its ID
- * @returns the provider's id
- * @throws HttpError 400 for an unknown template, 502 if it was not sent
+ * Sends a message through the organization's sender and stores it, even if sending fails.
+ * @param organization the organization's ID
+ * @returns the provider's message ID
+ * @throws HttpError 400 if the template does not exist, 502 if the message could not be sent
  */
 export async function send(
   { settings, database, log: logger }: Webhooks,
@@ -34,12 +34,12 @@ export async function send(
 ): Promise<string> {
   const { messaging, graph } = settings.current;
   const slugs = await slugsOf(tablesOf(database), organization);
-  const chosen = slugs.map((slug) => ownProperty(messaging, slug)).find((sender) => sender !== undefined);
-  const outgoing = prepare(message, chosen);
+  const sender = slugs.map((slug) => ownProperty(messaging, slug)).find((settings) => settings !== undefined);
+  const outgoing = prepare(message, sender);
   try {
-    if (chosen === undefined) throw new SendError('the organization has no sender');
-    const id = await senders[chosen.sender](outgoing, chosen, graph, logger);
-    await keep(tablesOf(database), organization, message, {
+    if (sender === undefined) throw new SendError('no sender is configured for the organization');
+    const id = await senders[sender.sender](outgoing, sender, graph, logger);
+    await storeMessage(tablesOf(database), organization, message, {
       status: 'sent',
       provider_id: id,
       error: null,
@@ -48,23 +48,27 @@ export async function send(
   } catch (cause) {
     if (!(cause instanceof SendError)) throw cause;
     const failed = { status: 'failed', provider_id: null, error: cause.message };
-    await keep(tablesOf(database), organization, message, failed);
+    await storeMessage(tablesOf(database), organization, message, failed);
     throw new HttpError(502, 'send_failed', 'the message was not sent', {}, { cause });
   }
 }
 
-/** The provider's template if the sender has one of that name, else one of ours, else the text. */
+/** Resolves the template: first among the sender's provider templates, then among the built-in ones. */
 function prepare(message: Message, settings: SenderSettings | undefined): Outgoing {
   const { to, message: text, name, template } = message;
   if (template === undefined || template === '') return { to, text };
   const provider = ownProperty(settings?.templates, template);
   if (provider !== undefined) {
-    return { to, text, template: { ...provider, parameters: [name, text].filter((each) => each !== '') } };
+    return {
+      to,
+      text,
+      template: { ...provider, parameters: [name, text].filter((parameter) => parameter !== '') },
+    };
   }
   return { to, text: renderTemplate(template, { name, message: text }) };
 }
 
-async function keep(
+async function storeMessage(
   tables: Tables,
   organization_id: string,
   { to, message, template = '' }: Message,

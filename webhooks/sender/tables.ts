@@ -9,10 +9,10 @@ declare module '../../engine/tables/index.ts' {
       recipient: string;
       body: string;
       template: string;
-      /** sent or failed. */
+      /** `sent` or `failed`, later `delivered` or `read`. */
       status: string;
       provider_id: string | null;
-      /** Why it was not sent. */
+      /** Why sending failed. */
       error: string | null;
       created_at: Generated<Date>;
     };
@@ -38,5 +38,5 @@ const messages = defineTable(
   },
 );
 
-/** Outgoing messages, sent and failed. */
+/** Table of outgoing messages, including failed ones. */
 export const senderTables = [messages];

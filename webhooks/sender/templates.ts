@@ -6,20 +6,20 @@ import { errors } from '../../engine/errors.ts';
 const folder = join(import.meta.dirname, 'templates');
 const engine = handlebars.create();
 
-/** Templates of plain-text messages (templates/*.hbs), compiled once; never from data. */
+/** Plain-text message templates (templates/*.hbs), compiled at startup. */
 const templates = new Map(
   readdirSync(folder)
     .filter((file) => file.endsWith('.hbs'))
     .map((file) => {
       const text = readFileSync(join(folder, file), 'utf8').trim();
-      // Plain text: an apostrophe must not become an HTML entity.
+      // Plain text: do not escape HTML.
       return [file.slice(0, -4), engine.compile(text, { noEscape: true, strict: true })] as const;
     }),
 );
 
 /**
- * Renders a template. Its data is never evaluated.
- * @throws HttpError 400 for an unknown template
+ * Renders a template. The data is never evaluated as a template.
+ * @throws HttpError 400 if the template does not exist
  */
 export function renderTemplate(name: string, data: Readonly<Record<string, string>>): string {
   const template = templates.get(name);

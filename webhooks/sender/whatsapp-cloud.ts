@@ -1,18 +1,18 @@
 import { fetchJson, UnreachableError } from '../endpoint/index.ts';
 import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 
-/** WhatsApp's limit for a text. */
+/** Maximum length of a text message on WhatsApp, in characters. */
 const maxText = 4096;
 
-/** An international telephone number, with the usual punctuation. */
-const telephoneNumber = /^\+?[\d ().-]{5,30}$/;
+/** A phone number in international format, with common punctuation. */
+const phoneNumber = /^\+?[\d ().-]{5,30}$/;
 
-/** WhatsApp Cloud API: POST <graph>/<version>/<phone number id>/messages. */
+/** Sends through the WhatsApp Cloud API: POST <graph>/<version>/<phone number ID>/messages. */
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
-  // Stripped of everything but digits, any other text would become the number of a stranger.
-  if (!telephoneNumber.test(message.to)) throw new SendError('the recipient is not a telephone number');
+  // Only digits are sent, so any other text could become a stranger's phone number.
+  if (!phoneNumber.test(message.to)) throw new SendError('the recipient is not a phone number');
   const { phone_number_id = '', access_token = '' } = settings;
   if (access_token.trim() === '') throw new SendError('the access token is not set');
   const path = `/${graph.version}/${encodeURIComponent(phone_number_id)}/messages`;
@@ -25,7 +25,7 @@ export const whatsappCloud: MessageSender = async (message, settings, graph) => 
     });
     const id = (body as { messages?: { id?: unknown }[] } | undefined)?.messages?.[0]?.id;
     if (status >= 200 && status < 300 && typeof id === 'string') return id;
-    throw new SendError(`WhatsApp answered ${status}`);
+    throw new SendError(`WhatsApp responded with ${status}`);
   } catch (cause) {
     if (cause instanceof UnreachableError) throw new SendError(cause.message, { cause });
     throw cause;

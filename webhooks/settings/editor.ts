@@ -6,13 +6,13 @@ import { defaults } from './settings.ts';
 
 const { payment, sender, secrets } = schema.$defs;
 
-/** A secret that is written in the file is long enough; one that comes from the environment is checked at start. */
+/** A literal secret with the minimum length, or a reference to a variable, whose value is checked at startup. */
 const secret = {
   type: 'string',
   pattern: `^(?:[\\s\\S]*\\$\\{[\\s\\S]*|\\s*(?:\\S[\\s\\S]{${shortestSecret - 2},}\\S)?\\s*)$`,
 };
 
-/** The JSON Schema of config.yaml for editors: with the defaults, and with what keys need of one another. */
+/** JSON Schema of config.yaml for editors, with defaults and dependencies between keys. */
 export const settingsEditorSchema: JsonSchema = {
   ...schema,
   properties: withDefaults(schema.properties, defaults),
@@ -35,15 +35,15 @@ export const settingsEditorSchema: JsonSchema = {
   },
 };
 
-/** Properties with the default of each that has one. */
+/** Adds defaults to schema properties. */
 function withDefaults(properties: JsonSchema, values: object): JsonSchema {
-  const known = new Map<string, unknown>(Object.entries(values));
+  const defaultsByName = new Map<string, unknown>(Object.entries(values));
   return Object.fromEntries(
     Object.entries(properties).map(([name, property]) => {
-      const value = known.get(name);
-      const { properties: below } = property as { readonly properties?: JsonSchema };
-      if (below !== undefined && typeof value === 'object' && value !== null) {
-        return [name, { ...(property as JsonSchema), properties: withDefaults(below, value) }];
+      const value = defaultsByName.get(name);
+      const { properties: nested } = property as { readonly properties?: JsonSchema };
+      if (nested !== undefined && typeof value === 'object' && value !== null) {
+        return [name, { ...(property as JsonSchema), properties: withDefaults(nested, value) }];
       }
       return [name, value === undefined ? property : { ...(property as JsonSchema), default: value }];
     }),

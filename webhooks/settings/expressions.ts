@@ -1,14 +1,14 @@
 import handlebars from 'handlebars';
 import { ExactNumber } from '../../engine/fields/index.ts';
 
-/** Texts with `{{path}}` over untrusted data: own properties only, no HTML escaping, no helpers. */
+/** Evaluates texts with `{{path}}` on untrusted data: own properties only, no HTML escaping, no helpers. */
 const engine = handlebars.create();
 const helpers = Object.keys(engine.helpers);
 for (const helper of helpers) engine.unregisterHelper(helper);
-/** Marks handlebars' own helpers as unknown, so that compiling refuses them by name. */
+/** Marks the built-in helpers as unknown, so that the compiler rejects them by name. */
 const knownHelpers = Object.fromEntries(helpers.map((name) => [name, false]));
 
-/** Evaluates an expression over a payload, trimmed; `''` if the expression or its part of the payload is absent. */
+/** Evaluates an expression on a payload and trims the result. Returns an empty string if a value is missing. */
 export type Evaluate = (text: string | undefined, data: unknown) => string;
 
 function compile(text: string): (data: unknown) => string {
@@ -22,7 +22,7 @@ function compile(text: string): (data: unknown) => string {
     template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false }).trim();
 }
 
-/** An evaluator that compiles each expression once. Use it only for expressions of the settings: they are bounded. */
+/** Creates an evaluator that caches compiled expressions without a limit. Use it only for expressions from the settings. */
 export function evaluator(): Evaluate {
   const compiled = new Map<string, (data: unknown) => string>();
   return (text, data) => {
@@ -37,40 +37,40 @@ export function evaluator(): Evaluate {
 }
 
 /**
- * The text of an object or a list, even if it has its own `toString`: U+0000, which no other value has and which is
- * not storable, so that an object as an amount is refused.
+ * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own `toString`. That
+ * text cannot be stored, so an object is rejected as an amount, for example.
  */
 const unusableText = { value: () => '\0', enumerable: false };
 
-/** Makes the objects and lists of a payload unusable as texts. */
+/** Prevents the objects and arrays of a payload from being used as text. */
 export function withoutTextConversion<T>(payload: T): T {
-  const left: unknown[] = [payload];
-  while (left.length > 0) {
-    const value = left.pop();
+  const pending: unknown[] = [payload];
+  while (pending.length > 0) {
+    const value = pending.pop();
     if (typeof value !== 'object' || value === null || value instanceof ExactNumber) continue;
-    // Not push(...values): a list may have more items than a call can have arguments.
-    for (const each of Object.values(value)) left.push(each);
+    // Not push(...values): an array can have more items than a call can have arguments.
+    for (const child of Object.values(value)) pending.push(child);
     Object.defineProperty(value, 'toString', unusableText);
   }
   return payload;
 }
 
-/** The error message for an invalid expression; undefined if it is valid. */
+/** Returns the error message for an invalid expression, or undefined if it is valid. */
 export function expressionProblem(text: string): string | undefined {
   const opened = text.split('{{').length;
   const closed = text.split('}}').length;
-  if (opened > closed) return '"{{" is not closed: "}}" is missing';
-  if (opened < closed) return '"}}" closes nothing: "{{" is missing';
+  if (opened > closed) return '"{{" has no closing "}}"';
+  if (opened < closed) return '"}}" has no opening "{{"';
   const block = /\{\{\s*([#^/>!&]|else)/.exec(text)?.[1];
-  if (block !== undefined) return `{{${block}…}} is more than a path: write one such as {{a.b}}`;
+  if (block !== undefined) return `"{{${block}…}}" is not supported. Use a path, for example {{a.b}}.`;
   try {
-    // Compilation is lazy: only running it finds a mistake.
+    // Compilation is lazy, so run the template to detect errors.
     compile(text)({});
     return undefined;
   } catch (cause) {
     const helper = /unknown helper (\S+)/.exec((cause as Error).message)?.[1];
     return helper === undefined
-      ? 'what is between {{ and }} is no path: write one such as {{a.b}}'
-      : `"${helper}" is followed by more, so it is no path: write one such as {{a.b}}`;
+      ? 'the text between {{ and }} is not a path. Use a path, for example {{a.b}}.'
+      : `"${helper}" cannot have arguments. Use a path, for example {{a.b}}.`;
   }
 }

@@ -1,4 +1,4 @@
-// Settings: config.yaml: checked, followed while the instance runs.
+// Settings: reads, validates and watches config.yaml.
 // May import engine, plugins.
 
 export { settingsEditorSchema } from './editor.ts';

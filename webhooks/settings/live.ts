@@ -6,41 +6,41 @@ import { UserError } from '../../engine/errors.ts';
 import { readSettingsFile, type SettingsConfig, type SettingsFile } from './load.ts';
 import type { Settings } from './settings.ts';
 
-/** The methods of the log. */
+/** Log methods. */
 export interface Log {
   readonly info: (message: string) => void;
   readonly error: (message: string) => void;
 }
 
-/** Settings that follow their file while the process runs. */
+/** Settings that are reloaded when their file changes. */
 export interface LiveSettings {
-  /** The settings in force: one immutable value. */
+  /** The current settings, immutable. */
   readonly current: Settings;
-  /** Why the last change of the file was refused; undefined if the file is in force. */
+  /** Why the latest version of the file was rejected, or undefined if it is in use. */
   readonly problem: string | undefined;
-  /** Reads the file again. A file with a mistake is refused and logged; the previous settings stay in force. */
+  /** Reloads the file. If it is invalid, logs the error and keeps the previous settings. */
   readonly reload: () => Promise<void>;
   readonly close: () => void;
 }
 
-/** Editors save in several steps; the last one counts. */
+/** Delay before a changed file is read, because editors save in several steps. */
 const settleMs = 100;
-/** A file that is being saved may be empty for a moment; one that stays empty says that every default is right. */
+/** Additional delay for an empty file, which may be in the process of being saved. */
 const emptyMs = 1000;
 
 /**
- * Reads the settings and follows the file.
- * @param taken called with each file that comes into force
- * @throws YamlError, UserError if the first reading fails
+ * Reads the settings and watches the file.
+ * @param onLoad called with each valid version of the file
+ * @throws YamlError or UserError if the file cannot be loaded initially
  */
 export async function liveSettings(
   config: SettingsConfig,
   log: Log,
-  taken: (file: SettingsFile) => Promise<void> = async () => {},
+  onLoad: (file: SettingsFile) => Promise<void> = async () => {},
 ): Promise<LiveSettings> {
-  const first = await readSettingsFile(config);
-  await taken(first);
-  let current = first.settings;
+  const initial = await readSettingsFile(config);
+  await onLoad(initial);
+  let current = initial.settings;
   let problem: string | undefined;
   let closed = false;
   const readAgain = async () => {
@@ -52,22 +52,22 @@ export async function liveSettings(
       current = next.settings;
       problem = undefined;
       log.info(`reloaded ${config.settingsFile}`);
-      await taken(next);
+      await onLoad(next);
     } catch (error) {
       const reason = error instanceof UserError ? error.message : `failed: ${(error as Error).name}`;
       problem = reason;
-      log.error(`refused a change of the settings, the previous ones stay in force: ${reason}`);
+      log.error(`rejected a change to the settings, the previous settings stay in use: ${reason}`);
     }
   };
-  // Sequential, so that an older reading never comes last.
+  // Sequential, so that an older version never overwrites a newer one.
   let reading = Promise.resolve();
   const reload = () => {
     reading = reading.then(readAgain);
     return reading;
   };
   let timer: NodeJS.Timeout | undefined;
-  // The folder, not the file: editors and deployments replace the file, or (Kubernetes) change the target of the link
-  // "..data", through which the file is found.
+  // Watch the folder instead of the file: editors and deployments replace the file, and Kubernetes changes the target of
+  // the symbolic link "..data".
   const names = [basename(config.settingsFile), '..data', null];
   const watcher: FSWatcher = watch(dirname(config.settingsFile), (_event, name) => {
     if (!names.includes(name)) return;
@@ -75,7 +75,7 @@ export async function liveSettings(
     timer = setTimeout(reload, settleMs);
   });
   watcher.unref();
-  watcher.on('error', () => log.error('the settings file is no longer watched; send SIGHUP after a change'));
+  watcher.on('error', () => log.error('cannot watch the settings file any longer; send SIGHUP to reload it'));
   const onSignal = () => void reload();
   process.on('SIGHUP', onSignal);
   return {

@@ -22,23 +22,23 @@ import { defaults, type Payment, type RawPayment, type RawSettings, type Setting
 
 const hasShape = shape<RawSettings>(schema);
 
-/** The environment variables of config.yaml. */
+/** Environment variables for config.yaml. */
 export const settingsVariables = {
-  /** File of settings that may change while the instance runs. */
+  /** Path of the settings file, which can change while the instance is running. */
   settingsFile: pathVariable('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
 };
 
-/** The path of config.yaml, and the environment for `${NAME}` in it. */
+/** Path of config.yaml, and the environment for its `${NAME}` references. */
 export type SettingsConfig = VariableValues<typeof settingsVariables> & { readonly environment: Environment };
 
 /**
- * Reads the settings of the instance, config.yaml.
- * @throws YamlError with every mistake in it; UserError when it cannot be read
+ * Reads the instance's settings from config.yaml.
+ * @throws YamlError listing all issues; UserError if the file cannot be read
  */
 export const readSettings = async (config: SettingsConfig): Promise<Settings> =>
   (await readSettingsFile(config)).settings;
 
-/** As {@link readSettings}, with what else the file tells. */
+/** Like {@link readSettings}, but also returns the parsed file. */
 export async function readSettingsFile(config: SettingsConfig): Promise<SettingsFile> {
   const source = await readYaml(config.settingsFile).catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read ${config.settingsFile}: ${fileReason(cause)}`);
@@ -46,36 +46,36 @@ export async function readSettingsFile(config: SettingsConfig): Promise<Settings
   return parseSettingsFile(source, config.environment);
 }
 
-/** As {@link readSettings}, from text. */
+/** Like {@link readSettings}, but from text. */
 export const parseSettings = (source: Source, environment: Environment): Settings =>
   parseSettingsFile(source, environment).settings;
 
-/** A file of settings that is right. */
+/** A valid settings file. */
 export interface SettingsFile {
   readonly settings: Settings;
-  /** The settings as they are written, with the defaults; references to the environment are not resolved. */
+  /** The settings with defaults, but with unresolved references to the environment. */
   readonly written: Settings;
   readonly parsed: Parsed;
 }
 
 function parseSettingsFile(source: Source, environment: Environment): SettingsFile {
-  const problems: YamlIssue[] = [];
-  const parsed = parseYaml(source, problems);
-  if (parsed === undefined) throw new YamlError(problems);
-  // Every key has a default.
-  const given = { ...parsed, data: parsed.data ?? {} };
-  checkReferences(given, given.data, problems);
-  // A reference that is not one fits no pattern either.
-  const wrong = new Set(problems.map(({ line, column }) => `${line}:${column}`));
-  const misshapen: YamlIssue[] = [];
-  const shaped = hasShape(given, misshapen);
-  problems.push(...misshapen.filter(({ line, column }) => !wrong.has(`${line}:${column}`)));
-  checkPayments(given, problems);
-  checkSecrets(given, environment, problems);
-  checkSenders(given, problems);
-  checkResolved(given, environment, problems);
-  if (!shaped || problems.length > 0) throw new YamlError(sortIssues(problems));
-  const raw = given.data;
+  const issues: YamlIssue[] = [];
+  const parsed = parseYaml(source, issues);
+  if (parsed === undefined) throw new YamlError(issues);
+  // An empty file is valid, because every key has a default.
+  const file = { ...parsed, data: parsed.data ?? {} };
+  checkReferences(file, file.data, issues);
+  // An invalid reference also violates the schema's pattern: report it only once.
+  const reported = new Set(issues.map(({ line, column }) => `${line}:${column}`));
+  const shapeIssues: YamlIssue[] = [];
+  const shaped = hasShape(file, shapeIssues);
+  issues.push(...shapeIssues.filter(({ line, column }) => !reported.has(`${line}:${column}`)));
+  checkPayments(file, issues);
+  checkSecrets(file, environment, issues);
+  checkSenders(file, issues);
+  checkResolved(file, environment, issues);
+  if (!shaped || issues.length > 0) throw new YamlError(sortIssues(issues));
+  const raw = file.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
   const written: Settings = {
     partners: {
@@ -102,16 +102,16 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   return { settings: freeze(resolved(written, environment)) as Settings, written, parsed };
 }
 
-/** Each reading of the file gets its own evaluators, so that a reload drops the expressions that it replaces. */
+/** Adds an evaluator to each payment entry. A reload creates new ones, which drops the cached expressions. */
 const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonly<Record<string, Payment>> =>
   Object.fromEntries(
     Object.entries(payments).map(([customer, entry]) => [customer, { ...entry, evaluate: evaluator() }]),
   );
 
-/** A reference to a variable; one that is not closed has no second part. */
+/** Matches a reference to a variable. The second group is empty if the closing brace is missing. */
 const reference = /\$\{([^}]*)(\}?)/g;
 
-/** Replaces `${NAME}` by the environment's value, everywhere; blank secrets are removed. */
+/** Replaces `${NAME}` with the variable's value in all texts, and removes blank secrets. */
 function resolved(value: unknown, environment: Environment, key = ''): unknown {
   if (typeof value === 'string')
     return value.replace(reference, (_, name: string) =>
@@ -123,15 +123,15 @@ function resolved(value: unknown, environment: Environment, key = ''): unknown {
   }
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [name, resolved(each, environment, name)]),
+    Object.entries(value).map(([name, child]) => [name, resolved(child, environment, name)]),
   );
 }
 
-/** The variables that a text refers to. */
+/** Returns the names of the variables referenced by a text. */
 export const variableReferences = (text: string): string[] =>
   [...text.matchAll(reference)].map(([, name = '']) => name);
 
-/** Whether a text is more than blank with the environment's values. */
+/** Returns whether a text is not blank once its references are resolved. */
 export const isNotBlank = (text: string, environment: Environment): boolean =>
   String(resolved(text, environment)).trim() !== '';
 
@@ -143,31 +143,33 @@ function freeze(value: unknown): unknown {
   return value;
 }
 
-/** `${…}` must name a variable. The variable may be unset: an unset secret switches its endpoint off. */
+/** Checks that `${…}` contains a variable name. The variable can be unset, which disables an endpoint. */
 function checkReferences(
   parsed: Parsed,
   value: unknown,
-  problems: YamlIssue[],
+  issues: YamlIssue[],
   path: readonly (string | number)[] = [],
 ): void {
   if (typeof value === 'string') {
     for (const [whole, name = '', end] of value.matchAll(reference)) {
-      if (end === '') problems.push(parsed.problem({ path }, `"\${" is not closed: "}" is missing`));
+      if (end === '') issues.push(parsed.problem({ path }, `"\${" has no closing "}"`));
       else if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-        problems.push(parsed.problem({ path }, `"${whole}" names no environment variable`));
+        issues.push(
+          parsed.problem({ path }, `"${whole}" is not a valid reference to an environment variable`),
+        );
       }
     }
   } else if (typeof value === 'object' && value !== null) {
-    for (const [key, each] of Object.entries(value)) {
+    for (const [key, child] of Object.entries(value)) {
       const step = Array.isArray(value) ? Number(key) : key;
-      checkReferences(parsed, each, problems, [...path, step]);
+      checkReferences(parsed, child, issues, [...path, step]);
     }
   }
 }
 
 const { public_url, mail, graph } = schema.properties;
 
-/** Values that may come from the environment, where the schema sees only the reference. */
+/** Values with patterns that can come from the environment, where the schema only sees the reference. */
 const patterned = [
   { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
   { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },
@@ -175,29 +177,29 @@ const patterned = [
   { path: ['graph', 'base_url'], fallback: defaults.graph.base_url, rule: graph.properties.base_url },
 ] as const;
 
-/** Checks values with references to the environment as they are once these are resolved. Blank ones count as absent. */
-function checkResolved(parsed: Parsed, environment: Environment, problems: YamlIssue[]): void {
+/** Checks the patterns of values after resolving references. Blank values count as absent. */
+function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIssue[]): void {
   for (const { path, fallback, rule } of patterned) {
-    const [first, ...rest] = path;
-    const given = rest.reduce<unknown>((value, key) => part(value)[key], part(parsed.data)[first]);
-    const written = given === undefined ? fallback : given;
+    const [first, ...keys] = path;
+    const literal = keys.reduce<unknown>((value, key) => part(value)[key], part(parsed.data)[first]);
+    const written = literal === undefined ? fallback : literal;
     if (typeof written !== 'string' || !isNotBlank(written, environment)) continue;
     const value = String(resolved(written, environment)).trim();
     const isUrl = rule !== mail.properties.from;
     if (new RegExp(rule.pattern, 'u').test(value) && (!isUrl || URL.canParse(value))) continue;
     const names = variableReferences(written);
-    // A literal that breaks the pattern is reported by the schema.
+    // The schema reports literals that do not match the pattern.
     if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(written)) continue;
-    const what = names.length === 0 ? path.join('.') : names.join(' and ');
-    problems.push(parsed.problem({ path: [...path] }, `${what} must be ${rule['x-expected']}`));
+    const subject = names.length === 0 ? path.join('.') : names.join(' and ');
+    issues.push(parsed.problem({ path: [...path] }, `${subject} must be ${rule['x-expected']}`));
   }
 }
 
-/** Shorter secrets can be guessed. */
+/** Minimum length of a secret, so that it cannot be guessed. */
 export const shortestSecret = 16;
 
-/** Checks the resolved value of every secret that opens an endpoint; blank ones are ignored. */
-function checkSecrets(parsed: Parsed, environment: Environment, problems: YamlIssue[]): void {
+/** Checks the length of all endpoint secrets after resolving references. Blank secrets are ignored. */
+function checkSecrets(parsed: Parsed, environment: Environment, issues: YamlIssue[]): void {
   const partners = part(part(parsed.data).partners);
   const lists = [
     ...(['inbound_leads', 'booking_forms_whatsapp'] as const).map((name) => ({
@@ -211,41 +213,41 @@ function checkSecrets(parsed: Parsed, environment: Environment, problems: YamlIs
   ];
   for (const { path, secrets } of lists) {
     if (!Array.isArray(secrets)) continue;
-    for (const [place, written] of (secrets as unknown[]).entries()) {
+    for (const [index, written] of (secrets as unknown[]).entries()) {
       const secret = String(resolved(written, environment)).trim();
       if (typeof written !== 'string' || secret === '' || secret.length >= shortestSecret) continue;
-      // A message may contain a reference, but not a secret.
-      const name = /^\$\{\w+\}$/.test(written) ? written : `item ${place + 1} of secrets`;
+      // Messages can contain a reference, but never a secret.
+      const name = /^\$\{\w+\}$/.test(written) ? written : `item ${index + 1} of secrets`;
       const message = `${name} must have at least ${shortestSecret} characters`;
-      problems.push(parsed.problem({ path: [...path, place] }, message));
+      issues.push(parsed.problem({ path: [...path, index] }, message));
     }
   }
 }
 
-/** A part of the file as an object; empty for other values, which the schema reports. */
+/** Returns a value as an object, or an empty object for other types, which are schema issues. */
 const part = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
-/** Checks every expression of every payment entry. */
-function checkPayments(parsed: Parsed, problems: YamlIssue[]): void {
-  for (const [customer, given] of Object.entries(part(part(part(parsed.data).partners).payments))) {
+/** Checks the expressions and required values of all payment entries. */
+function checkPayments(parsed: Parsed, issues: YamlIssue[]): void {
+  for (const [customer, entry] of Object.entries(part(part(part(parsed.data).partners).payments))) {
     const base = ['partners', 'payments', customer];
-    const payment = part(given);
+    const payment = part(entry);
     for (const { path, text } of expressions(payment)) {
-      const wrong = expressionProblem(text);
-      if (wrong !== undefined) problems.push(parsed.problem({ path: [...base, ...path] }, wrong));
+      const issue = expressionProblem(text);
+      if (issue !== undefined) issues.push(parsed.problem({ path: [...base, ...path] }, issue));
     }
     if (Object.keys(part(payment.lead)).length === 0) {
-      const message = 'give at least one of lead.id, lead.email and lead.phone, or no lead can be found';
-      problems.push(parsed.problem({ path: base, key: true }, message));
+      const message = 'at least one of lead.id, lead.email and lead.phone is required to find the lead';
+      issues.push(parsed.problem({ path: base, key: true }, message));
     }
     if (payment.organization === '') {
-      problems.push(parsed.problem({ path: [...base, 'organization'] }, 'name an organization'));
+      issues.push(parsed.problem({ path: [...base, 'organization'] }, 'organization must not be empty'));
     }
   }
 }
 
-/** The expressions of a payment entry with their paths. */
+/** Returns the expressions of a payment entry with their paths. */
 function expressions(payment: ReturnType<typeof part>): { path: string[]; text: string }[] {
   const texts = [
     { path: ['event_id'], text: payment.event_id },
@@ -256,13 +258,18 @@ function expressions(payment: ReturnType<typeof part>): { path: string[]; text: 
   return texts.flatMap(({ path, text }) => (typeof text === 'string' ? [{ path, text }] : []));
 }
 
-function checkSenders(parsed: Parsed, problems: YamlIssue[]): void {
-  for (const [slug, given] of Object.entries(part(part(parsed.data).messaging))) {
-    const sender = part(given);
+function checkSenders(parsed: Parsed, issues: YamlIssue[]): void {
+  for (const [slug, entry] of Object.entries(part(part(parsed.data).messaging))) {
+    const sender = part(entry);
     if (sender.sender !== 'whatsapp_cloud') continue;
     for (const key of ['phone_number_id', 'access_token']) {
       if (sender[key] === undefined) {
-        problems.push(parsed.problem({ path: ['messaging', slug], key: true }, `${slug} lacks "${key}"`));
+        issues.push(
+          parsed.problem(
+            { path: ['messaging', slug], key: true },
+            `"${key}" is required for the sender whatsapp_cloud`,
+          ),
+        );
       }
     }
   }

@@ -6,13 +6,13 @@ import type { NewOrganizations } from '../../plugins/tenants/organizations/index
 import type { QuotaSettings } from '../../plugins/tenants/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
-/** Secrets that open an endpoint; empty: the endpoint is not configured. */
+/** Valid secrets of an endpoint. If empty, the endpoint is not configured. */
 export type Secrets = readonly string[];
 
-/** How a payment hook authenticates its caller. */
+/** Authentication scheme of a payment hook. */
 export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';
 
-/** One customer's payment hook in config.yaml. Texts with `{{…}}` are expressions over the payload. */
+/** A customer's payment hook in config.yaml. Texts with `{{…}}` are evaluated on the payload. */
 export interface RawPayment {
   readonly organization: string;
   readonly verify: { readonly scheme?: Scheme; readonly header: string; readonly secrets: Secrets };
@@ -31,11 +31,11 @@ export interface RawPayment {
 
 /** A payment hook with its compiled expressions. */
 export interface Payment extends RawPayment {
-  /** Evaluates one of its expressions. */
+  /** Evaluates an expression of this entry. */
   readonly evaluate: Evaluate;
 }
 
-/** How an organization sends messages. */
+/** Message sender of an organization. */
 export interface SenderSettings {
   readonly sender: 'log' | 'whatsapp_cloud';
   readonly phone_number_id?: string;
@@ -43,7 +43,7 @@ export interface SenderSettings {
   readonly templates?: Readonly<Record<string, { readonly name: string; readonly language: string }>>;
 }
 
-/** config.yaml with defaults and with references to the environment resolved. */
+/** Contents of config.yaml, with defaults and resolved references to the environment. */
 export interface Settings {
   readonly partners: {
     readonly inbound_leads: { readonly secrets: Secrets };
@@ -52,28 +52,28 @@ export interface Settings {
   };
   readonly messaging: Readonly<Record<string, SenderSettings>>;
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
-  /** Whether nothing may be changed, for maintenance. */
+  /** Whether the instance is read-only, for maintenance. */
   readonly read_only: boolean;
-  /** Who may make organizations in the browser. */
+  /** Who can create organizations in the browser. */
   readonly new_organizations: NewOrganizations;
   readonly quotas: QuotaSettings;
-  /** Origin at which people and providers reach the instance; `''` if not set. */
+  /** Public origin of the instance, or an empty string. */
   readonly public_url: string;
   readonly mail: MailSettings;
-  /** How people log in. */
+  /** Login settings. */
   readonly login: {
     readonly second_factor: SecondFactorPolicy;
-    /** OpenID Connect providers by the name in their address here. */
+    /** OpenID Connect providers by the name in their callback URL. */
     readonly providers: Readonly<Record<string, ProviderSettings>>;
   };
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
-  /** Where events may be sent. */
+  /** Allowed receiver URLs of event subscriptions. */
   readonly events: {
     readonly allow_private_addresses: boolean;
     readonly allow_http: boolean;
     readonly ports: readonly number[];
   };
-  /** How long processed and dead events and the changes of the ledger are kept, in days. */
+  /** Retention of events and of the change log, in days. */
   readonly retention: {
     readonly inbox_done_days: number;
     readonly inbox_dead_days: number;
@@ -86,17 +86,17 @@ export interface Settings {
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string | boolean ? T[K] : Partial<T[K]> };
 
-/** The settings as in the file: every part may be absent, and expressions are texts. */
+/** Settings as in the file: all keys are optional and expressions are not compiled. */
 export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
   readonly partners?: Partial<Omit<Settings['partners'], 'payments'>> & {
     readonly payments?: Readonly<Record<string, RawPayment>>;
   };
 };
 
-/** An address without a slash at the end, to append a path. */
+/** Removes a trailing slash from a URL, to append a path. */
 export const withoutSlash = (address: string): string => address.replace(/\/$/, '');
 
-/** The defaults. The shipped config.yaml has the same values; a test compares them. */
+/** Default settings. A test checks that the shipped config.yaml has the same values. */
 export const defaults = {
   partners: {
     inbound_leads: { secrets: ['${INBOUND_SECRET}'] },

@@ -4,13 +4,13 @@ import { leaves } from './leaves.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults, type Settings } from './settings.ts';
 
-/** An endpoint that is off. */
+/** A warning about an endpoint without a secret. */
 export interface EndpointOff extends YamlIssue {
-  /** Whether it is one of those that every instance has. */
+  /** Whether the endpoint exists in every instance. */
   readonly isShipped: boolean;
 }
 
-/** What is right in a file, but perhaps not meant: endpoints that are off because their variables are not set. */
+/** Returns warnings about endpoints that are off because they have no secret or its variable is not set. */
 export function disabledEndpoints(
   { written, parsed }: SettingsFile,
   environment: Environment,
@@ -42,8 +42,8 @@ export function disabledEndpoints(
 }
 
 /**
- * Values of a file that are blank because a variable is not set. Secrets of endpoints are told of by {@link disabledEndpoints}: a
- * list may name one that is not in use any more.
+ * Returns warnings about values that refer to unset variables. Endpoint secrets are excluded, because a list can refer to
+ * a variable that is no longer used; see {@link disabledEndpoints}.
  */
 export function unsetVariables({ parsed }: SettingsFile, environment: Environment): YamlIssue[] {
   const shipped = new Set(leaves(defaults).map(({ value }) => value));
@@ -56,7 +56,7 @@ export function unsetVariables({ parsed }: SettingsFile, environment: Environmen
   });
 }
 
-/** The slugs that settings name, each with its location. */
+/** Returns the slugs in the settings, each with its location. */
 function namedSlugs({ partners, login, messaging, quotas }: Settings) {
   const { booking_forms_whatsapp: form, payments } = partners;
   return [
@@ -80,7 +80,7 @@ function namedSlugs({ partners, login, messaging, quotas }: Settings) {
   ];
 }
 
-/** The slugs that settings name, each with the path of the first setting that names it. */
+/** Returns the slugs in the settings, each with the path of the first setting that contains it. */
 export const configuredSlugs = (settings: Settings): ReadonlyMap<string, string> =>
   new Map(
     namedSlugs(settings)
@@ -88,16 +88,16 @@ export const configuredSlugs = (settings: Settings): ReadonlyMap<string, string>
       .map(({ slug, path }) => [slug, path.join('.')]),
   );
 
-/** Organizations that a file names and that do not exist. @param known all slugs, current and former */
+/** Returns issues for references to unknown organizations. @param slugs all slugs, current and former */
 export function unknownOrganizations(
   { settings, parsed }: SettingsFile,
-  known: readonly string[],
+  slugs: readonly string[],
 ): YamlIssue[] {
-  // The defaults do not count: an instance without the demo organization may keep them.
+  // Ignore the default organization: instances without demo data can keep the defaults.
   const { organization } = defaults.partners.booking_forms_whatsapp;
   return namedSlugs(settings)
-    .filter(({ slug }) => slug !== organization && !known.includes(slug))
+    .filter(({ slug }) => slug !== organization && !slugs.includes(slug))
     .map(({ slug, ...target }) =>
-      parsed.problem(target, `there is no organization "${slug}"${suggestionOrList(slug, known)}`),
+      parsed.problem(target, `organization "${slug}" does not exist${suggestionOrList(slug, slugs)}`),
     );
 }

@@ -11,11 +11,11 @@ import {
 import type { Script } from './script.ts';
 
 const json = 'application/json';
-/** As much text as fits into a delivery with its envelope. */
-const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), taken: true });
+/** Returns the size of a text that fits into a delivery together with its envelope. */
+const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), isAccepted: true });
 const seconds = () => Math.floor(Date.now() / 1000);
 const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });
-/** Writes numbers that are too long for JavaScript into JSON without rounding. */
+/** Marks digits to be written as a JSON number without rounding. */
 const bare = (text: string) => `{"bare":${text}}`;
 const withBare = (value: object) => JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
 
@@ -44,7 +44,7 @@ const messenger = (object: string): Script => ({
   sign: meta,
 });
 
-/** The deliveries of each channel, as its provider documents them. */
+/** Deliveries of each channel, according to the provider's documentation. */
 export const channelScripts: Readonly<Record<string, Script>> = {
   whatsapp: {
     contentType: json,
@@ -101,7 +101,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
                   ad_id: '67546546546',
                   adgroup_id: '3433434343',
                   created_time: seconds(),
-                  // Not a field of Meta's: it makes the large delivery large.
+                  // Not one of Meta's fields; it pads the large delivery.
                   ...(text.length > 1000 && { padding: text }),
                 },
               },

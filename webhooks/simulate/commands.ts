@@ -20,36 +20,38 @@ import { type InstanceAccess, type PreparedSimulation, prepareSimulation, simula
 
 type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
 
-/** The parts of an open instance that a simulation needs. */
+/** Services of an open instance needed by a simulation. */
 export interface SimulateInstance {
   readonly config: SimulateConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly secrets: InstanceSecrets;
-  /** The whole service on this database, not listening yet. */
+  /** Creates the complete service on this database, without listening. */
   readonly service: () => Promise<FastifyInstance>;
 }
 
 type Line = CommandLine<SimulateInstance>;
 
-/** `simulate`. */
+/** Adds the command `simulate`. */
 export function simulateCommands(line: Line): void {
   line.program
     .command('simulate <provider>')
     .description(
-      `simulate a provider: ${simulated.join(', ')}, or <customer>-payment; what it sends is stored`,
+      `send test deliveries like a provider (${simulated.join(', ')} or <customer>-payment); they create real records`,
     )
     .addOption(organizationOption())
-    .option('--url <origin>', 'a running instance; default: start this one for the simulation')
-    .option('--endpoint <id>', 'the integration, by the last part of its address')
+    .option('--url <origin>', 'a running instance; default: start this instance for the simulation')
+    .option('--endpoint <id>', 'the integration, by the last segment of its URL')
     .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
-    .option('--steps <names>', `any of ${stepNames.join(',')}; default: all`)
-    .option('--burst <n>', 'the number of deliveries in the burst', '1000')
+    .option('--steps <names>', `comma-separated steps: ${stepNames.join(',')}; default: all`)
+    .option('--burst <n>', 'number of deliveries in the burst', '1000')
     .addOption(jsonResult())
-    .action((provider, { json, ...options }) => line.run(json, play(line, line.config(), provider, options)));
+    .action((provider, { json, ...options }) =>
+      line.run(json, runCommand(line, line.config(), provider, options)),
+    );
 }
 
-/** The options of `simulate`. */
+/** Options of `simulate`. */
 interface SimulateOptions {
   readonly org: string;
   readonly url?: string | undefined;
@@ -59,11 +61,11 @@ interface SimulateOptions {
   readonly burst: string;
 }
 
-/** How long to wait for the processing of a further event, in milliseconds. */
+/** Maximum time to wait for the next event to be processed, in milliseconds. */
 const settleMs = 30_000;
 
-/** Runs against a running instance (--url), or against one that is started for this. */
-async function play(
+/** Runs a simulation against a running instance (--url) or against an instance started for it. */
+async function runCommand(
   { withInstance }: Line,
   config: SimulateConfig,
   provider: string,
@@ -72,60 +74,60 @@ async function play(
   const steps = stepsOf(options.steps);
   const burst = Number(options.burst);
   if (!/^\d{1,5}$/.test(options.burst) || burst < 1 || burst > 10_000) {
-    throw new UserError('--burst must be from 1 to 10000');
+    throw new UserError('--burst must be between 1 and 10000');
   }
   const secret = options.secretStdin ? await firstLineOfInput() : undefined;
-  if (secret?.trim() === '') throw new UserError('standard input holds no secret');
+  if (secret?.trim() === '') throw new UserError('standard input does not contain a secret');
   const plan = { steps, burst };
-  const given = { org: options.org, endpoint: options.endpoint, secret };
+  const input = { org: options.org, endpoint: options.endpoint, secret };
   if (options.url !== undefined) {
     const origin = originOf(options.url);
-    // The server may be on another machine, and its embedded database with it.
+    // The server and its embedded database may be on another machine.
     if (config.databaseAddress === undefined && !(await hasRunningOwner(config))) {
       const settings = await readSettings(config);
-      const prepared = await prepareSimulation(provider, given, settings, undefined);
+      const prepared = await prepareSimulation(provider, input, settings, undefined);
       const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
       return report(provider, outcome, undefined);
     }
-    return withInstance((instance) => against(instance, provider, given, origin, plan));
+    return withInstance((instance) => runAgainst(instance, provider, input, origin, plan));
   }
   return withInstance(async (instance) => {
     if (instance.database.isServed)
-      throw new UserError('a server has the embedded database: give its address (--url)');
+      throw new UserError('A server is using the embedded database. Pass its URL with --url.');
     const app = await instance.service();
     try {
       await app.listen({ host: '127.0.0.1', port: 0 });
       const { port } = app.server.address() as AddressInfo;
-      return await against(instance, provider, given, `http://127.0.0.1:${port}`, plan);
+      return await runAgainst(instance, provider, input, `http://127.0.0.1:${port}`, plan);
     } finally {
       await app.close();
     }
   });
 }
 
-/** Deliveries go to the called origin, signed for the one that providers know. */
+/** Returns the target: deliveries go to `origin`, but are signed for the public origin. */
 function targetOf({ path, secret }: PreparedSimulation, origin: string, { public_url }: Settings): Target {
   const publicUrl = `${withoutSlash(public_url) || origin}${path}`;
   return { url: origin + path, publicUrl, secret };
 }
 
-async function against(
+async function runAgainst(
   { config, database, resources, secrets }: SimulateInstance,
   provider: string,
-  given: { org: string; endpoint?: string | undefined; secret?: string | undefined },
+  input: { org: string; endpoint?: string | undefined; secret?: string | undefined },
   origin: string,
   plan: { steps: readonly StepName[]; burst: number },
 ): Promise<CommandResult> {
   const settings = await readSettings(config);
-  const inside: InstanceAccess = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
-  const prepared = await prepareSimulation(provider, given, settings, inside);
+  const access: InstanceAccess = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
+  const prepared = await prepareSimulation(provider, input, settings, access);
   const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
-  let arrived = await prepared.arrived(inside, outcome.eventIds);
+  let arrived = await prepared.arrived(access, outcome.eventIds);
   let progress = performance.now();
   while ((arrived.waiting ?? 0) > 0 && performance.now() - progress < settleMs) {
     await pause(100);
     const before = arrived.waiting;
-    arrived = await prepared.arrived(inside, outcome.eventIds);
+    arrived = await prepared.arrived(access, outcome.eventIds);
     if (arrived.waiting !== before) progress = performance.now();
   }
   return report(provider, outcome, arrived);
@@ -149,27 +151,27 @@ function report(
   ]);
   const summary =
     arrived === undefined
-      ? 'What arrived is shown under Setup, Deliveries: the database of that server is not here.'
-      : `Of ${eventIds.length} different events arrived: ${counts(arrived)}.`;
+      ? "That server's database is not available here. See Setup, Deliveries for the stored events."
+      : `Sent ${eventIds.length} unique events. Stored: ${counts(arrived)}.`;
   return {
     json: { provider, steps: results, events: eventIds.length, arrived: arrived ?? null },
-    text: `${formatTable(['step', 'sent', 'answers', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
+    text: `${formatTable(['step', 'sent', 'responses', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
   };
 }
 
 function stepsOf(text: string | undefined): readonly StepName[] {
   if (text === undefined) return stepNames;
-  const wanted = text.split(',');
-  const unknown = wanted.filter((name) => !stepNames.some((step) => step === name));
+  const names = text.split(',');
+  const unknown = names.filter((name) => !stepNames.some((step) => step === name));
   if (unknown.length > 0) {
-    throw new UserError(`"${unknown.join(', ')}" is no step; there are ${stepNames.join(', ')}`);
+    throw new UserError(`Unknown step "${unknown.join(', ')}". Available: ${stepNames.join(', ')}.`);
   }
-  return stepNames.filter((step) => wanted.includes(step));
+  return stepNames.filter((step) => names.includes(step));
 }
 
 function originOf(text: string): string {
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
-    throw new UserError(`"${text}" is no address such as https://crm.example`);
+    throw new UserError(`"${text}" is not a valid URL. Example: https://crm.example`);
   }
   return new URL(text).origin;
 }

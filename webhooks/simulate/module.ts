@@ -1,7 +1,7 @@
 import type { Module } from '../../engine/modules/index.ts';
 import type { SimulateInstance } from './commands.ts';
 
-/** Simulates providers and partners, to try an instance out. */
+/** Simulates providers and partners to test an instance. */
 export const simulateModule: Module<unknown, SimulateInstance> = {
   name: 'simulate',
   commands: async (line) => (await import('./commands.ts')).simulateCommands(line),

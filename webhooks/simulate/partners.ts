@@ -4,14 +4,14 @@ import type { Payment } from '../settings/index.ts';
 import type { Script, SimulatedEvent } from './script.ts';
 
 const json = 'application/json';
-/** Larger than the limit for partners. */
-const large = { bytes: 3_000_000, taken: false };
+/** A delivery above the size limit for partners. */
+const large = { bytes: 3_000_000, isAccepted: false };
 const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
 
-/** A unique e-mail address for an event that belongs to nobody. */
+/** Returns a unique, fictitious email address for an event. */
 const simulatedEmail = (id: string): string => `simulated-${id}@partner.example`;
 
-/** POST /webhooks/inbound-leads. */
+/** Deliveries to POST /webhooks/inbound-leads. */
 export const inboundLeadScript = (slug: string): Script => ({
   contentType: json,
   large,
@@ -29,7 +29,7 @@ export const inboundLeadScript = (slug: string): Script => ({
   sign: (_body, secret) => ({ 'x-inbound-secret': secret, 'x-org-slug': slug }),
 });
 
-/** POST /api/booking-forms/whatsapp. */
+/** Deliveries to POST /api/booking-forms/whatsapp. */
 export const bookingFormScript: Script = {
   contentType: json,
   large,
@@ -39,11 +39,11 @@ export const bookingFormScript: Script = {
   sign: bearer,
 };
 
-/** POST /webhooks/<customer>-payment: a payload with the values that the customer's entry reads, at its paths. */
+/** Deliveries to POST /webhooks/<customer>-payment, with values at the paths configured in the customer's entry. */
 export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
   const paidAt = new Date().toISOString();
-  /** The same event has the same bytes: without an event id, the service uses their digest. */
+  /** Returns identical bytes for the same event, because without an event ID their digest is used. */
   const body = ({ id, text }: SimulatedEvent) => {
     const payload: Record<string, unknown> = { simulated_id: id, note: text };
     for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');
@@ -56,11 +56,11 @@ export function paymentScript(entry: Payment): Script {
     put(payload, event_id, id);
     return JSON.stringify(payload);
   };
-  const named = event_id !== undefined || entry.event_id_header !== undefined;
+  const hasEventId = event_id !== undefined || entry.event_id_header !== undefined;
   return {
     contentType: json,
     large,
-    eventId: (event) => (named ? event.id : hash('sha256', body(event), 'hex')),
+    eventId: (event) => (hasEventId ? event.id : hash('sha256', body(event), 'hex')),
     body,
     sign: (raw, secret) => {
       const { scheme = 'key', header } = verify;
@@ -74,20 +74,20 @@ export function paymentScript(entry: Payment): Script {
   };
 }
 
-/** Puts a value where an expression `{{a.b.c}}` finds it; the first path of an expression with several. */
+/** Sets a value at the path of an expression such as `{{a.b.c}}`. Uses the first path if there are several. */
 function put(payload: Record<string, unknown>, expression: string | undefined, value: unknown): void {
   const path = /\{\{\{?\s*([\w.[\]-]+)\s*\}?\}\}/.exec(expression ?? '')?.[1]?.split('.') ?? [];
   const last = path.pop();
   if (last === undefined) return;
-  let at = payload;
+  let parent = payload;
   for (const step of path) {
-    const next = at[step];
-    if (typeof next === 'object' && next !== null) at = next as Record<string, unknown>;
+    const next = parent[step];
+    if (typeof next === 'object' && next !== null) parent = next as Record<string, unknown>;
     else {
-      const made: Record<string, unknown> = {};
-      at[step] = made;
-      at = made;
+      const child: Record<string, unknown> = {};
+      parent[step] = child;
+      parent = child;
     }
   }
-  at[last] = value;
+  parent[last] = value;
 }

@@ -1,30 +1,30 @@
 import pLimit from 'p-limit';
 import type { Script, SimulatedEvent, StepResult } from './script.ts';
 
-/** The address and the secret of deliveries. */
+/** URL and secret of an endpoint. */
 export interface Target {
-  /** The address to call. */
+  /** The URL to call. */
   readonly url: string;
-  /** The address as the provider knows it, which some sign. */
+  /** The URL configured at the provider, which some providers sign. */
   readonly publicUrl: string;
   readonly secret: string;
 }
 
-/** The steps of a run, in this order. */
+/** Steps of a run, in order. */
 export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-signature', 'burst'] as const;
 export type StepName = (typeof stepNames)[number];
 
-/** The outcome of a run: the results of its steps, and the events that should have arrived. */
+/** Outcome of a run: the results of its steps, and the events expected to be stored. */
 export interface SimulationResult {
   readonly results: readonly StepResult[];
-  /** The service's ids of the events. */
+  /** Event IDs as stored by the service. */
   readonly eventIds: readonly string[];
 }
 
 const concurrency = 20;
 const timeoutMs = 30_000;
 
-/** Sends the chosen steps to a target. */
+/** Runs steps against a target. */
 export async function simulate(
   script: Script,
   target: Target,
@@ -47,7 +47,7 @@ export async function simulate(
     },
     large: {
       calls: [deliver(target, large)],
-      arrive: script.large.taken ? [large] : [],
+      arrive: script.large.isAccepted ? [large] : [],
     },
     'bad-signature': { calls: [deliver(wrong, event(5))], arrive: [] },
     burst: {
@@ -61,12 +61,12 @@ export async function simulate(
     const { calls, arrive } = plans[step];
     const limited = pLimit(step === 'burst' ? concurrency : 1);
     results.push(summary(step, await Promise.all(calls.map((call) => limited(call)))));
-    for (const each of arrive) ids.add(script.eventId(each));
+    for (const arrival of arrive) ids.add(script.eventId(arrival));
   }
   return { results, eventIds: [...ids] };
 }
 
-/** A delivery: the response's status, or why there was none, and its time. */
+/** Result of a delivery: the response's status or the reason for its absence, and the duration. */
 interface Sent {
   readonly result: string;
   readonly ms: number;
@@ -89,7 +89,7 @@ async function send(script: Script, target: Target, event: SimulatedEvent): Prom
       await response.arrayBuffer();
       return String(response.status);
     },
-    (cause: Error) => (cause.name === 'TimeoutError' ? 'no answer in time' : 'no connection'),
+    (cause: Error) => (cause.name === 'TimeoutError' ? 'no response in time' : 'connection failed'),
   );
   return { result, ms: performance.now() - start };
 }
@@ -98,7 +98,7 @@ function summary(step: string, sent: readonly Sent[]): StepResult {
   const answers: Record<string, number> = {};
   for (const { result } of sent) answers[result] = (answers[result] ?? 0) + 1;
   const times = sent.map(({ ms }) => ms).sort((a, b) => a - b);
-  const at = (share: number) =>
+  const percentile = (share: number) =>
     Math.round((times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0) * 10) / 10;
-  return { step, sent: sent.length, answers, p50_ms: at(0.5), p99_ms: at(0.99) };
+  return { step, sent: sent.length, answers, p50_ms: percentile(0.5), p99_ms: percentile(0.99) };
 }

@@ -1,32 +1,29 @@
-// Simulate: deliveries as providers make them, sent over HTTP to an instance, so that a configuration can be tried.
-// May import the rest of webhooks/.
-
-/** One event of a delivery. */
+/** An event to deliver. */
 export interface SimulatedEvent {
-  /** Decimal digits, unique in the run. */
+  /** Decimal digits, unique per run. */
   readonly id: string;
   readonly text: string;
 }
 
-/** How a provider's deliveries look and are signed. */
+/** Format and signature of a provider's deliveries. */
 export interface Script {
   readonly contentType: string;
-  /** The size of the large delivery in bytes, and whether the endpoint accepts it. */
-  readonly large: { readonly bytes: number; readonly taken: boolean };
-  /** The service's id of the event. */
+  /** Size of the large delivery in bytes, and whether the endpoint accepts it. */
+  readonly large: { readonly bytes: number; readonly isAccepted: boolean };
+  /** Returns the event's ID as stored by the service. */
   readonly eventId: (event: SimulatedEvent) => string;
   readonly body: (event: SimulatedEvent) => string;
-  /** Headers that authenticate the delivery; `url` is the address as the provider knows it. */
+  /** Returns the headers that authenticate the delivery. @param url the URL configured at the provider */
   readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
 }
 
-/** The result of one step of a run. */
+/** Result of a step. */
 export interface StepResult {
   readonly step: string;
   readonly sent: number;
-  /** Number of responses by status, or by the reason why there was none. */
+  /** Number of responses by status, or by the reason for their absence. */
   readonly answers: Readonly<Record<string, number>>;
-  /** The 50th and 99th percentile of the response times, in milliseconds. */
+  /** Median response time in milliseconds. */
   readonly p50_ms: number;
   readonly p99_ms: number;
 }

@@ -12,29 +12,29 @@ import { channelScripts } from './channels.ts';
 import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
 import type { Script } from './script.ts';
 
-/** The providers that can be simulated, in addition to the customers of config.yaml. */
+/** Providers that can be simulated, in addition to the customers in config.yaml. */
 export const simulated = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
 
-/** The services for looking into the instance's database. */
+/** Services for reading the instance's database. */
 export interface InstanceAccess {
   readonly tables: Tables;
   readonly resources: readonly Resource[];
   readonly sealed: Sealing;
 }
 
-/** A prepared simulation: its deliveries, their target, and a way to count which events arrived. */
+/** A prepared simulation. */
 export interface PreparedSimulation {
   readonly script: Script;
   readonly path: string;
   readonly secret: string;
-  /** Counts these events by their state. */
+  /** Counts stored events by state. */
   readonly arrived: (
-    inside: InstanceAccess,
+    access: InstanceAccess,
     eventIds: readonly string[],
   ) => Promise<Readonly<Record<string, number>>>;
 }
 
-/** How the caller names the integration if the database is not available. */
+/** Options that identify the integration. */
 export interface IntegrationInput {
   readonly org: string;
   readonly endpoint?: string | undefined;
@@ -42,60 +42,60 @@ export interface IntegrationInput {
 }
 
 /**
- * Prepares a provider or partner.
- * @throws UserError when it is unknown, not configured, or not reachable with the given options
+ * Prepares the simulation of a provider or partner.
+ * @throws UserError if it is unknown, not configured, or the options are insufficient
  */
 export async function prepareSimulation(
   provider: string,
-  given: IntegrationInput,
+  input: IntegrationInput,
   settings: Settings,
-  inside: InstanceAccess | undefined,
+  access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
-  if (inside !== undefined) await organizationId(inside.tables, given.org);
+  if (access !== undefined) await organizationId(access.tables, input.org);
   const channel = ownProperty(channelScripts, provider);
-  if (channel !== undefined) return prepareChannel(provider, channel, given, inside);
+  if (channel !== undefined) return prepareChannel(provider, channel, input, access);
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   if (provider === 'inbound-leads') {
     return {
-      script: inboundLeadScript(given.org),
+      script: inboundLeadScript(input.org),
       path: inboundLeadsPath,
-      secret: given.secret ?? firstOf(inbound_leads.secrets, provider),
-      arrived: leadsArrived(given.org),
+      secret: input.secret ?? firstOf(inbound_leads.secrets, provider),
+      arrived: leadsArrived(input.org),
     };
   }
   if (provider === 'booking-forms-whatsapp') {
-    mustBeFor(booking_forms_whatsapp.organization, provider, given);
+    assertOrganization(booking_forms_whatsapp.organization, provider, input);
     return {
       script: bookingFormScript,
       path: bookingFormsPath,
-      secret: given.secret ?? firstOf(booking_forms_whatsapp.secrets, provider),
+      secret: input.secret ?? firstOf(booking_forms_whatsapp.secrets, provider),
       arrived: messagesArrived(booking_forms_whatsapp.organization),
     };
   }
   const customer = customerOf(provider);
   const entry = ownProperty(payments, customer);
   if (entry === undefined) {
-    const known = [...simulated, ...Object.keys(payments).map(hookOf)];
-    throw new UserError(`there is no provider "${provider}"; there are ${known.join(', ')}`);
+    const names = [...simulated, ...Object.keys(payments).map(hookOf)];
+    throw new UserError(`Unknown provider "${provider}". Available: ${names.join(', ')}.`);
   }
-  mustBeFor(entry.organization, provider, given);
+  assertOrganization(entry.organization, provider, input);
   return {
     script: paymentScript(entry),
     path: paymentPath(provider),
-    secret: given.secret ?? firstOf(entry.verify.secrets, provider),
+    secret: input.secret ?? firstOf(entry.verify.secrets, provider),
     arrived: paymentsArrived(entry.organization, customer),
   };
 }
 
-/** Records must not be created in another organization than the named one. */
-function mustBeFor(organization: string, provider: string, { org }: IntegrationInput): void {
+/** Ensures that records are only created in the specified organization. */
+function assertOrganization(organization: string, provider: string, { org }: IntegrationInput): void {
   if (org !== organization)
-    throw new UserError(`${provider} is configured for "${organization}", not "${org}"`);
+    throw new UserError(`${provider} is configured for organization "${organization}", not "${org}"`);
 }
 
 function firstOf(secrets: readonly string[], provider: string): string {
   const [secret] = secrets;
-  if (secret === undefined) throw new UserError(`${provider} is off: it has no secret in config.yaml`);
+  if (secret === undefined) throw new UserError(`${provider} is off because it has no secret in config.yaml`);
   return secret;
 }
 
@@ -103,24 +103,28 @@ async function prepareChannel(
   provider: string,
   script: Script,
   { org, endpoint, secret }: IntegrationInput,
-  inside: InstanceAccess | undefined,
+  access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
-  if (inside === undefined) {
+  if (access === undefined) {
     if (endpoint === undefined || secret === undefined) {
-      throw new UserError('the database of that server is not here: give --endpoint and --secret-stdin');
+      throw new UserError(
+        "That server's database is not available here. Pass --endpoint and --secret-stdin.",
+      );
     }
     return { script, path: endpointPath(provider, endpoint), secret, arrived: async () => ({}) };
   }
-  const { tables, sealed } = inside;
+  const { tables, sealed } = access;
   const organization = await organizationId(tables, org);
-  const found = (await listIntegrations(tables, organization)).find(
-    (each) =>
-      each.provider === provider && each.enabled && (endpoint === undefined || each.endpoint === endpoint),
+  const match = (await listIntegrations(tables, organization)).find(
+    (candidate) =>
+      candidate.provider === provider &&
+      candidate.enabled &&
+      (endpoint === undefined || candidate.endpoint === endpoint),
   );
-  const integration = found && (await openIntegration(tables, sealed, { organization, id: found.id }));
+  const integration = match && (await openIntegration(tables, sealed, { organization, id: match.id }));
   if (integration === undefined) {
     throw new UserError(
-      `"${org}" has no ${provider} integration that is on; add one under Setup, Integrations`,
+      `"${org}" has no enabled ${provider} integration. Add one under Setup, Integrations.`,
     );
   }
   return {
@@ -131,20 +135,20 @@ async function prepareChannel(
   };
 }
 
-/** Ids per statement: the parameters of one statement are limited. */
-const part = 1000;
+/** IDs per statement, because the number of parameters is limited. */
+const chunkSize = 1000;
 
 const inboxArrived =
   (organization: string, integration: string): PreparedSimulation['arrived'] =>
   async ({ tables }, ids) => {
     const counts: Record<string, number> = {};
-    for (let start = 0; start < ids.length; start += part) {
+    for (let start = 0; start < ids.length; start += chunkSize) {
       const rows = await tables
         .selectFrom('crm_inbox')
-        .select((each) => ['status', each.fn.countAll<string>().as('count')])
+        .select((candidate) => ['status', candidate.fn.countAll<string>().as('count')])
         .where('organization_id', '=', organization)
         .where('integration_id', '=', integration)
-        .where('event_id', 'in', ids.slice(start, start + part))
+        .where('event_id', 'in', ids.slice(start, start + chunkSize))
         .groupBy('status')
         .execute();
       for (const { status, count } of rows) counts[status] = (counts[status] ?? 0) + Number(count);
@@ -152,8 +156,8 @@ const inboxArrived =
     return counts;
   };
 
-/** Counts events by their state; those without one have not arrived. */
-async function countEach(
+/** Counts events by state. Events without a state were not stored. */
+async function countStates(
   ids: readonly string[],
   states: readonly string[],
   find: (id: string) => Promise<string | undefined>,
@@ -171,9 +175,9 @@ const leadsArrived =
   async ({ tables, resources }, emails) => {
     const organization = await organizationId(tables, slug);
     const records = partnerRecords(tables, resources, { organization, requestId: '', name: 'simulate' });
-    return countEach(emails, ['leads'], async (email) => {
-      const found = await records.find('leads', ['email', email]);
-      return found === undefined ? undefined : 'leads';
+    return countStates(emails, ['leads'], async (email) => {
+      const match = await records.find('leads', ['email', email]);
+      return match === undefined ? undefined : 'leads';
     });
   };
 
@@ -181,7 +185,7 @@ const messagesArrived =
   (slug: string): PreparedSimulation['arrived'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
-    return countEach(ids, [], async (id) => {
+    return countStates(ids, [], async (id) => {
       const row = await tables
         .selectFrom('crm_messages')
         .select('status')
@@ -196,7 +200,7 @@ const paymentsArrived =
   (slug: string, customer: string): PreparedSimulation['arrived'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
-    return countEach(ids, ['matched', 'unmatched'], async (id) => {
+    return countStates(ids, ['matched', 'unmatched'], async (id) => {
       const row = await tables
         .selectFrom('crm_payment_events')
         .select('answer')

@@ -5,13 +5,13 @@ import { UserError } from '../../engine/errors.ts';
 import type { Settings } from '../settings/index.ts';
 import { isMetadata } from './metadata.ts';
 
-/** Where events may be sent, as config.yaml says. */
+/** Settings that restrict receiver URLs. */
 export type AddressPolicy = Settings['events'];
 
-/** The only addresses of IPv6 that are routed to other networks; ranges in it that are not are known to the library. */
+/** The only globally routed range of IPv6. The library knows which ranges inside it are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Whether an IP address is on the public Internet. IPv4-mapped addresses count as IPv4. */
+/** Returns whether an IP address is public. IPv4-mapped addresses are treated as IPv4. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
@@ -20,21 +20,22 @@ export function isPublic(address: string): boolean {
 }
 
 /**
- * Reads an address that events are to be sent to.
- * @throws UserError if it is none, or not allowed
+ * Parses a receiver URL.
+ * @throws UserError if it is invalid or not allowed
  */
 export function receiverUrl(text: string, allowed: AddressPolicy): URL {
   if (!URL.canParse(text) || text.length > 2000) throw new UserError('url must be an absolute URL');
   const url = new URL(text);
   const isHttp = url.protocol === 'http:';
   if (url.protocol !== 'https:' && !(isHttp && allowed.allow_http)) {
-    throw new UserError('url must begin with https://');
+    throw new UserError(`url must start with ${allowed.allow_http ? 'https:// or http://' : 'https://'}`);
   }
-  if (url.username !== '' || url.password !== '') throw new UserError('url must hold no user and password');
-  if (url.hash !== '') throw new UserError('url must have no fragment');
+  if (url.username !== '' || url.password !== '')
+    throw new UserError('url must not contain a user or password');
+  if (url.hash !== '') throw new UserError('url must not contain a fragment');
   const port = Number(url.port || (isHttp ? 80 : 443));
   if (!allowed.ports.includes(port)) {
-    throw new UserError(`url must have one of the ports ${allowed.ports.join(', ')}`);
+    throw new UserError(`url must use one of these ports: ${allowed.ports.join(', ')}`);
   }
   const host = hostOf(url);
   if (isIP(host) !== 0) assertAllowed([host], allowed);
@@ -48,24 +49,25 @@ export function receiverUrl(text: string, allowed: AddressPolicy): URL {
  */
 function assertAllowed(addresses: readonly string[], { allow_private_addresses }: AddressPolicy): void {
   if (!allow_private_addresses && !addresses.every(isPublic)) {
-    throw new UserError('url must not lead to a private address');
+    throw new UserError('url must not resolve to a private IP address');
   }
   if (addresses.some(isMetadata)) {
-    throw new UserError('url must not lead to the metadata service of a cloud provider');
+    throw new UserError('url must not resolve to a cloud metadata service');
   }
 }
 
-/** The host of a URL, an IPv6 address without its brackets. */
+/** Returns a URL's host, without the brackets of an IPv6 address. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
 
-/** Finds the addresses of a name. */
+/** Resolves a host name to IP addresses. */
 export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 
 const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
 
 /**
- * The one address to connect to. It is looked up once and used as it is, so that no second answer leads elsewhere.
- * @throws UserError if the name has none, or any of its addresses is not allowed
+ * Resolves a URL's host to the IP address to connect to. It must be used for the connection, because a second lookup
+ * could return another address.
+ * @throws UserError if the host name cannot be resolved, or any of its addresses is not allowed
  */
 export async function pinnedAddress(
   url: URL,
@@ -77,7 +79,7 @@ export async function pinnedAddress(
   const found =
     family === 0
       ? await resolve(host).catch(() => {
-          throw new UserError('the name has no address');
+          throw new UserError('the host name cannot be resolved');
         })
       : [{ address: host, family }];
   assertAllowed(
@@ -85,6 +87,6 @@ export async function pinnedAddress(
     allowed,
   );
   const [first] = found;
-  if (first === undefined) throw new UserError('the name has no address');
+  if (first === undefined) throw new UserError('the host name cannot be resolved');
   return first;
 }

@@ -33,39 +33,40 @@ import {
   sendTest,
 } from './subscriptions.ts';
 
-/** What the API of subscriptions needs. */
+/** Services needed by the subscriptions API. */
 export interface SubscriptionServices {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly RecordResource[];
   readonly sealing: Sealing;
-  /** Of cursors of the change feed. */
+  /** Verifies cursors of the change feed. */
   readonly signing: TextSigner;
+  /** Returns the current restrictions of receiver URLs. */
   readonly allowed: () => Settings['events'];
-  /** Has the ledger read, and the deliveries sent, at once. */
+  /** Triggers the fan-out and the delivery of events immediately. */
   readonly wake: () => void;
 }
 
-/** Where subscriptions are; next to the change feed. */
+/** Path of the API, next to the change feed. */
 export const subscriptionsPath = '/events/subscriptions';
 
 const pageLength = 50;
 const bodyLimit = 16 * 1024;
 
-/** One request about subscriptions. */
-interface Asked {
+/** Context of a request. */
+interface SubscriptionRequest {
   readonly principal: Principal;
   readonly organization: string;
   readonly actor: Actor;
   readonly tables: Tables;
-  /** The subscription of the path. @throws HttpError 404 */
-  readonly found: () => Promise<Subscription>;
+  /** Loads the subscription in the path. @throws HttpError 404 if it does not exist */
+  readonly load: () => Promise<Subscription>;
   readonly body: () => Readonly<Record<string, unknown>>;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
 }
 
-/** Event subscriptions: made, changed, tested and replayed by callers with the permission `events`. */
+/** Registers the API with which callers with a grant on `events` manage event subscriptions. */
 export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionServices): void {
   const { config, database, resources, sealing, signing, allowed, wake } = services;
 
@@ -73,7 +74,7 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
     action: Action,
-    handle: (asked: Asked) => Promise<object>,
+    handle: (context: SubscriptionRequest) => Promise<object>,
   ) =>
     app.route({
       method,
@@ -86,24 +87,24 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
         const { organization } = principal;
         const { kind, actor: id, name } = principal;
         const tables = tablesOf(database);
-        const found = async () => {
+        const load = async () => {
           const { id } = request.params as { id: string };
-          const [one] = isRowId(id) ? await listSubscriptions(tables, organization, id) : [];
-          if (one === undefined) throw errors.noRecord('event_subscription');
-          return one;
+          const [subscription] = isRowId(id) ? await listSubscriptions(tables, organization, id) : [];
+          if (subscription === undefined) throw errors.noRecord('event_subscription');
+          return subscription;
         };
-        const asked: Asked = {
+        const context: SubscriptionRequest = {
           principal,
           organization,
           actor: { kind, id, name, requestId: request.id, audited: config.audit },
           tables,
-          found,
+          load,
           body: () => readBody(request.headers['content-type'], request.body),
           request,
           reply,
         };
         try {
-          const body = await handle(asked);
+          const body = await handle(context);
           reply.header('content-type', json).header('cache-control', 'no-store');
           return JSON.stringify(body);
         } catch (cause) {
@@ -112,33 +113,35 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
       },
     });
 
-  /** Whether a caller may read all that a subscription may show. */
-  const readsAll = async (tables: Tables, { organization, grants }: Principal, { id }: Subscription) => {
+  /** Returns whether a caller can read everything that a subscription's events can contain. */
+  const canReadAll = async (tables: Tables, { organization, grants }: Principal, { id }: Subscription) => {
     const { profile_id } = await tables
       .selectFrom('crm_event_subscriptions')
       .select('profile_id')
       .where('organization_id', '=', organization)
       .where('id', '=', id)
       .executeTakeFirstOrThrow();
-    const shown = await profileGrants(tables, `${organization}/${profile_id}`);
-    return resources.every(({ name }) => allows(grants, name, 'read') || !allows(shown, name, 'read'));
+    const visibleGrants = await profileGrants(tables, `${organization}/${profile_id}`);
+    return resources.every(
+      ({ name }) => allows(grants, name, 'read') || !allows(visibleGrants, name, 'read'),
+    );
   };
 
-  /** Reads the body of a create or a change. @throws HttpError 400 with everything that is wrong */
-  const wishOf = (
+  /** Validates the body of a create or an update. @throws HttpError 400 listing all issues */
+  const inputOf = (
     given: Readonly<Record<string, unknown>>,
-    known?: Subscription,
+    existing?: Subscription,
   ): Partial<SubscriptionInput> => {
-    const problems: FieldIssue[] = [];
-    const wish = readSubscriptionInput(given, known === undefined, resources, allowed(), problems);
-    const { filter = known?.filter, resources: wanted = known?.resources } = wish;
-    if (filter !== undefined && wanted !== undefined)
-      checkFilter({ filter, resources: wanted }, resources, problems);
+    const issues: FieldIssue[] = [];
+    const input = readSubscriptionInput(given, existing === undefined, resources, allowed(), issues);
+    const { filter = existing?.filter, resources: names = existing?.resources } = input;
+    if (filter !== undefined && names !== undefined)
+      checkFilter({ filter, resources: names }, resources, issues);
     const { state } = given;
-    if (known !== undefined && state !== undefined && state !== 'on' && state !== 'off')
-      problems.push({ field: 'state', message: 'state must be on or off' });
-    if (problems.length > 0) throw errors.invalidFields(problems);
-    return wish;
+    if (existing !== undefined && state !== undefined && state !== 'on' && state !== 'off')
+      issues.push({ field: 'state', message: 'state must be "on" or "off"' });
+    if (issues.length > 0) throw errors.invalidFields(issues);
+    return input;
   };
 
   route('GET', '', 'list', async ({ tables, organization }) => ({
@@ -146,60 +149,60 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
   }));
 
   route('POST', '', 'create', async ({ principal, organization, actor, tables, body, reply }) => {
-    const wish = wishOf(body()) as SubscriptionInput;
+    const input = inputOf(body()) as SubscriptionInput;
     const profile = await profileOf(tables, principal);
-    const { end: place } = await feedEnd(database);
+    const { end: position } = await feedEnd(database);
     const { id, secret } = await transaction(database, (within) =>
-      createSubscription(within, actor, sealing, { ...wish, organization, profile, place }),
+      createSubscription(within, actor, sealing, { ...input, organization, profile, position }),
     );
     wake();
-    const [made] = await listSubscriptions(tables, organization, id);
+    const [subscription] = await listSubscriptions(tables, organization, id);
     reply.code(201).header('location', `${subscriptionsPath}/${id}`);
-    return { ...toJson(made as Subscription), secret };
+    return { ...toJson(subscription as Subscription), secret };
   });
 
-  route('GET', '/:id', 'read', async ({ found }) => toJson(await found()));
+  route('GET', '/:id', 'read', async ({ load }) => toJson(await load()));
 
-  route('PATCH', '/:id', 'update', async ({ principal, organization, actor, tables, found, body }) => {
-    const known = await found();
+  route('PATCH', '/:id', 'update', async ({ principal, organization, actor, tables, load, body }) => {
+    const existing = await load();
     const given = body();
-    const wish = wishOf(given, known);
+    const input = inputOf(given, existing);
     const change = {
-      ...wish,
+      ...input,
       ...(given.state !== undefined && { state: given.state as 'on' | 'off' }),
-      // Otherwise a caller could have sent, or sent elsewhere, what only others may read.
-      ...(Object.values(wish).some((value) => value !== undefined) &&
-        !(await readsAll(tables, principal, known)) && { profile: await profileOf(tables, principal) }),
+      // Otherwise, callers could redirect events to themselves that they are not allowed to read.
+      ...(Object.values(input).some((value) => value !== undefined) &&
+        !(await canReadAll(tables, principal, existing)) && { profile: await profileOf(tables, principal) }),
     };
     await transaction(database, (within) =>
-      changeSubscription(within, actor, organization, known.id, change),
+      changeSubscription(within, actor, organization, existing.id, change),
     );
     wake();
-    return toJson(await found());
+    return toJson(await load());
   });
 
-  route('DELETE', '/:id', 'delete', async ({ organization, actor, found }) => {
-    const { id } = await found();
+  route('DELETE', '/:id', 'delete', async ({ organization, actor, load }) => {
+    const { id } = await load();
     await transaction(database, (within) => removeSubscription(within, actor, organization, id));
     return { ok: true };
   });
 
-  route('POST', '/:id/secrets', 'update', async ({ organization, actor, found }) => {
-    const { id } = await found();
+  route('POST', '/:id/secrets', 'update', async ({ organization, actor, load }) => {
+    const { id } = await load();
     const secret = await transaction(database, (within) =>
       rotateSecret(within, actor, sealing, organization, id),
     );
     return { secret };
   });
 
-  route('POST', '/:id/test', 'update', async ({ organization, tables, found }) => {
-    const delivery = await sendTest(tables, organization, (await found()).id);
+  route('POST', '/:id/test', 'update', async ({ organization, tables, load }) => {
+    const delivery = await sendTest(tables, organization, (await load()).id);
     wake();
     return { delivery: jsonId(delivery) };
   });
 
-  route('POST', '/:id/replay', 'update', async ({ organization, actor, found, body }) => {
-    const { id } = await found();
+  route('POST', '/:id/replay', 'update', async ({ organization, actor, load, body }) => {
+    const { id } = await load();
     const given = await replayOf(database, signing, organization, body());
     const queued = await transaction(database, (within) =>
       replaySubscription(within, actor, organization, id, given),
@@ -208,11 +211,11 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     return { queued };
   });
 
-  route('GET', '/:id/deliveries', 'read', async ({ organization, tables, found, request }) => {
-    const { id } = await found();
+  route('GET', '/:id/deliveries', 'read', async ({ organization, tables, load, request }) => {
+    const { id } = await load();
     const { before, status } = request.query as Readonly<Record<string, unknown>>;
     if (before !== undefined && !isRowId(before))
-      throw errors.invalidParameter('before', 'must be the id of a delivery');
+      throw errors.invalidParameter('before', 'must be the ID of a delivery');
     if (status !== undefined && !states.includes(String(status)))
       throw errors.invalidParameter('status', `must be one of ${states.join(', ')}`);
     const items = await listItems(tables, deliveryQueue, organization, {
@@ -233,7 +236,7 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     rejectOtherMethods(app, `${subscriptionsPath}/:id/${work}`, ['POST']);
 }
 
-/** The profile of a caller: what it subscribes to shows no more than the caller may read. */
+/** Returns the ID of a caller's profile, which limits what the events of its subscriptions contain. */
 async function profileOf(tables: Tables, { kind, actor, organization }: Principal): Promise<string> {
   const row = await (kind === 'key'
     ? tables
@@ -252,26 +255,30 @@ async function profileOf(tables: Tables, { kind, actor, organization }: Principa
   return row.profile_id;
 }
 
-/** What a body asks to deliver again. @throws HttpError 400; 410 for a cursor after which changes may be missing */
+/** Parses the range to replay. @throws HttpError 400 if it is invalid, 410 if changes after the cursor may be missing */
 async function replayOf(
   database: Database,
   signing: TextSigner,
   organization: string,
   { after, from, to = from }: Readonly<Record<string, unknown>>,
 ): Promise<ReplayRange> {
-  const wrong = (field: string, message: string) =>
+  const invalid = (field: string, message: string) =>
     errors.invalidFields([{ field, message: `${field} ${message}` }]);
   if (after === undefined) {
     const [first, last] = [String(from), String(to)];
     if (!isRowId(first))
-      throw wrong('from', 'must be the id of a delivery, or after a cursor of GET /events');
-    if (!isRowId(last)) throw wrong('to', 'must be the id of a delivery');
+      throw invalid(
+        'from',
+        'must be the ID of a delivery. Alternatively, send "after" with a cursor of GET /events',
+      );
+    if (!isRowId(last)) throw invalid('to', 'must be the ID of a delivery');
     return { from: first, to: last };
   }
-  const place = typeof after === 'string' ? feedCursors(signing, organization).read(after) : undefined;
-  if (place === undefined) throw wrong('after', 'must be a cursor of GET /events of this organization');
-  assertKept(place, await feedEnd(database));
-  return { place };
+  const position = typeof after === 'string' ? feedCursors(signing, organization).read(after) : undefined;
+  if (position === undefined)
+    throw invalid('after', 'must be a cursor from GET /events of this organization');
+  assertKept(position, await feedEnd(database));
+  return { position };
 }
 
 const toJson = ({ id, failingSince, createdAt, ...rest }: Subscription) => ({

@@ -12,7 +12,7 @@ interface Row {
   readonly since: string;
 }
 
-/** Receivers that take no events, or have asked for none any more. */
+/** Reports receivers that are failing, and subscriptions that were disabled because of their receiver. */
 export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
   name: 'receivers of events',
   needs: ['database'],
@@ -23,21 +23,21 @@ export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
       where s.state in ('gone', 'failed') or s.state = 'on' and s.failing_since is not null
       order by o.slug, s.id`.execute(tablesOf(database));
     return rows.map(({ slug, id, url, state, failures, since }): Finding => {
-      const on = `crm subscription on ${id} --org ${slug}`;
+      const command = `crm subscription on ${id} --org ${slug}`;
       const reason =
         state === 'gone'
-          ? 'has responded 410 and was switched off'
+          ? 'responded with 410, so the subscription was disabled'
           : state === 'failed'
-            ? 'has failed for days and was switched off'
+            ? 'failed for days, so the subscription was disabled'
             : `has failed ${failures === 1 ? 'once' : `${failures} times`} since ${since} UTC`;
       return {
         place: `organization ${slug}`,
-        // A path may hold a secret of the receiver.
+        // Only the origin, because the path may contain a secret.
         problem: `the receiver of event subscription ${id}, ${new URL(url).origin}, ${reason}`,
         advice:
           state === 'on'
-            ? `"crm delivery list --org ${slug}" tells why; events wait and are sent once it responds with 2xx.`
-            : `What has changed meanwhile is kept. Once the receiver works: ${on}`,
+            ? `See the reason with "crm delivery list --org ${slug}". Waiting events are sent once it responds with 2xx.`
+            : `Changes are kept. Once the receiver works, run "${command}".`,
       };
     });
   },

@@ -34,55 +34,60 @@ type Line = CommandLine<{
   readonly secrets: InstanceSecrets;
 }>;
 
-/** `subscription …`: where changes are sent. */
+/** Adds the commands `subscription …`. */
 export function subscriptionCommands(line: Line): void {
   const { program, run } = line;
-  const subscription = program.command('subscription').description('addresses that changes are sent to');
+  const subscription = program
+    .command('subscription')
+    .description('manage event subscriptions, which send changes to a URL');
   subscription
     .command('list')
-    .description('list the event subscriptions')
+    .description('list event subscriptions')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, options)));
   subscription
     .command('create <url>')
-    .description('send changes to an address; the secret that signs them is printed once')
+    .description('send changes to a URL; the signing secret is printed only once')
     .addOption(organizationOption())
-    .requiredOption('--resources <names...>', 'the resources whose changes are sent')
+    .requiredOption('--resources <names...>', 'resources whose changes are sent')
     .option('--actions <actions...>', 'create, update, delete; default: all')
-    .option('--filter <parameters>', 'only records that a list with these parameters has, as in status=New')
-    .requiredOption('--profile <name>', 'what the events may show')
+    .option('--filter <parameters>', 'only records that match these list parameters, for example status=New')
+    .requiredOption('--profile <name>', 'the profile that determines which fields events contain')
     .addOption(jsonResult())
     .action((url, { json, ...options }) => run(json, create(line, url, options)));
-  for (const [name, [description, work]] of Object.entries(works)) {
+  for (const [name, [description, work]] of Object.entries(subcommands)) {
     subscription
       .command(`${name} <id>`)
       .description(description)
       .addOption(organizationOption())
       .addOption(jsonResult())
-      .action((id, { json, org }) => run(json, about(line, id, org, work)));
+      .action((id, { json, org }) => run(json, onSubscription(line, id, org, work)));
   }
   subscription
     .command('replay <id>')
-    .description('send deliveries again, by their ids')
+    .description('send deliveries again, by ID')
     .addOption(organizationOption())
-    .requiredOption('--from <delivery>', 'the first one; "delivery list" shows them')
-    .option('--to <delivery>', 'the last one; default: only the first')
+    .requiredOption('--from <delivery>', 'the first delivery; see "delivery list"')
+    .option('--to <delivery>', 'the last delivery; default: only the first')
     .addOption(jsonResult())
     .action((id, { json, org, from, to = from }) =>
       run(
         json,
-        about(line, id, org, async ({ tables, actor, organization }) => {
-          for (const each of [from, to])
-            if (!isRowId(each)) throw new UserError(`"${each}" is no id of a delivery`);
+        onSubscription(line, id, org, async ({ tables, actor, organization }) => {
+          for (const delivery of [from, to])
+            if (!isRowId(delivery)) throw new UserError(`"${delivery}" is not an ID of a delivery`);
           const queued = await replaySubscription(tables, actor, organization, id, { from, to });
-          return { json: { id, queued }, text: `${queued} deliveries wait to be sent again by the server.` };
+          return {
+            json: { id, queued },
+            text: `Queued ${queued} deliveries. The server will send them again.`,
+          };
         }),
       ),
     );
 }
 
-/** A command about one subscription, within a transaction. */
+/** Handler of a command for one subscription, run in a transaction. */
 type Work = (context: {
   readonly tables: Tables;
   readonly actor: Actor;
@@ -91,46 +96,56 @@ type Work = (context: {
   readonly sealing: Sealing;
 }) => Promise<CommandResult>;
 
-const switching =
+const setState =
   (state: 'on' | 'off'): Work =>
   async ({ tables, actor, organization, id }) => {
     await changeSubscription(tables, actor, organization, id, { state });
-    return { json: { id, state }, text: `Event subscription ${id} is ${state}.` };
+    return {
+      json: { id, state },
+      text: `Event subscription ${id} ${state === 'on' ? 'enabled' : 'disabled'}.`,
+    };
   };
 
-const works: Readonly<Record<string, readonly [description: string, work: Work]>> = {
-  on: ['switch it on: it goes on where it was', switching('on')],
-  off: ['switch it off: changes are kept in the ledger', switching('off')],
+const subcommands: Readonly<Record<string, readonly [description: string, work: Work]>> = {
+  on: ['enable an event subscription; it continues where it stopped', setState('on')],
+  off: ['disable an event subscription; the change log keeps changes in the meantime', setState('off')],
   rotate: [
-    'give it a new secret, which is printed once',
+    'replace the signing secret; the new one is printed only once',
     async ({ tables, actor, organization, id, sealing: sealed }) => {
       const secret = await rotateSecret(tables, actor, sealed, organization, id);
       return {
         json: { id, secret },
-        text: `The secret before signs as well for ${overlapHours} hours. The new one, shown this once:\n${secret}`,
+        text: `Events are also signed with the previous secret for ${overlapHours} hours. The new secret, shown only once:\n${secret}`,
       };
     },
   ],
   test: [
-    'send an event without a record',
+    'send a test event',
     async ({ tables, organization, id }) => {
       const delivery = await sendTest(tables, organization, id);
-      return { json: { id, delivery }, text: `Delivery ${delivery} waits to be sent by the server.` };
+      return { json: { id, delivery }, text: `Delivery ${delivery} is queued. The server will send it.` };
     },
   ],
   delete: [
-    'delete it with its deliveries',
+    'delete an event subscription and its deliveries',
     async ({ tables, actor, organization, id }) => {
       await removeSubscription(tables, actor, organization, id);
-      return { json: { id, deleted: true }, text: `Event subscription ${id} is deleted.` };
+      return { json: { id, deleted: true }, text: `Event subscription ${id} deleted.` };
     },
   ],
 };
 
-const about = ({ withInstance }: Line, id: string, org: string, work: Work): Promise<CommandResult> =>
+const onSubscription = (
+  { withInstance }: Line,
+  id: string,
+  org: string,
+  work: Work,
+): Promise<CommandResult> =>
   withInstance(async ({ config, database, secrets }) => {
     if (!isRowId(id))
-      throw new UserError(`"${id}" is no id of an event subscription; "subscription list" shows them`);
+      throw new UserError(
+        `"${id}" is not an ID of an event subscription. List them with "crm subscription list".`,
+      );
     const actor = commandLine(config);
     return transaction(database, async (tables) =>
       work({ tables, actor, organization: await organizationId(tables, org), id, sealing: sealing(secrets) }),
@@ -140,19 +155,19 @@ const about = ({ withInstance }: Line, id: string, org: string, work: Work): Pro
 const list = ({ withInstance }: Line, { org }: { org: string }): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
     const tables = tablesOf(database);
-    const all = await listSubscriptions(tables, await organizationId(tables, org));
-    const rows = all.map((each) => [
-      each.id,
-      each.url,
-      each.resources.join(','),
-      each.actions.join(','),
-      each.profile,
-      each.state,
+    const subscriptions = await listSubscriptions(tables, await organizationId(tables, org));
+    const rows = subscriptions.map((subscriptionRow) => [
+      subscriptionRow.id,
+      subscriptionRow.url,
+      subscriptionRow.resources.join(','),
+      subscriptionRow.actions.join(','),
+      subscriptionRow.profile,
+      subscriptionRow.state,
     ]);
     return {
-      json: { subscriptions: all },
+      json: { subscriptions },
       text:
-        all.length === 0
+        subscriptions.length === 0
           ? `"${org}" has no event subscriptions.`
           : formatTable(['id', 'url', 'resources', 'actions', 'profile', 'state'], rows),
     };
@@ -161,33 +176,37 @@ const list = ({ withInstance }: Line, { org }: { org: string }): Promise<Command
 const create = (
   { withInstance }: Line,
   url: string,
-  { org, profile, ...given }: { readonly org: string; readonly profile: string } & Partial<SubscriptionInput>,
+  {
+    org,
+    profile,
+    ...options
+  }: { readonly org: string; readonly profile: string } & Partial<SubscriptionInput>,
 ): Promise<CommandResult> =>
   withInstance(async ({ config, database, resources, secrets }) => {
-    if (!config.audit) throw new UserError('this instance records no changes (AUDIT=false)');
-    const problems: FieldIssue[] = [];
+    if (!config.audit) throw new UserError('Events require the change log, which is disabled (AUDIT=false).');
+    const issues: FieldIssue[] = [];
     const { events } = await readSettings(config);
-    const wish = readSubscriptionInput(
-      { url, ...given },
+    const input = readSubscriptionInput(
+      { url, ...options },
       true,
       resources,
       events,
-      problems,
+      issues,
     ) as SubscriptionInput;
-    if (problems.length === 0) checkFilter(wish, resources, problems);
-    if (problems.length > 0) throw new UserError(problems.map(({ message }) => message).join('\n'));
-    const { end: place } = await feedEnd(database);
+    if (issues.length === 0) checkFilter(input, resources, issues);
+    if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('\n'));
+    const { end: position } = await feedEnd(database);
     const { id, secret } = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, org);
       return createSubscription(tables, commandLine(config), sealing(secrets), {
-        ...wish,
+        ...input,
         organization,
         profile: await profileId(tables, organization, profile),
-        place,
+        position,
       });
     });
     return {
-      json: { id, ...wish, profile, secret },
-      text: `Event subscription ${id} made for "${org}", as ${profile}. What signs its events, shown this once:\n${secret}`,
+      json: { id, ...input, profile, secret },
+      text: `Created event subscription ${id} for "${org}" with the profile "${profile}". Its signing secret, shown only once:\n${secret}`,
     };
   });

@@ -20,45 +20,45 @@ import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
 import { signatureHeaders } from './signature.ts';
 
-/** An event is tried for so long, and at least so often. */
-const [triedMs, leastTries] = [3 * 24 * 3_600_000, 12];
-/** After so many failures without a success between them, for so long, the receiver is left alone for a while, at most so long. In milliseconds. */
-const [manyFailures, failingMs, longestPauseMs] = [10, 30_000, 300_000];
-/** The longest `Retry-After` that is obeyed, in milliseconds. */
-const longestWaitMs = 24 * 3_600_000;
-/** How long a service that stops waits for receivers, in milliseconds; what they have not responded to is sent again. */
+/** Minimum retry period, in milliseconds, and minimum number of attempts before an event becomes a dead letter. */
+const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
+/** Consecutive failures and their duration after which a receiver is paused, and the longest pause (milliseconds). */
+const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
+/** Maximum `Retry-After` that is respected, in milliseconds. */
+const maxRetryAfterMs = 24 * 3_600_000;
+/** How long a stopping server waits for responses, in milliseconds. Unanswered events are sent again later. */
 const graceMs = 1000;
-/** Days without a success after which a subscription is switched off. */
+/** Days without a success after which a subscription is disabled. */
 export const failedDays = 5;
 
-/** What deliveries need. */
+/** Services needed to deliver events. */
 export interface DeliveryContext {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly sealing: Sealing;
   readonly poster: Poster;
-  /** Tells the administrators of an organization that a subscription was switched off. */
-  readonly tell: (organization: string, subscription: string, reason: string) => Promise<void>;
+  /** Notifies an organization's administrators that a subscription was disabled. */
+  readonly notify: (organization: string, subscription: string, reason: string) => Promise<void>;
 }
 
-/** Whether an event was tried for long enough. */
+/** Returns whether an event's retry period is over. */
 const isOver = ({ ageMs, attempts }: Pick<ClaimedItem<unknown>, 'ageMs' | 'attempts'>): boolean =>
-  ageMs > triedMs && attempts >= leastTries;
+  ageMs > retryPeriodMs && attempts >= minAttempts;
 
-/** What is sent instead of an event: nothing, for a reason. */
+/** The event must not be sent. The message is the reason. */
 class Withheld extends Error {}
-/** The record does not meet the filter. */
-class Unwanted extends Error {}
+/** The record does not match the filter. */
+class FilteredOut extends Error {}
 
-/** Sends events to the receivers of subscriptions. */
+/** Creates the function that sends an event to a subscription's receiver. */
 export function deliverer(
   app: FastifyInstance,
-  { database, resources, sealing, poster, tell }: DeliveryContext,
+  { database, resources, sealing, poster, notify }: DeliveryContext,
 ): (item: ClaimedItem<DeliveryClaim>) => Promise<ItemOutcome> {
   let isStopping = false;
   let grace: NodeJS.Timeout | undefined;
   app.addHook('preClose', async () => {
-    // The worker waits for what is being sent.
+    // The worker waits for requests in progress.
     grace = setTimeout(() => {
       isStopping = true;
       poster.close();
@@ -71,12 +71,12 @@ export function deliverer(
   const grants = ttlCache('grants', async (key) => ({
     grants: await profileGrants(tablesOf(database), key),
   }));
-  const events = eventsOf(database, resources, async (organization, profile) => {
-    const found = await grants.get(`${organization}/${profile}`);
-    return found?.grants ?? {};
+  const events = eventBodies(database, resources, async (organization, profile) => {
+    const cached = await grants.get(`${organization}/${profile}`);
+    return cached?.grants ?? {};
   });
 
-  /** Subscriptions that have failed since their last success. */
+  /** Subscriptions whose last delivery failed. */
   const failing = new Set<string>();
 
   return async (item) => {
@@ -87,8 +87,8 @@ export function deliverer(
       body = await events(item);
       secrets = await Promise.all([row.secret, row.previous_secret].map(sealing.open));
     } catch (cause) {
-      if (cause instanceof Unwanted)
-        return { reason: '', values: { request: 'The filter does not select the record.' } };
+      if (cause instanceof FilteredOut)
+        return { reason: '', values: { request: 'Not sent: the record does not match the filter.' } };
       const isKnown = [Withheld, UserError, HttpError].some((kind) => cause instanceof kind);
       const reason = isKnown ? (cause as Error).message : `failed: ${(cause as Error).name}`;
       return cause instanceof Withheld || isOver(item)
@@ -96,7 +96,7 @@ export function deliverer(
         : { reason, retryMs: backoff(item.attempts) };
     }
     const id = `evt_${owner}_${item.eventId}`;
-    const posted = await poster.post(
+    const result = await poster.post(
       row.url,
       body,
       signatureHeaders(
@@ -105,24 +105,26 @@ export function deliverer(
         secrets.filter((secret) => secret !== ''),
       ),
     );
-    const { request, response, status } = posted;
+    const { request, response, status } = result;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
-      // What has failed since the item was claimed counts too.
-      if (failing.delete(owner) || row.failures > 0) await recovered(tablesOf(database), item);
+      // Include failures since the item was claimed.
+      if (failing.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
       return { reason: '', values };
     }
     if (status === undefined && isStopping) {
       return { reason: 'the service stopped before the receiver responded', retryMs: 0 };
     }
-    const reason = status === undefined ? posted.problem : `the receiver responded ${status}`;
+    const reason = status === undefined ? result.problem : `the receiver responded with ${status}`;
     failing.add(owner);
-    const retryMs = await failed(tablesOf(database), item, posted, () => tell(organization, owner, reason));
+    const retryMs = await recordFailure(tablesOf(database), item, result, () =>
+      notify(organization, owner, reason),
+    );
     return { reason, values, ...(retryMs !== undefined && { retryMs }) };
   };
 }
 
-/** The grants of a profile. @param key the organization and the profile, with a slash between */
+/** Loads the grants of a profile. @param key the IDs of the organization and the profile, separated by a slash */
 export async function profileGrants(tables: Tables, key: string): Promise<Grants> {
   const [organization = '', profile = ''] = key.split('/');
   const rows = await tables
@@ -134,8 +136,8 @@ export async function profileGrants(tables: Tables, key: string): Promise<Grants
   return grantMasks(rows);
 }
 
-/** Makes the bodies of events: the record is read when it is sent, as GET would respond to the subscription's profile. */
-function eventsOf(
+/** Creates the function that builds an event's body. The record is read at that time, with the subscription's profile. */
+function eventBodies(
   database: Database,
   resources: readonly Resource[],
   grantsOf: (organization: string, profile: string) => Promise<Grants>,
@@ -144,7 +146,7 @@ function eventsOf(
   return async ({ id, organization, row }) => {
     if (row.position === null) return `{"type":"test","timestamp":"${row.at}","data":{}}`;
     const reader = readers.get(row.object);
-    if (reader === undefined) throw new Withheld(`this instance has no ${row.object} any more`);
+    if (reader === undefined) throw new Withheld(`the resource ${row.object} no longer exists`);
     const grants = await grantsOf(organization, row.profile_id);
     if (!allows(grants, row.object, 'read')) {
       throw new Withheld(`the profile of the subscription does not grant read on ${row.object}`);
@@ -171,17 +173,20 @@ function eventsOf(
 
 type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
-/** Reads records of a resource for events. */
+/** Creates a reader for the records of a resource. */
 function readerOf({ name, context, operations, definition }: Resource) {
-  // Not from a replica: it may not have the change yet.
+  // Do not read from a replica, which might lag behind.
   const { plan, statement, respond } = operations.read;
   const hidden = definition.fields.filter(({ sensitive }) => sensitive);
-  const shown = definition.fields.filter((field) => !hidden.includes(field)).map(({ name }) => name);
-  const query = hidden.length === 0 ? {} : { fields: shown.join(',') };
+  const visibleNames = definition.fields.filter((field) => !hidden.includes(field)).map(({ name }) => name);
+  const query = hidden.length === 0 ? {} : { fields: visibleNames.join(',') };
   const filters = matching(context);
   return {
     shown: new Set(loggedFieldNames(definition)),
-    /** The record as JSON; undefined if it is gone. @throws Unwanted if it does not meet the filter; Withheld where that is not known */
+    /**
+     * Reads a record as JSON. Returns undefined if it was deleted.
+     * @throws FilteredOut if it does not match the filter; Withheld if the filter is no longer valid
+     */
     record: async (
       database: Database,
       caller: Caller,
@@ -190,15 +195,15 @@ function readerOf({ name, context, operations, definition }: Resource) {
     ): Promise<string | undefined> => {
       const { organization } = caller.principal;
       if (filter !== '') {
-        const problems: FieldIssue[] = [];
-        const asked = parseFilter(filter, name, filters, problems);
-        // The definition has changed since: without the filter, everything would be sent.
-        const [problem] = problems;
-        if (problem !== undefined) throw new Withheld(problem.message);
+        const issues: FieldIssue[] = [];
+        const asked = parseFilter(filter, name, filters, issues);
+        // The definition has changed. Ignoring an invalid filter would send all records.
+        const [issue] = issues;
+        if (issue !== undefined) throw new Withheld(issue.message);
         const rows = await execute(database, filters, { organization, caller, id, asked });
-        if (rows.length === 0) throw new Unwanted();
+        if (rows.length === 0) throw new FilteredOut();
       }
-      const planned = plan({
+      const readPlan = plan({
         caller,
         query,
         id,
@@ -207,20 +212,20 @@ function readerOf({ name, context, operations, definition }: Resource) {
         body: () => ({}),
         bytes: () => Buffer.alloc(0),
       });
-      const rows = await execute(database, { statement }, planned);
-      return rows.length === 0 ? undefined : String(respond(planned, rows).body);
+      const rows = await execute(database, { statement }, readPlan);
+      return rows.length === 0 ? undefined : String(respond(readPlan, rows).body);
     },
   };
 }
 
-/** Records that events arrive again; what waits for a retry is tried now, if that is long ago. */
-async function recovered(
+/** Records that the receiver works again. After many failures, retries waiting for more than a minute become due. */
+async function recordRecovery(
   tables: Tables,
   { organization, owner, row }: ClaimedItem<DeliveryClaim>,
 ): Promise<void> {
   await sql`update crm_event_subscriptions set failures = 0, failing_since = null
     where organization_id = ${organization}::bigint and id = ${owner}::bigint`.execute(tables);
-  if (row.failures < manyFailures) return;
+  if (row.failures < pauseAfterFailures) return;
   await sql`update crm_event_deliveries set next_at = now()
     where organization_id = ${organization}::bigint and subscription_id = ${owner}::bigint
       and status = 'waiting' and next_at > now() + interval '1 minute'`.execute(tables);
@@ -229,39 +234,39 @@ async function recovered(
 const bySystem: Actor = { kind: 'partner', id: null, name: 'event receiver', requestId: null, audited: true };
 
 /**
- * Records a failure: of the delivery, and of its receiver.
- * @param tell is called where that switches the subscription off
- * @returns when to try again, in milliseconds; undefined: never
+ * Records a failure of the delivery and of its receiver.
+ * @param notify called if this disables the subscription
+ * @returns the delay before the next attempt in milliseconds, or undefined if the event will not be retried
  */
-async function failed(
+async function recordFailure(
   tables: Tables,
   { organization, owner, attempts, ageMs, row }: ClaimedItem<DeliveryClaim>,
   { status, retryAfterMs = 0 }: PostResult,
-  tell: () => Promise<void>,
+  notify: () => Promise<void>,
 ): Promise<number | undefined> {
-  const many = row.failures - manyFailures;
-  const waitMs = Math.min(retryAfterMs, longestWaitMs);
-  const pauseMs = Math.max(waitMs, many < 0 ? 0 : backoff(many + 1, longestPauseMs));
+  const excess = row.failures - pauseAfterFailures;
+  const waitMs = Math.min(retryAfterMs, maxRetryAfterMs);
+  const pauseMs = Math.max(waitMs, excess < 0 ? 0 : backoff(excess + 1, maxPauseMs));
   const ms = (value: number) => sql`${Math.round(value)}::bigint * interval '1 millisecond'`;
   const isGone = status === 410;
   const { rows } = await sql<{ state: string; was: string }>`
     update crm_event_subscriptions s set failures = s.failures + 1, failing_since = coalesce(s.failing_since, now()),
       paused_until = greatest(s.paused_until,
-        now() + case when s.failing_since < now() - ${ms(failingMs)} then ${ms(pauseMs)} else ${ms(waitMs)} end),
+        now() + case when s.failing_since < now() - ${ms(pauseAfterMs)} then ${ms(pauseMs)} else ${ms(waitMs)} end),
       state = case when ${isGone}::boolean then 'gone'
         when s.failing_since < now() - ${failedDays}::int * interval '1 day' then 'failed' else s.state end
     where s.organization_id = ${organization}::bigint and s.id = ${owner}::bigint and s.state = 'on'
     returning s.state`.execute(tables);
-  const ended = rows.some(({ state }) => state !== 'on');
-  if (ended) {
+  const isDisabled = rows.some(({ state }) => state !== 'on');
+  if (isDisabled) {
     const change = { organization, action: 'switch off', object: 'event subscription', objectId: owner };
     await recordChanges(tables, bySystem, change);
-    await tell();
+    await notify();
   }
   const isGivenUp = isGone || isOver({ ageMs, attempts });
   if (isGivenUp) return undefined;
   const retryMs = Math.max(backoff(attempts), waitMs);
-  // Later changes of the record wait for this one: claims need not look at them until then.
+  // Later changes to the record wait for this one, so claims can skip them until then.
   await sql`update crm_event_deliveries set next_at = now() + ${Math.round(retryMs)}::bigint * interval '1 millisecond'
     where organization_id = ${organization}::bigint and subscription_id = ${owner}::bigint and status = 'waiting'
       and object = ${row.object} and object_id = ${row.object_id}::bigint and version > ${row.version}::bigint`.execute(

@@ -1,6 +1,6 @@
 import type { Queue } from '../queue/index.ts';
 
-/** Events that are sent to subscriptions. */
+/** The queue of events to send to subscriptions. */
 export const deliveryQueue: Queue = {
   name: 'events',
   item: 'event delivery',
@@ -10,7 +10,7 @@ export const deliveryQueue: Queue = {
     column: 'subscription_id',
     isOpen: `g.state = 'on' and g.paused_until <= now()`,
   },
-  // In the order of the changes of a record; others do not wait for it.
+  // Changes to one record are sent in order. Changes to different records do not wait for each other.
   isReady: `(w.object_id is null or not exists (
     select from crm_event_deliveries e
     where e.organization_id = w.organization_id and e.subscription_id = w.subscription_id
@@ -29,7 +29,7 @@ export const deliveryQueue: Queue = {
   batch: 48,
 };
 
-/** What is claimed of a delivery, and of its subscription; the secrets are still sealed. */
+/** Columns of a claimed delivery and its subscription, with encrypted secrets. */
 export interface DeliveryClaim {
   readonly position: string | null;
   readonly object: string;
@@ -37,7 +37,7 @@ export interface DeliveryClaim {
   readonly version: string | null;
   readonly action: string;
   readonly changed: string;
-  /** RFC 3339. */
+  /** Time of the change (RFC 3339). */
   readonly at: string;
   readonly url: string;
   readonly filter: string;

@@ -11,7 +11,7 @@ const nullable = (schema: JsonSchema) => ({ ...schema, type: [schema.type, 'null
 const list = (description: string) => ({ type: 'array', items: text, description });
 const json = (schema: JsonSchema) => ({ 'application/json': { schema } });
 
-/** An object with all of these keys, and perhaps more. */
+/** Describes an object. All properties are required by default, and additional ones are allowed. */
 const object = (
   properties: Readonly<Record<string, JsonSchema>>,
   required = Object.keys(properties),
@@ -21,50 +21,54 @@ const object = (
   properties,
 });
 
-const wish = {
+const input = {
   url: {
     ...text,
-    description: 'Where events are sent: https, and a public address unless the operator allows others.',
+    description: 'Receiver URL. Must use https and a public IP address, unless the operator allows others.',
   },
-  resources: list('The resources whose changes are sent.'),
-  actions: list('`create`, `update`, `delete`; all by default.'),
+  resources: list('Resources whose changes are sent.'),
+  actions: list('Changes to send: `create`, `update`, `delete`. Default: all.'),
   filter: {
     ...text,
     description:
-      'Parameters of a list, such as `status=New`: only records that meet them when they are sent. Empty: all. Deletions are always sent.',
+      'List parameters, for example `status=New`. Only records that match when the event is sent are included; deletions are always sent. Empty: all records.',
   },
 };
 
 const subscription = {
   id: int64,
-  ...wish,
+  ...input,
   profile: {
     ...text,
     description:
-      'Events show what this profile may read: that of whoever made the subscription, or of the last one to change what it sends, or where, who may read less.',
+      "Profile that determines what events contain. It is the creator's profile, or the profile of a later editor with fewer grants.",
   },
   state: {
     ...text,
-    description: '`on`; `off`; `gone`: the receiver responded 410; `failed`: no event arrived for five days.',
+    description:
+      '`on`, `off`, `gone` (the receiver responded with 410) or `failed` (no event was delivered for five days).',
   },
-  failing_since: { ...nullable(time), description: 'Since when no event arrives; null if the last one did.' },
+  failing_since: {
+    ...nullable(time),
+    description: 'Time of the first failure since the last success, or null.',
+  },
   created_at: time,
 };
 
 const secret = {
   ...text,
-  description: 'Signs the events (Standard Webhooks), begins with `whsec_`. Shown this once.',
+  description: 'Signing secret (Standard Webhooks), with the prefix `whsec_`. Returned only once.',
 };
 
 const delivery = {
   id: int64,
-  event: { ...text, description: 'What happened, such as `update leads 5 v2`.' },
-  status: { ...text, description: '`waiting`, `done` or `dead` (given up).' },
+  event: { ...text, description: 'The event, for example `update leads 5 v2`.' },
+  status: { ...text, description: '`waiting`, `done` or `dead` (will not be retried).' },
   attempts: { type: 'integer' },
-  error: { ...text, description: 'Why the last attempt failed; empty if it did not.' },
+  error: { ...text, description: 'Why the last attempt failed, or an empty string.' },
   queued_at: time,
-  request: { ...text, description: 'The head of the last request.' },
-  response: { ...text, description: 'The head of its response; empty if there was none.' },
+  request: { ...text, description: 'Headers of the last request.' },
+  response: { ...text, description: 'Status and headers of the last response, or an empty string.' },
 };
 
 const failures = {
@@ -77,7 +81,7 @@ const failures = {
 const ofOne = { 404: ref('responses', 'NotFound') };
 const withBody = { 400: ref('responses', 'BadRequest'), 413: ref('responses', 'TooLarge') };
 
-/** @param more parts of the operation */
+/** Describes an operation. @param more additional properties of the operation */
 const operation = (
   operationId: string,
   summary: string,
@@ -95,12 +99,12 @@ const operation = (
 
 const body = (schema: string) => ({ requestBody: { required: true, content: json(ref('schemas', schema)) } });
 const id = [
-  { name: 'id', in: 'path', required: true, description: 'The subscription.', schema: int64 },
+  { name: 'id', in: 'path', required: true, description: "The subscription's ID.", schema: int64 },
   ref('parameters', 'org'),
 ];
 const one = `${subscriptionsPath}/{id}`;
 
-/** The OpenAPI description of subscriptions. */
+/** OpenAPI description of event subscriptions. */
 export const subscriptionsFragment: Fragment = {
   paths: {
     [subscriptionsPath]: {
@@ -108,22 +112,28 @@ export const subscriptionsFragment: Fragment = {
       get: operation(
         'listSubscriptions',
         'List event subscriptions',
-        { description: 'All of them, oldest first.', content: json(ref('schemas', 'SubscriptionList')) },
+        {
+          description: 'All event subscriptions, oldest first.',
+          content: json(ref('schemas', 'SubscriptionList')),
+        },
         { 400: ref('responses', 'BadRequest') },
-        { description: 'Needs the grant `list` on `events`. Secrets are never shown again.' },
+        {
+          description:
+            'Lists event subscriptions without their secrets. Requires the grant `list` on `events`.',
+        },
       ),
       post: operation(
         'createSubscription',
         'Subscribe to changes',
         {
-          description: 'The subscription, with its secret.',
-          headers: { Location: { description: 'Its path.', required: true, schema: text } },
+          description: 'The subscription with its secret.',
+          headers: { Location: { description: "The subscription's path.", required: true, schema: text } },
           content: json(ref('schemas', 'NewSubscription')),
         },
         withBody,
         {
           description:
-            'Changes of records are sent to an address as they happen, signed as Standard Webhooks has it (`webhook-id`, `webhook-timestamp`, `webhook-signature`), at least once, in order for each record. Needs the grant `create` on `events`, which `*` does not give; events show what the caller may read.',
+            'Creates an event subscription, which sends changes to a URL as they happen: at least once, in order for each record, and signed according to Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Events contain only what the caller can read. Requires the grant `create` on `events`, which `*` does not include.',
           ...body('SubscriptionInput'),
         },
         201,
@@ -136,40 +146,43 @@ export const subscriptionsFragment: Fragment = {
         'Read an event subscription',
         { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
-        { description: 'Needs the grant `read` on `events`. The secret is never shown again.' },
+        {
+          description:
+            'Returns an event subscription without its secret. Requires the grant `read` on `events`.',
+        },
       ),
       patch: operation(
         'patchSubscription',
-        'Change an event subscription, or switch it',
+        'Change, enable or disable an event subscription',
         { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
         { ...withBody, ...ofOne },
         {
           description:
-            'Switched on again, it goes on where it was. Whoever changes what it sends, or where, and may not read all that its profile may, gives it the own profile.',
+            "Changes, enables or disables an event subscription. When enabled again, it continues where it stopped. If the caller changes anything but the state and cannot read everything that the subscription's profile can, the subscription gets the caller's profile.",
           ...body('SubscriptionChange'),
         },
       ),
       delete: operation(
         'deleteSubscription',
         'Delete an event subscription with its deliveries',
-        { description: 'It is deleted.', content: json(ref('schemas', 'Deleted')) },
+        { description: 'The subscription was deleted.', content: json(ref('schemas', 'Deleted')) },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
-        { description: 'Nothing is sent any more, also of what waits.' },
+        { description: 'Deletes an event subscription. Waiting events are not sent.' },
       ),
     },
     [`${one}/secrets`]: {
       parameters: id,
       post: operation(
         'rotateSubscriptionSecret',
-        'Give an event subscription a new secret',
+        "Rotate an event subscription's secret",
         {
-          description: 'The new secret; the one before signs as well for 24 hours.',
+          description: 'The new secret.',
           content: json(ref('schemas', 'SubscriptionSecret')),
         },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
         {
           description:
-            'Meanwhile events have a signature for each secret, so that a receiver can change over.',
+            'Replaces the signing secret. For 24 hours, events have a signature for the previous secret as well, so that the receiver can switch over.',
         },
       ),
     },
@@ -179,11 +192,11 @@ export const subscriptionsFragment: Fragment = {
         'testSubscription',
         'Send a test event',
         {
-          description: 'The id of its delivery, which shows what the receiver responds.',
+          description: "The ID of the delivery, which contains the receiver's response.",
           content: json(ref('schemas', 'TestDelivery')),
         },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
-        { description: 'It has the type `test` and is signed as every other event.' },
+        { description: 'Sends a signed event of the type `test`.' },
       ),
     },
     [`${one}/replay`]: {
@@ -192,13 +205,13 @@ export const subscriptionsFragment: Fragment = {
         'replaySubscription',
         'Send events again',
         {
-          description: 'How many deliveries wait to be sent again at once.',
+          description: 'The number of deliveries queued immediately.',
           content: json(ref('schemas', 'Replayed')),
         },
         { ...withBody, ...ofOne, 410: ref('responses', 'CursorExpired') },
         {
           description:
-            'Deliveries between two ids, or every change after a cursor of `GET /events`, in order, and then what comes.',
+            'Sends deliveries between two IDs again, or all changes after a cursor of `GET /events`, in order.',
           ...body('ReplayInput'),
         },
       ),
@@ -208,10 +221,11 @@ export const subscriptionsFragment: Fragment = {
       get: operation(
         'listDeliveries',
         'List the deliveries of an event subscription',
-        { description: 'Up to 50, newest first.', content: json(ref('schemas', 'DeliveryList')) },
+        { description: 'Up to 50 deliveries, newest first.', content: json(ref('schemas', 'DeliveryList')) },
         { ...ofOne, 400: ref('responses', 'BadRequest') },
         {
-          description: 'With the heads of request and response, kept for some days.',
+          description:
+            'Lists deliveries with the headers of their requests and responses. Deliveries are deleted after a retention period.',
           parameters: [ref('parameters', 'deliveries.before'), ref('parameters', 'deliveries.status')],
         },
       ),
@@ -221,9 +235,9 @@ export const subscriptionsFragment: Fragment = {
     event: {
       post: {
         operationId: 'receiveEvent',
-        summary: 'A change of a record',
+        summary: 'A change to a record',
         description:
-          'What event subscriptions send. Verify `webhook-signature` over the bytes that came, with a library of Standard Webhooks.',
+          'Sent by event subscriptions. Verify `webhook-signature` against the raw body with a Standard Webhooks library.',
         tags: ['events'],
         parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
           name,
@@ -233,9 +247,9 @@ export const subscriptionsFragment: Fragment = {
         })),
         requestBody: { required: true, content: json(ref('schemas', 'Event')) },
         responses: {
-          '2XX': { description: 'It has arrived.' },
-          410: { description: 'Ends the subscription.' },
-          default: { description: 'It is sent again later; `Retry-After` is obeyed.' },
+          '2XX': { description: 'The event was accepted.' },
+          410: { description: 'Disables the subscription.' },
+          default: { description: 'The event is sent again later. `Retry-After` is respected.' },
         },
       },
     },
@@ -244,13 +258,13 @@ export const subscriptionsFragment: Fragment = {
     'deliveries.before': {
       name: 'before',
       in: 'query',
-      description: 'The `next` of the response before.',
+      description: 'The value of `next` from the previous response.',
       schema: int64,
     },
     'deliveries.status': {
       name: 'status',
       in: 'query',
-      description: 'Only those that are `waiting`, `done` or `dead`.',
+      description: 'Only deliveries in this state: `waiting`, `done` or `dead`.',
       schema: text,
     },
   },
@@ -258,21 +272,24 @@ export const subscriptionsFragment: Fragment = {
     Subscription: object(subscription),
     NewSubscription: object({ ...subscription, secret }),
     SubscriptionList: object({ data: { type: 'array', items: ref('schemas', 'Subscription') } }),
-    SubscriptionInput: object(wish, ['url', 'resources']),
-    SubscriptionChange: object({ ...wish, state: { ...text, description: '`on` or `off`.' } }, []),
+    SubscriptionInput: object(input, ['url', 'resources']),
+    SubscriptionChange: object({ ...input, state: { ...text, description: '`on` or `off`.' } }, []),
     SubscriptionSecret: object({ secret }),
     TestDelivery: object({ delivery: int64 }),
     ReplayInput: object(
       {
-        after: { ...text, description: 'A cursor of `GET /events`; instead of the ids.' },
-        from: { ...int64, description: 'The first delivery.' },
-        to: { ...int64, description: 'The last one; the first by default.' },
+        after: { ...text, description: 'A cursor of `GET /events`. Replaces `from` and `to`.' },
+        from: { ...int64, description: 'ID of the first delivery.' },
+        to: { ...int64, description: 'ID of the last delivery. Default: `from`.' },
       },
       [],
     ),
     Replayed: object({ queued: { type: 'integer' } }),
     Event: object({
-      type: { ...text, description: 'Such as `leads.updated`; `test` for a test, whose `data` is empty.' },
+      type: {
+        ...text,
+        description: 'For example `leads.updated`, or `test` for a test event, whose `data` is empty.',
+      },
       timestamp: time,
       data: object(
         {
@@ -282,13 +299,14 @@ export const subscriptionsFragment: Fragment = {
           id: int64,
           version: {
             ...int64,
-            description: 'Counts the changes of the record. Ignore one that is lower than you have seen.',
+            description: 'Increases with each change to the record. Ignore events with an older version.',
           },
-          changed: list('The fields that this change changed.'),
+          changed: list('Names of the changed fields.'),
           record: {
             type: ['object', 'null'],
             additionalProperties: true,
-            description: 'The record as GET responds it when the event is sent; null if it is gone.',
+            description:
+              'The record when the event is sent, in the format of a GET response, or null if it was deleted.',
           },
         },
         [],
@@ -297,7 +315,10 @@ export const subscriptionsFragment: Fragment = {
     Delivery: object(delivery),
     DeliveryList: object({
       data: { type: 'array', items: ref('schemas', 'Delivery') },
-      next: { ...nullable(int64), description: 'The `before` of the next page; null: there is none.' },
+      next: {
+        ...nullable(int64),
+        description: 'Value of `before` for the next page, or null on the last page.',
+      },
     }),
   },
   examples: {

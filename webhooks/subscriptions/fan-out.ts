@@ -6,17 +6,17 @@ import { arrayText, literal, prepare } from '../../engine/sql/index.ts';
 import { type Tables, transaction } from '../../engine/tables/index.ts';
 import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 
-/** How often to look for changes where there are subscriptions, and where there are none, in milliseconds. */
-const [everyMs, withoutMs] = [50, 1000];
-/** Changes that are read at a time for each subscription, and subscriptions at a time. */
-const [pageLength, together] = [500, 20];
-/** Deliveries of a subscription that wait at most; the ledger keeps what comes after. */
-const mostWaiting = 5000;
-/** How long a subscription is left alone that has so many, or that another node reads for, in milliseconds. */
-const leftAloneMs = 500;
+/** Polling intervals with and without enabled subscriptions, in milliseconds. */
+const [pollMs, idlePollMs] = [50, 1000];
+/** Changes read per subscription, and subscriptions per transaction. */
+const [pageLength, batchSize] = [500, 20];
+/** Maximum number of waiting deliveries per subscription. The change log keeps the others. */
+const maxWaiting = 5000;
+/** How long a subscription is skipped that is full or locked by another node, in milliseconds. */
+const skipMs = 500;
 
-/** Which subscriptions are on, whether there are changes after their place, and whether they wait for their receiver. */
-const looking = prepare<undefined>(
+/** Lists enabled subscriptions, whether the epoch is current, and whether there are changes after their position. */
+const pendingChanges = prepare<undefined>(
   'events_look',
   'read',
   () => `with _now as materialized (${nowSql})
@@ -26,60 +26,60 @@ const looking = prepare<undefined>(
     from "crm_event_subscriptions" s cross join _now n where s."state" = 'on'`,
 );
 
-/** SQL of whether a subscription `s` has room for more deliveries. */
+/** SQL condition: subscription `s` can queue more deliveries. */
 const hasRoom = `not exists (select from crm_event_deliveries d
   where d.organization_id = s.organization_id and d.subscription_id = s.id and d.status = 'waiting'
-  offset ${mostWaiting} limit 1)`;
+  offset ${maxWaiting} limit 1)`;
 
 /**
- * Reads the ledger for subscriptions and makes deliveries, on one node at a time for each subscription.
- * @param made is called when there are new ones
- * @returns what has it done at once
+ * Starts the fan-out: reads the change log and creates deliveries, on one node at a time for each subscription.
+ * @param onQueued called when deliveries were created
+ * @returns a function that triggers it immediately
  */
 export function startFanOut(
   app: FastifyInstance,
   database: Database,
   resources: readonly RecordResource[],
-  made: () => void,
+  onQueued: () => void,
 ): { readonly now: () => void } {
   const fields = fieldsOf(resources);
   let isStopping = false;
-  /** Nothing is looked for before. */
+  /** Time before which polling is skipped. */
   let idleUntil = 0;
-  /** Subscriptions that are left alone, and until when. */
-  const leftAlone = new Map<string, number>();
-  const look = async (): Promise<void> => {
+  /** Skipped subscriptions, each with the time until which it is skipped. */
+  const skippedUntil = new Map<string, number>();
+  const poll = async (): Promise<void> => {
     if (performance.now() < idleUntil) return;
-    const rows = (await database.run(looking.bind(undefined))).map((row) => row.map(String));
-    if (rows.length === 0) idleUntil = performance.now() + withoutMs;
+    const rows = (await database.run(pendingChanges.bind(undefined))).map((row) => row.map(String));
+    if (rows.length === 0) idleUntil = performance.now() + idlePollMs;
     if (rows.some(([, , same]) => same !== 'true')) return ensureEpoch(database, true);
     const now = performance.now();
-    for (const [id, until] of leftAlone) if (until < now) leftAlone.delete(id);
-    let left = rows.filter(([, id, , hasNews]) => hasNews === 'true' && !leftAlone.has(String(id)));
-    while (left.length > 0 && !isStopping) {
-      const some = left.slice(0, together);
+    for (const [id, until] of skippedUntil) if (until < now) skippedUntil.delete(id);
+    let pending = rows.filter(([, id, , hasNews]) => hasNews === 'true' && !skippedUntil.has(String(id)));
+    while (pending.length > 0 && !isStopping) {
+      const batch = pending.slice(0, batchSize);
       const { count, read, unfinished } = await transaction(database, (tables) =>
-        fanOut(tables, some, fields),
+        fanOut(tables, batch, fields),
       );
-      if (count > 0) made();
-      for (const [, id] of some) if (!read.has(String(id))) leftAlone.set(String(id), now + leftAloneMs);
-      left = [...left.slice(together), ...some.filter(([, id]) => unfinished.includes(String(id)))];
+      if (count > 0) onQueued();
+      for (const [, id] of batch) if (!read.has(String(id))) skippedUntil.set(String(id), now + skipMs);
+      pending = [...pending.slice(batchSize), ...batch.filter(([, id]) => unfinished.includes(String(id)))];
     }
   };
   app.addHook('preClose', async () => {
     isStopping = true;
   });
   let isFailing = false;
-  const { now } = app.background.every(app, 'events of subscriptions', everyMs, async () => {
+  const { now } = app.background.every(app, 'events of subscriptions', pollMs, async () => {
     try {
-      await look();
+      await poll();
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };
-      // Once, for a database that is away for long.
-      if (!isFailing) app.log.warn({ code }, 'changes could not be read for subscriptions; trying again');
+      // Log only once if the database is unavailable for a long time.
+      if (!isFailing) app.log.warn({ code }, 'could not read changes for event subscriptions, will retry');
       isFailing = true;
-      idleUntil = performance.now() + withoutMs;
+      idleUntil = performance.now() + idlePollMs;
     }
   });
   return {
@@ -90,7 +90,7 @@ export function startFanOut(
   };
 }
 
-/** SQL of the fields that changes of a row `l` show. */
+/** Returns SQL for the names of the logged fields of change log row `l`. */
 const fieldsOf = (resources: readonly RecordResource[]): string =>
   `(case l."object" ${resources
     .map(
@@ -100,25 +100,25 @@ const fieldsOf = (resources: readonly RecordResource[]): string =>
     .join(' ')} else '{}'::text[] end)`;
 
 /**
- * Makes deliveries of the next changes of some subscriptions.
- * @returns how many, for which subscriptions, and which of them have more to read
+ * Creates deliveries for the next changes of a batch of subscriptions.
+ * @returns the number of deliveries, the subscriptions that were read, and those with more changes to read
  */
 async function fanOut(
   tables: Tables,
-  some: readonly (readonly string[])[],
+  batch: readonly (readonly string[])[],
   fields: string,
 ): Promise<{
   readonly count: number;
   readonly read: ReadonlySet<string>;
   readonly unfinished: readonly string[];
 }> {
-  // A statement of its own: what another node has done until it let them go is seen by the next one.
-  // What a failing database forgets of this is read again.
+  // Lock in a separate statement, so that the next one sees what another node committed before releasing the lock.
+  // Commit asynchronously: positions lost in a database crash are read again.
   const { rows: locked } = await sql<{ id: string }>`
     with fast as materialized (select set_config('synchronous_commit', 'off', true))
     select s.id from fast cross join crm_event_subscriptions s
-    join unnest(${arrayText(some.map(([organization]) => String(organization)))}::bigint[],
-      ${arrayText(some.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
+    join unnest(${arrayText(batch.map(([organization]) => String(organization)))}::bigint[],
+      ${arrayText(batch.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
       on s.organization_id = k.organization and s.id = k.id
     where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
   const read = new Set(locked.map(({ id }) => id));
@@ -126,7 +126,7 @@ async function fanOut(
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
-      -- In another epoch transactions are numbered from the beginning: everything of the last hour is read again, and known by its id.
+      -- In a new epoch, transaction IDs start over: read the last hour again; duplicates are recognized by ID.
       select s.organization_id, s.id, s.generation, s.actions, n.epoch, n.horizon,
         case when s.epoch = n.epoch then s.transaction else '0'::xid8 end as transaction,
         case when s.epoch = n.epoch then s.ledger_id else 0 end as ledger_id,
@@ -150,7 +150,8 @@ async function fanOut(
         case when p.place = ${sql.lit(pageLength)} then p.at else now() end as read_at
       from subs s left join page p on p.subscription_id = s.id
         and p.place = (select max(q.place) from page q where q.subscription_id = s.id)),
-    -- An older transaction may have written a record after a younger one: the earlier change is beyond the page, and comes first.
+    -- A transaction with a lower ID may have written a record after one with a higher ID. Then the earlier change is
+    -- beyond the page, and must still come first.
     changes as (
       select p.subscription_id, p.organization_id, p.transaction, p.id, p.at, p.object, p.object_id, p.version
       from page p join subs s on s.id = p.subscription_id

@@ -1,4 +1,4 @@
-// Subscriptions: changes that are sent to addresses of customers.
+// Subscriptions: sends changes to customers' URLs.
 // May import engine, plugins, settings, endpoint, queue.
 
 export { subscriptionsModule } from './module.ts';

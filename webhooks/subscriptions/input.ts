@@ -4,106 +4,109 @@ import { type Matching, matching, type RecordResource } from '../../engine/recor
 import type { Settings } from '../settings/index.ts';
 import { receiverUrl } from './addresses.ts';
 
-/** The actions that there are events of. */
+/** Actions for which events are sent. */
 export const eventActions = ['create', 'update', 'delete'] as const;
 
-/** What a subscription is for. */
+/** Input for a subscription. */
 export interface SubscriptionInput {
   readonly url: string;
   readonly resources: readonly string[];
   readonly actions: readonly string[];
-  /** Parameters of a list, such as `status=New&rating=Hot`; empty: every record. */
+  /** List parameters, for example `status=New&rating=Hot`, or an empty string for all records. */
   readonly filter: string;
 }
 
-/** Parameters of a text as a list has them; a repeated one is a list. */
+/** Parses list parameters. A repeated parameter becomes an array. */
 const filterQuery = (filter: string): Query => {
   const query: Record<string, string | string[]> = Object.create(null);
   for (const [name, value] of new URLSearchParams(filter)) {
-    const known = query[name];
-    query[name] = known === undefined ? value : [...[known].flat(), value];
+    const existing = query[name];
+    query[name] = existing === undefined ? value : [...[existing].flat(), value];
   }
   return query;
 };
 
 /**
- * Validates what is given of a subscription, and adds everything that is wrong to `problems`.
- * @param given values of any type
- * @param whole whether it is a new one, which needs an address and resources; actions are all by default
+ * Validates the input for a subscription and adds issues to `issues`.
+ * @param input unvalidated values
+ * @param isNew whether the subscription is new, so that `url` and `resources` are required and defaults apply
  */
 export function readSubscriptionInput(
-  given: Readonly<Record<string, unknown>>,
-  whole: boolean,
+  input: Readonly<Record<string, unknown>>,
+  isNew: boolean,
   resources: readonly RecordResource[],
   allowed: Settings['events'],
-  problems: FieldIssue[],
+  issues: FieldIssue[],
 ): Partial<SubscriptionInput> {
-  const wrong = (field: string, message: string) => {
-    problems.push({ field, message: `${field} ${message}` });
+  const addIssue = (field: string, message: string) => {
+    issues.push({ field, message: `${field} ${message}` });
     return undefined;
   };
   const names = resources.map(({ name }) => name);
-  const listOf = (field: 'resources' | 'actions', known: readonly string[]) => {
-    const value = given[field];
+  const listOf = (field: 'resources' | 'actions', allowedValues: readonly string[]) => {
+    const value = input[field];
     if (value === undefined) return undefined;
-    const isList = Array.isArray(value) && value.length > 0 && value.every((each) => known.includes(each));
-    return isList ? [...new Set(value as string[])] : wrong(field, `must be a list of ${known.join(', ')}`);
+    const isList =
+      Array.isArray(value) && value.length > 0 && value.every((item) => allowedValues.includes(item));
+    return isList
+      ? [...new Set(value as string[])]
+      : addIssue(field, `must be an array of: ${allowedValues.join(', ')}`);
   };
   const urlOf = () => {
-    const { url } = given;
-    if (url === undefined) return whole ? wrong('url', 'is required') : undefined;
-    if (typeof url !== 'string') return wrong('url', 'must be a string');
+    const { url } = input;
+    if (url === undefined) return isNew ? addIssue('url', 'is required') : undefined;
+    if (typeof url !== 'string') return addIssue('url', 'must be a string');
     try {
       return receiverUrl(url, allowed).href;
     } catch (cause) {
-      problems.push({ field: 'url', message: (cause as Error).message });
+      issues.push({ field: 'url', message: (cause as Error).message });
       return undefined;
     }
   };
   const url = urlOf();
-  const wanted =
+  const subscribed =
     listOf('resources', names) ??
-    (whole && given.resources === undefined ? wrong('resources', 'is required') : undefined);
-  const actions = listOf('actions', eventActions) ?? (whole ? [...eventActions] : undefined);
-  const filter = given.filter ?? (whole ? '' : undefined);
+    (isNew && input.resources === undefined ? addIssue('resources', 'is required') : undefined);
+  const actions = listOf('actions', eventActions) ?? (isNew ? [...eventActions] : undefined);
+  const filter = input.filter ?? (isNew ? '' : undefined);
   if (filter !== undefined && (typeof filter !== 'string' || filter.length > 2000)) {
-    wrong('filter', 'must be a string, parameters of a list such as status=New');
+    addIssue('filter', 'must be a string with list parameters, for example status=New');
   }
   return {
     ...(url !== undefined && { url }),
-    ...(wanted !== undefined && { resources: wanted }),
+    ...(subscribed !== undefined && { resources: subscribed }),
     ...(actions !== undefined && { actions }),
     ...(typeof filter === 'string' && { filter }),
   };
 }
 
-/** Validates that every resource of a subscription has the filters that it uses. */
+/** Checks that a subscription's filter is valid for each of its resources. */
 export function checkFilter(
-  { filter, resources: wanted }: Pick<SubscriptionInput, 'filter' | 'resources'>,
+  { filter, resources: subscribed }: Pick<SubscriptionInput, 'filter' | 'resources'>,
   resources: readonly RecordResource[],
-  problems: FieldIssue[],
+  issues: FieldIssue[],
 ): void {
-  for (const { name, context } of resources.filter((each) => wanted.includes(each.name))) {
-    parseFilter(filter, name, matching(context), problems);
+  for (const { name, context } of resources.filter((item) => subscribed.includes(item.name))) {
+    parseFilter(filter, name, matching(context), issues);
   }
 }
 
-/** Reads the filter of a subscription for one of its resources; adds everything that is wrong to `problems`. */
+/** Parses a subscription's filter for one of its resources and adds issues to `issues`. */
 export function parseFilter(
   filter: string,
   resource: string,
   { parameters, parse }: Matching,
-  problems: FieldIssue[],
+  issues: FieldIssue[],
 ): ReturnType<Matching['parse']> {
   const query = filterQuery(filter);
-  const found: FieldIssue[] = Object.keys(query)
+  const filterIssues: FieldIssue[] = Object.keys(query)
     .filter((parameter) => !parameters.includes(parameter))
     .slice(0, 1)
     .map((field) => ({
       field,
-      message: `${field} is no filter of ${resource}: there are ${parameters.join(', ')}`,
+      message: `cannot filter ${resource} by ${field}. Available: ${parameters.join(', ')}`,
     }));
-  const asked = parse(query, found);
-  problems.push(...found.map(({ message }) => ({ field: 'filter', message: `filter: ${message}` })));
-  return asked;
+  const parsed = parse(query, filterIssues);
+  issues.push(...filterIssues.map(({ message }) => ({ field: 'filter', message: `filter: ${message}` })));
+  return parsed;
 }

@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * IPv4 addresses of cloud metadata services and of the platform services next to them. They hand out credentials and
- * configuration to any caller on the machine. The link-local range, which holds most of them, is rejected as a whole.
+ * IPv4 addresses of cloud metadata services and related platform services, which return credentials and configuration to
+ * any caller on the machine. The link-local range, which contains most of them, is rejected entirely.
  */
 const hosts: ReadonlySet<string> = new Set([
   // AWS, Azure, Google Cloud, Oracle Cloud, DigitalOcean and most others.
@@ -10,7 +10,7 @@ const hosts: ReadonlySet<string> = new Set([
   // AWS: credentials of ECS tasks and EKS pods.
   '169.254.170.2',
   '169.254.170.23',
-  // Azure: the wire server, which is outside every private range.
+  // Azure: the wire server, which is not in a private range.
   '168.63.129.16',
   // Alibaba Cloud.
   '100.100.100.200',
@@ -32,8 +32,8 @@ const ranges = [
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /**
- * Prefixes of IPv6 addresses that stand for an IPv4 address, with the positions of its bytes: 6to4, both addresses of
- * Teredo, and the NAT64 prefix for local use with its shortest and longest lengths (RFC 6052).
+ * Prefixes of IPv6 addresses that embed an IPv4 address, with the positions of its bytes: 6to4, both addresses of Teredo,
+ * and the NAT64 prefix for local use with its shortest and longest lengths (RFC 6052).
  */
 const embeddings = (
   [
@@ -46,7 +46,7 @@ const embeddings = (
   ] as const
 ).map(([prefix, positions, mask]) => ({ prefix: ipaddr.IPv6.parseCIDR(prefix), positions, mask }));
 
-/** Whether an IP address leads to the metadata service of a cloud, in whichever form it is written. */
+/** Returns whether an IP address is, or embeds, the address of a cloud metadata service. */
 export function isMetadata(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.parse(address);
@@ -69,8 +69,8 @@ function isMetadataIpv6(address: ipaddr.IPv6): boolean {
     )
   )
     return true;
-  // Mapped, compatible, translated, ISATAP and NAT64 addresses end with the IPv4 address. Among public addresses, a
-  // random one ends with link-local bytes now and then, so only the services themselves count there.
+  // Mapped, compatible, translated, ISATAP and NAT64 addresses end with the IPv4 address. Public addresses can end with
+  // link-local bytes by chance, so for them only the addresses of the services count.
   const last = ipv4([12, 13, 14, 15], 0);
   return address.match(globalUnicast) ? hosts.has(last.toString()) : isMetadataIpv4(last);
 }

@@ -36,7 +36,7 @@ interface Instance {
   readonly secrets: InstanceSecrets;
 }
 
-/** Event subscriptions: changes that are sent to addresses of customers. */
+/** Event subscriptions, which send changes to customers' URLs. */
 export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'database' | 'secrets'>> = {
   name: 'subscriptions',
   tables: subscriptionTables,
@@ -53,7 +53,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
         resources,
         sealing: sealed,
         poster: poster(allowed),
-        tell: noticeOf(app, database, mailer),
+        notify: noticeOf(app, database, mailer),
       }),
     );
     startQueueRetention(
@@ -84,7 +84,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
     subscriptionCommands(line);
     queueCommands(line, {
       noun: 'delivery',
-      description: 'events that were sent to subscriptions',
+      description: 'manage deliveries to event subscriptions',
       owner: 'subscription',
       detail: 'heads',
       queue: deliveryQueue,
@@ -97,7 +97,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
       'event subscription',
       'crm_event_subscriptions',
       ['secret', 'previous_secret'],
-      'Put the secret that it was stored with back into AUTH_SECRETS, or give it a new one: crm subscription rotate',
+      'Add the previous secret back to AUTH_SECRETS, or replace the signing secret with "crm subscription rotate".',
     ),
   ],
 };

@@ -5,16 +5,16 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { listMembers } from '../../plugins/access/members/index.ts';
 import type { Mailer } from '../../plugins/operations/mail/index.ts';
 
-/** Tells the administrators of an organization, and the log, that a subscription was switched off. */
+/** Creates the function that logs that a subscription was disabled and notifies the organization's administrators. */
 export const noticeOf =
   (app: FastifyInstance, database: Database, mailer: Mailer) =>
   async (organization: string, subscription: string, reason: string): Promise<void> => {
-    app.log.warn({ organization, subscription, reason }, 'an event subscription was switched off');
+    app.log.warn({ organization, subscription, reason }, 'event subscription disabled');
     if (!mailer.isOn()) return;
     const members = await listMembers(tablesOf(database), organization);
-    const text = `Events of subscription ${subscription} do not arrive: ${reason}. It was switched off. What changes meanwhile is kept in the ledger, and sent once you switch it on again under "Events" in the setup.`;
+    const text = `Event subscription ${subscription} was disabled because its events could not be delivered: ${reason}. Changes are kept in the change log. They will be sent when you enable the subscription again under "Events" in the admin UI.`;
     for (const { email, profile } of members) {
       if (profile === administratorProfile)
-        await mailer.send({ to: email, subject: 'An event subscription was switched off', text });
+        await mailer.send({ to: email, subject: 'An event subscription was disabled', text });
     }
   };

@@ -33,30 +33,30 @@ import {
 } from './subscriptions.ts';
 
 const stateTexts: Readonly<Record<Subscription['state'], string>> = {
-  on: 'on',
-  off: 'off',
-  gone: 'off: the receiver responded 410',
-  failed: 'off: no event arrived for days',
+  on: 'Enabled',
+  off: 'Disabled',
+  gone: 'Disabled: the receiver responded with 410',
+  failed: 'Disabled: no event was delivered for days',
 };
 
-/** The page to make, test, switch and remove event subscriptions, and the one of their deliveries. */
+/** Adds the pages that manage event subscriptions and their deliveries. */
 export function subscriptionPages(
   app: FastifyInstance,
   { config, database, resources, secrets, settings }: WebhookServices & { readonly config: AuditConfig },
 ): void {
   const sealed = sealing(secrets);
-  const subscriptionOf = async (organization: string, given: Form): Promise<Subscription> => {
-    const id = idField(given, 'id');
-    const [found] = await listSubscriptions(tablesOf(database), organization, id);
-    if (found === undefined) throw new UserError('there is no such subscription');
-    return found;
+  const subscriptionOf = async (organization: string, values: Form): Promise<Subscription> => {
+    const id = idField(values, 'id');
+    const [subscription] = await listSubscriptions(tablesOf(database), organization, id);
+    if (subscription === undefined) throw new UserError('this event subscription does not exist');
+    return subscription;
   };
   const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
     text: stateTexts[state],
     state: state === 'on' ? 'good' : 'bad',
-    below: failingSince === null ? null : `no event has arrived since ${exactTime(failingSince)}`,
+    below: failingSince === null ? null : `no event delivered since ${exactTime(failingSince)}`,
   });
-  const made = (title: string, text: string, secret: string): Made => ({
+  const secretNotice = (title: string, text: string, secret: string): Made => ({
     title,
     text,
     values: [{ id: 'secret', label: 'Signing secret', value: secret, copy: 'Copy secret' }],
@@ -65,32 +65,32 @@ export function subscriptionPages(
     name: 'events',
     title: 'Events',
     done: {
-      'subscription-on': '{} is on, and goes on where it was.',
-      'subscription-off': '{} is off. Changes are kept, and sent when it is on again.',
-      'subscription-test': 'A test event is sent to {}. Its delivery shows what the receiver responds.',
-      'subscription-removed': '{} and its deliveries are removed.',
+      'subscription-on': '{} enabled. It continues where it stopped.',
+      'subscription-off': '{} disabled. Changes are kept and will be sent when it is enabled again.',
+      'subscription-test': 'Test event for {} queued. See its delivery for the response.',
+      'subscription-removed': '{} and its deliveries have been removed.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
-      const at = (page: string) => `/setup/o/${slug}/events/${page}`;
-      const primary = { label: 'Add subscription', href: at('add') };
+      const pagePath = (page: string) => `/setup/o/${slug}/events/${page}`;
+      const primary = { label: 'Add subscription', href: pagePath('add') };
       return {
         primary,
         ...(!config.audit && {
-          intro: 'This instance records no changes, so that there are no events (AUDIT=false).',
+          intro: 'Events require the change log, which is disabled (AUDIT=false).',
         }),
         ...listing(request, await listSubscriptions(tablesOf(database), organization), {
           searchLabel: 'Search subscriptions',
           text: ({ url, profile, resources: names }) => `${url} ${profile} ${names.join(' ')}`,
           columns: [
-            { title: 'Address', cell: ({ url }) => ({ text: url }), by: ({ url }) => url },
+            { title: 'URL', cell: ({ url }) => ({ text: url }), by: ({ url }) => url },
             {
-              title: 'Of',
+              title: 'Changes',
               cell: ({ resources: names, actions, filter }) => ({
                 text: `${actions.join(', ')} of ${names.join(', ')}`,
                 below: filter === '' ? null : `where ${filter}`,
               }),
             },
-            { title: 'As', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
+            { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
             { title: 'State', cell: stateOf, by: ({ state }) => state },
           ],
           row: ({ id, url, state }) => {
@@ -102,7 +102,7 @@ export function subscriptionPages(
             ) => ({
               label,
               name,
-              action: at(action),
+              action: pagePath(action),
               fields: [{ name: 'id', value: id }, ...more],
             });
             return {
@@ -113,24 +113,28 @@ export function subscriptionPages(
                   name: `Deliveries to ${url}`,
                   href: `/setup/o/${slug}/event-deliveries?owner=${id}`,
                 },
-                { label: 'New secret', name: `New secret for ${url}`, href: `${at('rotate')}?id=${id}` },
-                { label: 'Remove', name: `Remove ${url}`, href: `${at('remove')}?id=${id}` },
+                {
+                  label: 'New secret',
+                  name: `New secret for ${url}`,
+                  href: `${pagePath('rotate')}?id=${id}`,
+                },
+                { label: 'Remove', name: `Remove ${url}`, href: `${pagePath('remove')}?id=${id}` },
               ],
               buttons: [
                 ...(state === 'on' ? [button('Send test event', `Send test event to ${url}`, 'test')] : []),
                 state === 'on'
-                  ? button('Switch off', `Switch off ${url}`, 'switch', [{ name: 'to', value: 'off' }])
-                  : button('Switch on', `Switch on ${url}`, 'switch', [{ name: 'to', value: 'on' }]),
+                  ? button('Disable', `Disable ${url}`, 'switch', [{ name: 'to', value: 'off' }])
+                  : button('Enable', `Enable ${url}`, 'switch', [{ name: 'to', value: 'on' }]),
               ],
             };
           },
-          empty: { text: 'A subscription sends every change to your program, signed.', link: primary },
+          empty: { text: 'Subscriptions send changes to your application, with a signature.', link: primary },
         }),
       };
     },
     pages: {
       add: async ({ membership: { organization, slug } }, { given, back }) => {
-        const chosen = (name: string, all: readonly string[], isDefault: boolean) => {
+        const optionsOf = (name: string, all: readonly string[], isDefault: boolean) => {
           const sent = fields(given, name);
           return all.map((value) => ({
             value,
@@ -146,18 +150,18 @@ export function subscriptionPages(
             {
               kind: 'line',
               name: 'url',
-              label: 'Address that receives the events',
+              label: 'Receiver URL',
               required: true,
               maxLength: 2000,
               value: field(given, 'url').slice(0, 2000),
               focus: true,
-              help: 'Begins with https://.',
+              help: 'Starts with https://.',
             },
             {
               kind: 'checkboxes',
               name: 'resource',
-              label: 'Of which resources',
-              options: chosen(
+              label: 'Resources',
+              options: optionsOf(
                 'resource',
                 resources.map(({ name }) => name),
                 false,
@@ -166,24 +170,24 @@ export function subscriptionPages(
             {
               kind: 'checkboxes',
               name: 'action',
-              label: 'Which changes',
-              options: chosen('action', eventActions, true),
+              label: 'Changes',
+              options: optionsOf('action', eventActions, true),
             },
             {
               kind: 'line',
               name: 'filter',
-              label: 'Only records with',
+              label: 'Filter',
               maxLength: 2000,
               value: field(given, 'filter').slice(0, 2000),
-              help: 'Parameters of a list, such as status=New. Empty: all.',
+              help: 'List parameters, for example status=New. Leave empty for all records.',
             },
             {
               ...profileChoice(
                 await listProfiles(tablesOf(database), organization),
                 field(given, 'profile'),
-                'A record is sent as this profile may read it when it is sent.',
+                'Events contain what this profile can read when they are sent.',
               ),
-              label: 'What the events may show',
+              label: 'Profile for events',
             },
           ],
           submit: 'Add subscription',
@@ -195,10 +199,10 @@ export function subscriptionPages(
         return {
           kind: 'confirm',
           title: `New secret for ${url}?`,
-          consequence: `The secret before signs as well for ${overlapHours} hours, so that the receiver can change over.`,
+          consequence: `Events will also be signed with the previous secret for ${overlapHours} hours, so that the receiver can switch over.`,
           action: `/setup/o/${slug}/events/rotate`,
           hidden: [{ name: 'id', value: id }],
-          submit: 'Make new secret',
+          submit: 'Create new secret',
           cancel: back,
           isSafe: true,
         };
@@ -209,7 +213,7 @@ export function subscriptionPages(
           kind: 'confirm',
           title: `Remove ${url}?`,
           consequence:
-            'Nothing is sent to it any more, and its deliveries are deleted. To pause it, switch it off instead.',
+            'It will no longer receive events, and its deliveries will be deleted. To pause it, disable it instead.',
           action: `/setup/o/${slug}/events/remove`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Remove subscription',
@@ -220,33 +224,33 @@ export function subscriptionPages(
     once: ['add', 'rotate', 'test'],
     actions: {
       add: async ({ membership: { organization }, actor, transact }, form) => {
-        const problems: FieldIssue[] = [];
-        const given = {
+        const issues: FieldIssue[] = [];
+        const values = {
           url: field(form, 'url').trim(),
           resources: fields(form, 'resource'),
           actions: fields(form, 'action'),
           filter: field(form, 'filter').trim(),
         };
-        const wish = readSubscriptionInput(
-          given,
+        const input = readSubscriptionInput(
+          values,
           true,
           resources,
           settings.current.events,
-          problems,
+          issues,
         ) as SubscriptionInput;
-        if (problems.length === 0) checkFilter(wish, resources, problems);
-        if (problems.length > 0) throw new UserError(problems.map(({ message }) => message).join('; '));
+        if (issues.length === 0) checkFilter(input, resources, issues);
+        if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('; '));
         const profile = await chosenProfile(tablesOf(database), organization, form);
-        const { end: place } = await feedEnd(database);
+        const { end: position } = await feedEnd(database);
         const { id, secret } = await transact((tables) =>
-          createSubscription(tables, actor, sealed, { ...wish, organization, profile, place }),
+          createSubscription(tables, actor, sealed, { ...input, organization, profile, position }),
         );
-        const text = 'Copy what signs its events now: it is shown this once.';
-        return { shown: { marked: id, made: made(`${wish.url} is added`, text, secret) } };
+        const text = 'Copy the signing secret now. It is shown only once.';
+        return { shown: { marked: id, made: secretNotice(`${input.url} added`, text, secret) } };
       },
       switch: async ({ membership: { organization }, actor, transact }, form) => {
         const state = field(form, 'to');
-        if (state !== 'on' && state !== 'off') throw new UserError('choose on or off');
+        if (state !== 'on' && state !== 'off') throw new UserError('to must be on or off');
         const id = idField(form, 'id');
         await transact((tables) => changeSubscription(tables, actor, organization, id, { state }));
         return { done: `subscription-${state}`, name: (await subscriptionOf(organization, form)).url, id };
@@ -259,8 +263,8 @@ export function subscriptionPages(
       rotate: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
         const secret = await transact((tables) => rotateSecret(tables, actor, sealed, organization, id));
-        const text = `Copy it now: it is shown this once. The secret before signs as well for ${overlapHours} hours.`;
-        return { shown: { marked: id, made: made('The new secret', text, secret) } };
+        const text = `Copy it now. It is shown only once. Events are also signed with the previous secret for ${overlapHours} hours.`;
+        return { shown: { marked: id, made: secretNotice('New signing secret', text, secret) } };
       },
       remove: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
@@ -273,20 +277,20 @@ export function subscriptionPages(
   addHomeCheck(app, async ({ membership: { organization, slug } }) =>
     (await listSubscriptions(tablesOf(database), organization))
       .filter(({ state, failingSince }) => state === 'gone' || state === 'failed' || failingSince !== null)
-      .map((each) => ({
-        state: each.state === 'on' ? ('warn' as const) : ('bad' as const),
-        text: `Events to ${each.url}: ${each.state === 'on' ? 'no event arrives at the moment' : stateTexts[each.state]}.`,
+      .map((subscription) => ({
+        state: subscription.state === 'on' ? ('warn' as const) : ('bad' as const),
+        text: `Events to ${subscription.url}: ${subscription.state === 'on' ? 'deliveries are failing' : stateTexts[subscription.state]}.`,
         link: {
           label: 'Show deliveries',
-          name: `Show deliveries to ${each.url}`,
-          href: `/setup/o/${slug}/event-deliveries?owner=${each.id}`,
+          name: `Show deliveries to ${subscription.url}`,
+          href: `/setup/o/${slug}/event-deliveries?owner=${subscription.id}`,
         },
       })),
   );
   deliveryPages(app, database, {
     name: 'event-deliveries',
     title: 'Sent events',
-    purpose: 'What was sent to your subscriptions is listed here, with what the receivers responded.',
+    purpose: 'Events sent to your subscriptions appear here, with the responses of the receivers.',
     columns: { time: 'Changed', owner: 'To' },
     queue: deliveryQueue,
     owners: async (tables, organization) =>

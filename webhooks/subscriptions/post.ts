@@ -4,20 +4,20 @@ import type { LookupFunction } from 'node:net';
 import { UserError } from '../../engine/errors.ts';
 import { type AddressPolicy, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
 
-/** What became of a request. */
+/** Result of a request. */
 export interface PostResult {
-  /** Undefined: there was no response. */
+  /** Status of the response, or undefined if the request failed. */
   readonly status: number | undefined;
-  /** Why there was none, or none to use. */
+  /** Why the request failed, or an empty string. */
   readonly problem: string;
-  /** The heads of the request and its response, without what is secret. */
+  /** Headers of the request and the response, without secrets. */
   readonly request: string;
   readonly response: string;
-  /** What `Retry-After` says, in milliseconds. */
+  /** Value of `Retry-After`, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** Sends JSON to addresses that people of organizations give. */
+/** Sends JSON to URLs specified by customers. */
 export interface Poster {
   readonly post: (
     url: string,
@@ -27,12 +27,12 @@ export interface Poster {
   readonly close: () => void;
 }
 
-/** The time from the look-up of the name to the end of the response, in milliseconds, and the bytes that are read of it. */
+/** Timeout from the DNS lookup to the end of the response, in milliseconds, and maximum size of the response, in bytes. */
 export const [wholeMs, maxBytes] = [10_000, 64 * 1024];
-/** Characters of a head that are kept. */
-const keptHead = 4000;
+/** Maximum number of stored characters of the headers. */
+const maxHeadLength = 4000;
 
-/** Headers whose values are not kept. */
+/** Headers whose values are not stored. */
 const secret = /^(?:set-cookie|authorization|proxy-|www-authenticate|webhook-signature)/i;
 
 const head = (first: string, headers: Readonly<Record<string, unknown>>): string =>
@@ -41,29 +41,29 @@ const head = (first: string, headers: Readonly<Record<string, unknown>>): string
     ...Object.entries(headers).map(([name, value]) => `${name}: ${secret.test(name) ? '…' : String(value)}`),
   ]
     .join('\n')
-    // What a database can store, and a page can show.
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is replaced
+    // Control characters cannot be stored or displayed.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are replaced
     .replace(/[\0-\x08\x0b-\x1f\x7f]/g, '\ufffd')
-    .slice(0, keptHead);
+    .slice(0, maxHeadLength);
 
-/** @param allowed where to, at the moment */
+/** Creates a poster. @param allowed returns the current restrictions of receiver URLs */
 export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestMs = wholeMs): Poster {
-  // A connection that is kept leads to an address that was checked.
+  // Reusing a connection is safe, because its IP address was checked.
   const options = { keepAlive: true, maxSockets: 128, maxFreeSockets: 64, timeout: 5000 };
   const [http, https] = [new HttpAgent(options), new HttpsAgent(options)];
   return {
-    post: async (text, body, given) => {
+    post: async (text, body, extraHeaders) => {
       const headers = {
         'content-type': 'application/json',
         'user-agent': 'crm-events',
-        ...given,
+        ...extraHeaders,
         'content-length': String(Buffer.byteLength(body)),
       };
       const sent = { request: head('POST', headers), response: '', retryAfterMs: undefined };
       try {
         const url = receiverUrl(text, allowed());
         const signal = AbortSignal.timeout(longestMs);
-        const { address, family } = await inTime(pinnedAddress(url, allowed(), resolve), signal);
+        const { address, family } = await rejectOnAbort(pinnedAddress(url, allowed(), resolve), signal);
         const lookup: LookupFunction = (_host, { all }, done) =>
           all ? done(null, [{ address, family }]) : done(null, address, family);
         const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -71,24 +71,24 @@ export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestM
           send(url, { method: 'POST', headers, agent, lookup, signal })
             .once('response', resolve)
             .once('error', reject)
-            // Neither comes where the receiver asks for another protocol.
+            // Neither event is emitted if the receiver switches protocols.
             .once('close', () => reject(new Error('closed')))
             .end(body);
         });
-        await readSome(response);
+        await readLimited(response);
         const { statusCode: status = 0, headersDistinct } = response;
-        const shown = Object.fromEntries(
+        const headerTexts = Object.fromEntries(
           Object.entries(headersDistinct).map(([name, values = []]) => [name, values.join(', ')]),
         );
         return {
           ...sent,
           status,
           problem: '',
-          response: head(`HTTP ${status}`, shown),
+          response: head(`HTTP ${status}`, headerTexts),
           retryAfterMs: retryAfter(response.headers['retry-after']),
         };
       } catch (cause) {
-        return { ...sent, status: undefined, problem: problemOf(cause as NodeJS.ErrnoException) };
+        return { ...sent, status: undefined, problem: reasonOf(cause as NodeJS.ErrnoException) };
       }
     },
     close: () => {
@@ -98,8 +98,8 @@ export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestM
   };
 }
 
-/** Work that cannot be ended, as long as somebody waits for it. */
-const inTime = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
+/** Rejects when the signal is aborted, for work that cannot be canceled. */
+const rejectOnAbort = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
   Promise.race([
     work,
     new Promise<never>((_, reject) => {
@@ -107,29 +107,29 @@ const inTime = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
     }),
   ]);
 
-/** Reads the beginning of a body, for a connection that can be used again; one that does not end is cut. */
-async function readSome(response: IncomingMessage): Promise<void> {
+/** Reads a body so that the connection can be reused. Closes the connection if the body is too large. */
+async function readLimited(response: IncomingMessage): Promise<void> {
   let size = 0;
   try {
     for await (const chunk of response) {
       size += (chunk as Buffer).length;
-      // Leaving the loop destroys it.
+      // Leaving the loop destroys the stream.
       if (size > maxBytes) return;
     }
   } catch {
-    // The status has come; what follows it is of no use.
+    // Only the status matters, and it has already been received.
   }
 }
 
-/** Without texts of the system: they may hold addresses. */
-const problemOf = (cause: NodeJS.ErrnoException): string =>
+/** Returns the reason for a failure without system messages, which might contain IP addresses. */
+const reasonOf = (cause: NodeJS.ErrnoException): string =>
   cause instanceof UserError
     ? cause.message
     : ['TimeoutError', 'AbortError'].includes(cause.name)
       ? 'no response in time'
-      : `no connection${cause.code === undefined ? '' : ` (${cause.code})`}`;
+      : `connection failed${cause.code === undefined ? '' : ` (${cause.code})`}`;
 
-/** Seconds, or a date. */
+/** Parses `Retry-After`, which contains seconds or a date. */
 function retryAfter(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

@@ -2,12 +2,12 @@ import { createHmac, randomBytes } from 'node:crypto';
 
 const prefix = 'whsec_';
 
-/** A new secret in the form of Standard Webhooks. */
+/** Generates a signing secret in the format of Standard Webhooks. */
 export const makeSigningSecret = (): string => prefix + randomBytes(32).toString('base64');
 
 /**
- * The headers of Standard Webhooks (standardwebhooks.com): a signature for each secret, so that receivers can change over.
- * @param at milliseconds since 1970
+ * Returns the headers of Standard Webhooks (standardwebhooks.com), with a signature for each secret.
+ * @param at Unix time in milliseconds
  */
 export function signatureHeaders(
   id: string,

@@ -9,29 +9,29 @@ import { deliveryQueue } from './deliveries.ts';
 import type { SubscriptionInput } from './input.ts';
 import { makeSigningSecret } from './signature.ts';
 
-/** How long the secret before signs too, in hours. */
+/** Hours during which events are also signed with the previous secret. */
 export const overlapHours = 24;
-/** Subscriptions of one organization. */
-const most = 100;
+/** Maximum number of subscriptions per organization. */
+const maxSubscriptions = 100;
 
-/** A subscription as people see it. */
+/** A subscription without its secrets. */
 export interface Subscription {
   readonly id: string;
   readonly url: string;
   readonly resources: readonly string[];
   readonly actions: readonly string[];
-  /** Parameters of a list. */
+  /** List parameters. */
   readonly filter: string;
   readonly profile: string;
   readonly state: 'on' | 'off' | 'gone' | 'failed';
-  /** Since when no event arrives; null: the last one did. */
+  /** Time of the first failure since the last success, or null. */
   readonly failingSince: Date | null;
   readonly createdAt: Date;
 }
 
 const object = 'event subscription';
 
-/** Subscriptions of an organization, oldest first. */
+/** Lists an organization's subscriptions, oldest first. @param id only this subscription */
 export async function listSubscriptions(
   tables: Tables,
   organization: string,
@@ -48,31 +48,32 @@ export async function listSubscriptions(
   return rows.map((row) => ({ ...row, actions: row.actions.split(',') }));
 }
 
-/** What a new subscription needs. */
+/** Input for a new subscription. */
 export interface NewSubscription extends SubscriptionInput {
   readonly organization: string;
   readonly profile: string;
-  /** Where the ledger is: what comes after is sent. */
-  readonly place: Omit<UnverifiedPosition, 'at'>;
+  /** Position in the change log. Changes after it are sent. */
+  readonly position: Omit<UnverifiedPosition, 'at'>;
 }
 
 /**
- * Makes a subscription.
- * @returns its id and the secret that signs its events, which is not shown again
- * @throws UserError if there are too many
+ * Creates a subscription.
+ * @returns its ID and its signing secret, which cannot be retrieved later
+ * @throws UserError if the organization has too many subscriptions
  */
 export async function createSubscription(
   tables: Tables,
   actor: Actor,
   { seal }: Sealing,
-  { organization, profile, place, url, resources, actions, filter }: NewSubscription,
+  { organization, profile, position, url, resources, actions, filter }: NewSubscription,
 ): Promise<{ readonly id: string; readonly secret: string }> {
   const { count } = await tables
     .selectFrom('crm_event_subscriptions')
     .select(({ fn }) => fn.countAll<string>().as('count'))
     .where('organization_id', '=', organization)
     .executeTakeFirstOrThrow();
-  if (Number(count) >= most) throw new UserError(`an organization may have ${most} event subscriptions`);
+  if (Number(count) >= maxSubscriptions)
+    throw new UserError(`an organization can have at most ${maxSubscriptions} event subscriptions`);
   const secret = makeSigningSecret();
   const { id } = await tables
     .insertInto('crm_event_subscriptions')
@@ -84,9 +85,9 @@ export async function createSubscription(
       filter,
       secret: await seal(secret),
       failing_since: null,
-      epoch: place.epoch,
-      transaction: place.transaction,
-      ledger_id: place.id,
+      epoch: position.epoch,
+      transaction: position.transaction,
+      ledger_id: position.id,
     })
     .returning('id')
     .executeTakeFirstOrThrow();
@@ -112,14 +113,14 @@ async function setResources(
     .execute();
 }
 
-/** What may change of a subscription. */
+/** Changes to a subscription. */
 export interface SubscriptionChange extends Partial<SubscriptionInput> {
   readonly state?: 'on' | 'off';
-  /** Id of the profile of whoever changes it, who may read less: nobody gets what they may not read. */
+  /** ID of the new profile, if the caller cannot read everything that the current one can. */
   readonly profile?: string;
 }
 
-/** Changes a subscription. Switched on again, it goes on where it was. @throws UserError when there is none */
+/** Changes a subscription. If enabled again, it continues where it stopped. @throws UserError if it does not exist */
 export async function changeSubscription(
   tables: Tables,
   actor: Actor,
@@ -142,7 +143,7 @@ export async function changeSubscription(
 type Row = Selectable<TableRows['crm_event_subscriptions']>;
 type Changed = { readonly [Column in keyof Row]?: Row[Column] | ReturnType<typeof sql<Row[Column]>> };
 
-/** Writes columns of a subscription. @throws UserError when there is none */
+/** Updates columns of a subscription. @throws UserError if it does not exist */
 async function update(tables: Tables, organization: string, id: string, values: Changed): Promise<void> {
   const row = await tables
     .updateTable('crm_event_subscriptions')
@@ -151,10 +152,10 @@ async function update(tables: Tables, organization: string, id: string, values: 
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`there is no ${object} ${id} in this organization`);
+  if (row === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
 }
 
-/** Gives a subscription a new secret; the one before signs as well for a day. @returns it, not shown again */
+/** Replaces the signing secret and returns the new one. Events are signed with both for {@link overlapHours} hours. */
 export async function rotateSecret(
   tables: Tables,
   actor: Actor,
@@ -172,7 +173,7 @@ export async function rotateSecret(
   return secret;
 }
 
-/** Removes a subscription with its deliveries. @throws UserError when there is none */
+/** Removes a subscription and its deliveries. @throws UserError if it does not exist */
 export async function removeSubscription(
   tables: Tables,
   actor: Actor,
@@ -185,11 +186,11 @@ export async function removeSubscription(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`there is no ${object} ${id} in this organization`);
+  if (row === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
   await recordChanges(tables, actor, { organization, action: 'delete', object, objectId: id });
 }
 
-/** Queues an event without a record. @returns the id of its delivery @throws UserError unless the subscription is on */
+/** Queues a test event and returns the ID of its delivery. @throws UserError if the subscription is disabled */
 export async function sendTest(tables: Tables, organization: string, id: string): Promise<string> {
   await assertOn(tables, organization, id);
   const row = await tables
@@ -210,23 +211,24 @@ export async function sendTest(tables: Tables, organization: string, id: string)
   return row.id;
 }
 
-/** What is to be delivered again: everything after a place of the ledger, or deliveries between two ids. */
+/** Range to replay: all changes after a position in the change log, or the deliveries between two IDs. */
 export type ReplayRange =
-  | { readonly place: Omit<UnverifiedPosition, 'at'> }
+  | { readonly position: Omit<UnverifiedPosition, 'at'> }
   | { readonly from: string; readonly to: string };
 
-/** Delivers again. @returns how many deliveries are queued; what comes after a place follows in the background */
+/** Replays events. Returns the number of queued deliveries; changes after a position are queued in the background. */
 export async function replaySubscription(
   tables: Tables,
   actor: Actor,
   organization: string,
   id: string,
-  given: ReplayRange,
+  range: ReplayRange,
 ): Promise<number> {
   await assertOn(tables, organization, id);
   await recordChanges(tables, actor, { organization, action: 'replay', object, objectId: id });
-  if (!('place' in given)) return replayRange(tables, deliveryQueue, organization, { owner: id, ...given });
-  const { epoch, transaction, id: ledger_id } = given.place;
+  if (!('position' in range))
+    return replayRange(tables, deliveryQueue, organization, { owner: id, ...range });
+  const { epoch, transaction, id: ledger_id } = range.position;
   await update(tables, organization, id, {
     epoch,
     transaction,
@@ -238,7 +240,8 @@ export async function replaySubscription(
 }
 
 async function assertOn(tables: Tables, organization: string, id: string): Promise<void> {
-  const [found] = await listSubscriptions(tables, organization, id);
-  if (found === undefined) throw new UserError(`there is no ${object} ${id} in this organization`);
-  if (found.state !== 'on') throw new UserError('the event subscription is off: switch it on first');
+  const [subscription] = await listSubscriptions(tables, organization, id);
+  if (subscription === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
+  if (subscription.state !== 'on')
+    throw new UserError('the event subscription is disabled. Enable it first.');
 }

@@ -17,59 +17,59 @@ declare module '../../engine/tables/index.ts' {
     crm_event_subscriptions: {
       organization_id: string;
       id: Generated<string>;
-      /** What its events may show. */
+      /** Determines what events contain. */
       profile_id: string;
       url: string;
-      /** Create, update and delete, with commas. */
+      /** `create`, `update` and `delete`, separated by commas. */
       actions: string;
-      /** Parameters of a list; empty: none. */
+      /** List parameters, or an empty string. */
       filter: string;
-      /** What signs its events, encrypted (JWE), and the one before, empty where there is none. */
+      /** Signing secret, encrypted (JWE). The previous one is empty if the secret was never rotated. */
       secret: string;
       previous_secret: Generated<string>;
       previous_until: Generated<Date>;
-      /** on; off: by a person; gone: the receiver said 410; failed: for days. */
+      /** `on`, `off` (by a user), `gone` (the receiver responded with 410) or `failed` (for days). */
       state: Generated<string>;
-      /** Failures since the last success, and when the first of them was. */
+      /** Failures since the last success, and the time of the first one. */
       failures: Generated<number>;
       failing_since: Date | null;
-      /** Nothing is sent before. */
+      /** No event is sent before this time. */
       paused_until: Generated<Date>;
-      /** Where it is in the ledger: what comes after is not queued yet. */
+      /** Position in the change log. Changes after it have not been queued yet. */
       epoch: string;
       transaction: string;
       ledger_id: string;
       read_at: Generated<Date>;
-      /** Changes before are not wanted, also if they are read. */
+      /** Older changes are skipped. */
       since: Generated<Date>;
-      /** Counts how often its place was set back: what was delivered before is delivered again. */
+      /** Number of replays from a position. Events delivered in an earlier generation are delivered again. */
       generation: Generated<number>;
       created_at: Generated<Date>;
     };
     crm_event_resources: { organization_id: string; subscription_id: string; resource: string };
     crm_event_deliveries: QueueRow & {
       subscription_id: string;
-      /** The change; null, and empty, for a test. */
+      /** Position of the change; null for a test event. */
       position: string | null;
       object: string;
       object_id: string | null;
       version: string | null;
-      /** create, update, delete, or test. */
+      /** `create`, `update`, `delete` or `test`. */
       action: string;
-      /** Names of fields, JSON. */
+      /** Names of the changed fields, as JSON. */
       changed: Generated<string>;
       at: Generated<Date>;
       generation: Generated<number>;
-      /** The head of the last request, and of its response. */
+      /** Headers of the last request and its response. */
       request: Generated<string>;
       response: Generated<string>;
     };
   }
 }
 
-const nothing = { ...textColumn, defaultRaw: "''" };
+const emptyText = { ...textColumn, defaultRaw: "''" };
 const zero = { ...integerColumn, defaultRaw: '0' };
-const never = { ...timestampColumn, defaultRaw: `'-infinity'` };
+const infinitePast = { ...timestampColumn, defaultRaw: `'-infinity'` };
 
 const subscriptions = defineTable('crm_event_subscriptions', {
   ...tenant(),
@@ -79,17 +79,17 @@ const subscriptions = defineTable('crm_event_subscriptions', {
   actions: textColumn,
   filter: textColumn,
   secret: textColumn,
-  previous_secret: nothing,
-  previous_until: never,
+  previous_secret: emptyText,
+  previous_until: infinitePast,
   state: { ...textColumn, defaultRaw: "'on'" },
   failures: zero,
   failing_since: { ...timestampColumn, nullable: true },
-  paused_until: never,
+  paused_until: infinitePast,
   epoch: textColumn,
   transaction: { type: 'string', columnType: 'xid8' },
   ledger_id: bigintColumn,
   read_at: now,
-  since: never,
+  since: infinitePast,
   generation: zero,
   created_at: now,
 });
@@ -118,12 +118,12 @@ const deliveries = queueTable(
     changed: { ...textColumn, defaultRaw: "'[]'" },
     at: now,
     generation: zero,
-    request: nothing,
-    response: nothing,
+    request: emptyText,
+    response: emptyText,
   },
   {
     indexes: [
-      // Finds what a delivery must wait for: earlier changes of its record.
+      // Finds earlier changes to a record, which a delivery must wait for.
       {
         name: 'crm_event_deliveries_order',
         expression: `create index "crm_event_deliveries_order" on "crm_event_deliveries" ("organization_id", "subscription_id", "object", "object_id", "version") where "status" = 'waiting'`,
@@ -134,5 +134,5 @@ const deliveries = queueTable(
   },
 );
 
-/** Subscriptions, the resources that they want, and what is sent to them. */
+/** Tables of subscriptions, their resources and their deliveries. */
 export const subscriptionTables = [subscriptions, resources, deliveries];

@@ -10,6 +10,8 @@ export const maxFile = 5 * 1024 * 1024;
 export const maxForm = 3 * maxFile;
 /** Number of bytes in which a form must have sent its token. */
 const maxBeforeToken = 64 * 1024;
+/** Number of bytes parsed before limits are checked: hundreds of empty parts take milliseconds. */
+const sliceBytes = 4 * 1024;
 /** Maximum length of a field's name, in characters. */
 const maxName = 100;
 const limits = {
@@ -110,8 +112,11 @@ class Incoming {
         }
         this.size += chunk.length;
         if (this.size > maxForm) throw errors.tooLarge(maxForm);
-        const written = new Promise<void>((resolve) => this.parser.write(chunk, () => resolve()));
-        await Promise.race([written, this.failed.promise]);
+        for (let at = 0; at < chunk.length; at += sliceBytes) {
+          const slice = chunk.subarray(at, at + sliceBytes);
+          const written = new Promise<void>((resolve) => this.parser.write(slice, () => resolve()));
+          await Promise.race([written, this.failed.promise]);
+        }
       }
     } catch (cause) {
       if (cause instanceof HttpError) await this.discard();

@@ -294,7 +294,10 @@ onBothDrivers(
         assert.ok(text.includes('admin@acme.example') && !text.includes('globex'));
         assert.doesNotMatch(text, /password|hash|secret/);
         writeFileSync(file, 'mine');
-        await assert.rejects(run('org', 'export', 'acme', file), /already exists. Pass --force to replace it./);
+        await assert.rejects(
+          run('org', 'export', 'acme', file),
+          /already exists. Pass --force to replace it./,
+        );
         assert.equal(readFileSync(file, 'utf8'), 'mine');
         folder.remove();
       });

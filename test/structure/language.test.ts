@@ -17,7 +17,11 @@ const rules: readonly (readonly [pattern: RegExp, replacement: string, example: 
   [/\bthere (?:is|are|was|were) none\b/i, '"does not exist", "is missing"', 'a default, where there is none'],
   [/\bany more\b/i, '"no longer"', 'is not used any more'],
   [/\bat once\b/i, '"immediately" or "at the same time"', 'is served at once'],
-  [/(?<!['\"`]|: )\b(?:whoever|nobody|anybody)\b/i, 'the role: caller, client, user, member, operator', 'nobody writes'],
+  [
+    /(?<!['"`]|: )\b(?:whoever|nobody|anybody)\b/i,
+    'the role: caller, client, user, member, operator',
+    'nobody writes',
+  ],
   [/\bmeanwhile\b/i, '"in the meantime", "concurrently", "during …"', 'what was written meanwhile'],
   [/\b(?:goes on|go on)\b/i, '"continues"', 'the work goes on'],
   [/\banew\b/i, '"again"', 'begins anew'],

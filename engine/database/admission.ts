@@ -1,6 +1,6 @@
 import { errors } from '../errors.ts';
 import type { Lane } from '../sql/index.ts';
-import { cancellingRequest, runAdmitted } from './requests.ts';
+import { cancellingRequest, runAdmitted, slotOwner } from './requests.ts';
 
 /** Maximum concurrency, per organization and in total. */
 export interface LaneLimit {
@@ -265,4 +265,15 @@ function counter() {
       total += change;
     },
   };
+}
+
+/**
+ * Runs a statement or transaction of a module in a slot of the current request's organization. Work outside requests, and
+ * work that already holds a slot, runs immediately.
+ * @throws HttpError 503 `overloaded`, see {@link Admission.run}
+ */
+export function admitted<T>(admission: Admission, work: () => Promise<T>): Promise<T> {
+  const owner = slotOwner();
+  if (owner === undefined) return work();
+  return admission.run(owner === '' ? 'lookup' : 'module', owner, work);
 }

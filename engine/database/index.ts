@@ -2,7 +2,7 @@
 // May import errors, config, sql.
 
 export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';
-export type { Admission } from './admission.ts';
+export { type Admission, admitted } from './admission.ts';
 export { withAdvisoryLock, withAdvisoryLockIfFree } from './advisory-lock.ts';
 export { clusterSetting } from './cluster.ts';
 export type { Database, ReadServer, Replicas, TextRows } from './database.ts';
@@ -26,7 +26,6 @@ export { openDatabase } from './open.ts';
 export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
 export {
-  admitted,
   boundToRequest,
   RequestScope,
   runInRequest,

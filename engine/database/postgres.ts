@@ -3,7 +3,7 @@ import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from
 import type { Pool, TypeOverrides } from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
-import { createAdmission } from './admission.ts';
+import { admitted, createAdmission } from './admission.ts';
 import { createClientPool } from './client-pool.ts';
 import type { Database, Runnable } from './database.ts';
 import { connections, postgresLimits, processShare } from './limits.ts';
@@ -12,7 +12,6 @@ import { ormOptions } from './orm.ts';
 import { sharePools } from './pool-sharing.ts';
 import { openReadPool, poolLoad } from './read-pool.ts';
 import { openReplicas } from './replicas.ts';
-import { admitted } from './requests.ts';
 import { analyzeAfterWrites } from './statistics.ts';
 import { parsers } from './types.ts';
 import { findServer } from './usable-server.ts';

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Admission } from './admission.ts';
 
 /** A request, as far as the statements that its handler starts are concerned. */
 export class RequestScope {
@@ -71,22 +70,15 @@ export function slotState(): 'held' | 'needed' | 'none' {
   return context.isAdmitted ? 'held' : 'needed';
 }
 
+/** Returns the owner for whom the current work needs a slot: empty if unknown, undefined if it needs none. */
+export function slotOwner(): string | undefined {
+  return slotState() === 'needed' ? contexts.getStore()?.request.owner : undefined;
+}
+
 /** The request whose client the current statement is for; undefined for work that does not end with a client. */
 export function cancellingRequest(): RequestScope | undefined {
   const context = contexts.getStore();
   return context?.isShared === false ? context.request : undefined;
-}
-
-/**
- * Runs a statement or a transaction of a module in a slot of the organization that the current request is for. Work outside
- * requests, and work that already holds a slot, runs immediately.
- * @throws HttpError 503 `overloaded` as {@link Admission.run}
- */
-export function admitted<T>(admission: Admission, work: () => Promise<T>): Promise<T> {
-  const context = contexts.getStore();
-  if (context === undefined || slotState() === 'held') return work();
-  const { owner } = context.request;
-  return admission.run(owner === '' ? 'lookup' : 'module', owner, work);
 }
 
 /** Produces the items of a source in the context of the current request, whoever reads them. */

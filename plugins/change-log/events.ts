@@ -97,9 +97,12 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       let page = first;
       if (isStream || isWaiting) {
         const leave = readers.enter(organization);
-        const signal = AbortSignal.any([stopping.signal, goneSignal(request, reply)]);
+        const revoked = new AbortController();
+        const signal = AbortSignal.any([stopping.signal, goneSignal(request, reply), revoked.signal]);
         const following = { read, wait: readers.wait, organization, signal };
         if (isStream) {
+          // Ends the stream between two events; the client learns the reason when it reconnects.
+          request.assertAllowed = () => authenticateAgain(app, request).catch(() => revoked.abort());
           const { hold } = database.admission;
           const events = stream(first, { ...following, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });

@@ -34,6 +34,8 @@ const background = [
   /pg_try_advisory_xact_lock|pg_stat|analyze/i,
   /^\s*(insert into|update|delete from) "?crm_(sessions|api_keys|name_uses|request_counts|resource_views|inbox|outbox|event)/i,
   /_last_used|for update( of \w+)? skip locked/,
+  // Channel events that the routes stored before are processed later; retention.
+  /meta_leadgen_id|crm_(received_messages|secret_uses|erasures)|hashtextextended/,
 ];
 
 /** The body that a route's own clients send. */

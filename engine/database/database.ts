@@ -36,9 +36,9 @@ export interface WriteBatcher {
   /** Whether a statement can join a batch at the moment. */
   readonly takes: (statement: Runnable, organization: string) => boolean;
   /**
-   * Runs a statement that `takes` accepted.
-   * @returns its rows; undefined if its group failed, for whatever reason: then nothing was written, and it has to run alone
-   * @throws Error when the connection is lost: then nobody knows whether it was written
+   * Runs a statement accepted by `takes`.
+   * @returns its rows, or undefined if its batch failed; nothing was written then, and the statement must run alone
+   * @throws Error if the connection is lost, so that it is unknown whether the write happened
    */
   readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
   /** Runs a write that must run alone. If it fails or is slow, its organization's writes join no batches for a second. */
@@ -55,62 +55,62 @@ export interface WriteBatcher {
 
 /** A server on which statements of requests run. */
 export interface ReadServer {
-  /** Runs one compiled statement outside of a transaction, prepared if the driver supports it. */
+  /** Runs one compiled statement without a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<TextRows>;
-  /** Connections that short statements share; undefined if there are none. */
+  /** Pipelined connections for short statements; undefined if there are none. */
   readonly pipelines?: Pipelines | undefined;
 }
 
-/** Standbys of the database that reads may go to. */
+/** Replicas that can serve reads. */
 export interface Replicas {
   /**
-   * The replica for a read, if one is fit for it.
-   * @param mayWrite whether the caller may write: then the replica must have everything that was acknowledged to
-   *   anybody before this call, on any node; otherwise what the primary had at some moment within the configured lag
+   * Returns a suitable replica for a read, if there is one.
+   * @param mayWrite whether the caller can write: the replica must then have everything acknowledged to any client before
+   *   this call, on any node; otherwise a state of the primary within the configured lag suffices
    */
   readonly find: (organization: string, mayWrite: boolean) => Promise<ReadServer | undefined>;
-  /** Why each is left out, by its hosts and database; undefined for one that is used. */
+  /** Why each replica is not used, by its hosts and database; undefined if it is used. */
   readonly status: () => Readonly<Record<string, string | undefined>>;
 }
 
-/** Connections of one kind. */
+/** Load of one kind of connections. */
 export interface ConnectionLoad {
   readonly pool: 'records' | 'lists' | 'shared' | 'writes';
   readonly inUse: number;
   readonly idle: number;
-  /** Statements that wait for one of them. */
+  /** Statements waiting for a connection. */
   readonly waiting: number;
-  /** How many there may be. */
+  /** Maximum number of connections. */
   readonly limit: number;
 }
 
 /** An open database. */
 export interface Database extends ReadServer {
   readonly kind: 'embedded' | 'postgresql';
-  /** Whether a running server has the embedded database, which is reached through that: its tables must not change. */
+  /** Whether the embedded database is reached through a running server; its tables must not change then. */
   readonly isServed?: boolean;
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
   /** Schedules the statements of requests. */
   readonly admission: Admission;
-  /** Connections for writes that are carried out together; undefined if there are none. */
+  /** Executes writes in batches; undefined if this is not supported. */
   readonly groups?: WriteBatcher | undefined;
-  /** How busy the connections to the primary are; absent where there are none. */
+  /** Load of the connections to the primary; absent if there are none. */
   readonly connections?: () => readonly ConnectionLoad[];
-  /** Undefined where none are configured. */
+  /** Replicas; undefined if none are configured. */
   readonly replicas?: Replicas | undefined;
   /**
-   * Called before records are created, with how many at least; undefined if nothing bounds them. A module may provide it.
-   * @throws HttpError 403 if the organization may not have so many more
+   * Called before records are created, with their minimum number. A module can provide it; undefined without quotas.
+   * @throws HttpError 403 if the organization's quota would be exceeded
    */
   admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
   /** Called with each reason why records of a batch were rejected by a rule of the operator's. A module may provide it. */
   reportRejection?: (requestId: string, cause: unknown) => void;
-  /** Resolves when writes can no longer be stored, otherwise never. The process must end then. */
+  /** Resolves when writes can no longer be stored, and the process must end. Otherwise it never settles. */
   readonly lost?: Promise<Error>;
   /**
-   * Copies the embedded database, as it is at one moment, to a path where nothing is; whatever else wants the database waits as
-   * long as copying its files takes. Undefined on PostgreSQL, where any transaction can see one moment.
+   * Copies a snapshot of the embedded database to a path that must not exist. Other work waits while the files are copied.
+   * Undefined on PostgreSQL, where a transaction can provide a snapshot.
    */
   readonly copyTo?: (folder: string) => Promise<void>;
   /** Closes every connection and releases the data folder. */

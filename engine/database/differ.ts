@@ -14,10 +14,10 @@ import { withExtensions } from './extensions.ts';
 /** A column, an index, a trigger, … as data. */
 export type SchemaPart = Readonly<Record<string, unknown>>;
 
-/** What a table consists of, in the words of MikroORM. */
+/** The sections of a table, with MikroORM's names. */
 export const tableSections = ['columns', 'indexes', 'checks', 'triggers', 'foreignKeys'] as const;
 
-/** A table as data: the parts of each section by their names. */
+/** A table as data: the parts of each section, by name. */
 export type TableShape = {
   readonly [Section in (typeof tableSections)[number]]: Readonly<Record<string, SchemaPart>>;
 };
@@ -25,7 +25,7 @@ export type TableShape = {
 /** Tables as data, by name. */
 export type TableShapes = Readonly<Record<string, TableShape>>;
 
-/** Compares two models by names alone: an equal column with a different name is a different column. */
+/** Compares two models by name: an equal column with a different name is a different column. */
 class ExactComparator extends SchemaComparator {
   // MikroORM treats a removed and an added column (or index) of equal type as a rename, and would move values
   // from one field into another.
@@ -35,7 +35,7 @@ class ExactComparator extends SchemaComparator {
 
   override diffIndex(from: IndexDef, to: IndexDef): boolean {
     if (from.keyName !== to.keyName) return true;
-    // Both come from definitions, never from a database that normalizes them, so their texts can be compared.
+    // Both come from definitions, not from a database that normalizes them, so their texts are comparable.
     if (from.expression !== undefined || to.expression !== undefined)
       return from.expression !== to.expression;
     return super.diffIndex(from, to);
@@ -49,7 +49,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     orm.config.registerExtension('@mikro-orm/schema-generator', make);
   }
 
-  /** The tables of the model. */
+  /** Returns the tables of a model. */
   shapes(): TableShapes {
     const { tables } = JSON.parse(JSON.stringify(this.getTargetSchema())) as {
       tables: readonly (SchemaPart & { name: string })[];
@@ -57,7 +57,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     return Object.fromEntries(tables.map((table) => [table.name, tableShape(table)]));
   }
 
-  /** The statements that make tables those of the model. */
+  /** Returns the statements that turn tables into those of a model. */
   statementsFrom(before: TableShapes): readonly string[] {
     const difference = new ExactComparator(this.platform).compare(
       this.#schemaOf(before),
@@ -88,7 +88,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
   }
 }
 
-/** A table as MikroORM writes it: some sections are lists there. */
+/** Converts a table from MikroORM's form, in which some sections are lists. */
 export function tableShape(table: SchemaPart): TableShape {
   const shape = tableSections.map((section) => {
     const parts = table[section] as readonly SchemaPart[] | Readonly<Record<string, SchemaPart>> | undefined;
@@ -99,13 +99,13 @@ export function tableShape(table: SchemaPart): TableShape {
   return Object.fromEntries(shape) as TableShape;
 }
 
-/** The statements of a text, each on lines of its own. */
+/** Splits a text into statements, each on its own lines. */
 function statementsOf(text: string): string[] {
   const found: string[] = [];
   let open = '';
   for (const part of text.split(/;\n/)) {
     open += open === '' ? part : `;\n${part}`;
-    // An odd number of quotes: it ends within a string.
+    // With an odd number of quotes, the line ends inside a string.
     if (open.split("'").length % 2 === 0) continue;
     const statement = open.trim();
     if (statement !== '') found.push(statement.endsWith(';') ? statement : `${statement};`);

@@ -7,13 +7,13 @@ import { copyCluster } from './folder.ts';
 import { socketFolder, socketName, socketPort } from './socket-path.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** How long a busy server may take to accept a connection, in milliseconds. */
+/** Time that a busy server has to accept a connection, in milliseconds. */
 const connectTimeoutMs = 10_000;
 
-/** How often a transaction says something while files are copied, in milliseconds. */
+/** Interval of the statements that keep a transaction alive while files are copied, in milliseconds. */
 const beatMs = 2000;
 
-/** Whether a server that has the data folder serves its database at a socket. */
+/** Whether a running server that owns the data folder serves its database on a socket. */
 export function hasRunningOwner({ dataFolder }: Pick<DatabaseConfig, 'dataFolder'>): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(join(socketFolder(dataFolder), socketName));
@@ -25,7 +25,7 @@ export function hasRunningOwner({ dataFolder }: Pick<DatabaseConfig, 'dataFolder
   });
 }
 
-/** Opens the embedded database that a running server has, through its socket. */
+/** Opens the embedded database through the socket of the server that owns it. */
 export async function openThroughOwner(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
@@ -44,10 +44,10 @@ export async function openThroughOwner(
   const database = await openPostgres(
     {
       ...config,
-      // All connections share one session: nothing can have a name there.
+      // All connections share one session, so statements must be unnamed.
       databasePooler: true,
       replicaAddresses: [],
-      // A statement waits for its turn, and cannot be cancelled.
+      // A statement waits for the session and cannot be cancelled.
       statementTimeoutMs: 0,
       listTimeoutMs: 0,
       pool: 3,
@@ -64,7 +64,7 @@ export async function openThroughOwner(
         const execute = (sql: string) =>
           em.getConnection().execute(sql, [], 'run', em.getTransactionContext());
         await execute('checkpoint');
-        // The server ends a transaction that says nothing for long.
+        // The server ends a transaction that is idle for long.
         const beat = setInterval(() => void execute('select').catch(() => {}), beatMs);
         await copyCluster(config.dataFolder, folder).finally(() => clearInterval(beat));
       }),

@@ -20,8 +20,8 @@ import type { DatabaseConfig } from './variables.ts';
 
 /**
  * Opens the embedded database (PGlite) in the data folder.
- * @param release of the folder, which is this process's; called when the database is closed
- * @throws UserError in one line when the folder cannot be used
+ * @param release releases the folder's lock; called when the database is closed
+ * @throws UserError with one line if the folder is unusable
  */
 export async function openEmbedded(
   config: DatabaseConfig,
@@ -40,7 +40,7 @@ export async function openEmbedded(
     guard(client, watch);
     restrictAccess(config.dataFolder);
     const run = checked(watch, runPrepared(client));
-    // Analyzing a table stops everything else meanwhile, so the samples are small.
+    // Analyzing a table blocks everything else, so the samples are small.
     await client.exec('set default_statistics_target = 10');
     const { promise: died, resolve: die } = Promise.withResolvers<Error>();
     const closeSocket = config.serves
@@ -67,10 +67,10 @@ export async function openEmbedded(
       close: async () => {
         await closeSocket();
         await stopStatistics();
-        // Closing would write into a folder that is not ours any more.
+        // Closing would write into a folder that this process no longer owns.
         if (!watch.isLost()) {
           await orm.close(true);
-          // MikroORM closes it only if MikroORM itself has run a query.
+          // MikroORM closes it only if it has run a query.
           if (!client.closed) await client.close();
           restrictAccess(config.dataFolder);
         }
@@ -88,14 +88,14 @@ export async function openEmbedded(
   }
 }
 
-/** MikroORM must not acknowledge writes into a folder that is gone. */
+/** Keeps MikroORM from acknowledging writes into a deleted folder. */
 function guard(client: PGlite, watch: FolderWatch): void {
   const query = checked(watch, client.query.bind(client) as PGlite['query']);
   const transaction = checked(watch, client.transaction.bind(client) as PGlite['transaction']);
   Object.assign(client, { query, transaction });
 }
 
-/** Work that does not succeed if the folder is gone when it is done. */
+/** Runs work and fails if the folder has been deleted when it finishes. */
 const checked =
   <Given extends unknown[], Result>(
     { assertPresent }: FolderWatch,
@@ -125,10 +125,10 @@ function reason(cause: unknown, folder: string): string {
   return `its file system failed (${String(errno ?? cause)})`;
 }
 
-/** Messages of WebAssembly that ended by itself. */
+/** Messages of an aborted WebAssembly module. */
 const isAbort = /Aborted\(|RuntimeError|unreachable|out of bounds|exited|program has already aborted/i;
 
-/** PostgreSQL needs room for a segment of its write-ahead log to start. */
+/** PostgreSQL needs space for a write-ahead log segment to start. */
 const minimumFreeBytes = 16 * 1024 * 1024;
 
 function freeBytes(folder: string): number {
@@ -140,5 +140,5 @@ function freeBytes(folder: string): number {
   }
 }
 
-/** ENOSPC as WASI numbers it. */
+/** WASI's number for ENOSPC. */
 const noSpace = 51;

@@ -5,19 +5,19 @@ import { hasRunningOwner, openThroughOwner } from './embedded-owner.ts';
 import { isFolderLocked, lockFolder, type Release } from './lock.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** How often a folder that is in use is tried again, in milliseconds. */
+/** Interval between attempts to lock a folder that is in use, in milliseconds. */
 const pollMs = 50;
 
 /**
- * Opens the configured database: PostgreSQL by DATABASE_URL, else the embedded one; where a running server has that,
- * through the server.
- * @throws UserError in one line when it does not respond or its folder is in use
+ * Opens the configured database: PostgreSQL if DATABASE_URL is set, otherwise the embedded one, through the running server if
+ * there is one.
+ * @throws UserError with one line if it does not respond or its folder is in use
  */
 export async function openDatabase(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
 ): Promise<Database> {
-  // Only the driver that is used is loaded.
+  // Load only the driver in use.
   if (config.databaseAddress === undefined) {
     const release = await holdFolder(config);
     if (release === undefined) return openThroughOwner(config, entities);
@@ -29,10 +29,10 @@ export async function openDatabase(
 }
 
 /**
- * Takes the data folder for this process. A server that is starting has the folder before its socket, and a command for a
- * moment: both are waited for, unless this process is to serve.
- * @returns undefined if a server has it that can be reached
- * @throws UserError in one line when it is in use otherwise, or cannot be used
+ * Locks the data folder for this process. A starting server has the folder before its socket, and a command has it briefly, so
+ * this waits for both unless this process is going to serve.
+ * @returns undefined if a reachable server owns the folder
+ * @throws UserError with one line if the folder is in use otherwise, or is unusable
  */
 async function holdFolder(config: DatabaseConfig): Promise<Release | undefined> {
   const end = performance.now() + config.connectTimeoutMs;

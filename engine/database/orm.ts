@@ -5,20 +5,20 @@ import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from
 import { ExactSchemaGenerator } from './differ.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** The options of MikroORM for both drivers. */
+/** MikroORM options for both drivers. */
 export function ormOptions(entities: readonly EntitySchema[], config: DatabaseConfig) {
   return {
     entities: [...entities],
-    // Within a transaction of one database, another one would take it for its own if they had the same name.
+    // Inside a transaction, another database with the same context name would use that transaction.
     contextName: randomUUID(),
     extensions: [Migrator],
     discovery: { warnWhenNoEntities: false },
-    // Warnings would precede the output of a command; failures are thrown.
+    // Warnings would precede a command's output. Failures are thrown.
     logger: () => {},
     migrations: {
       path: config.migrations,
       pathTs: config.migrations,
-      // Migrations bring what they change of the model in files of their own.
+      // Migrations store their changes to the model in their own files.
       snapshot: false,
       tableName: migrationsTable,
       silent: true,
@@ -26,10 +26,10 @@ export function ormOptions(entities: readonly EntitySchema[], config: DatabaseCo
   };
 }
 
-/** Where the database keeps which migrations it has. */
+/** Table of applied migrations. */
 export const migrationsTable = 'crm_migrations';
 
-/** The model of entities, without a database. */
+/** Builds the model of entities without a database. */
 export async function openModel(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
@@ -42,23 +42,23 @@ export async function openModel(
   return new ExactSchemaGenerator(orm.em);
 }
 
-/** A table of a model: what keeps its rows apart, and what they refer to. */
+/** Keys and references of a table in a model. */
 export interface ModelTable {
   readonly name: string;
-  /** The columns of its primary key and of each unique key. */
+  /** Columns of the primary key and of each unique key. */
   readonly keys: readonly (readonly string[])[];
   readonly foreignKeys: readonly {
     readonly name: string;
     readonly columns: readonly string[];
     readonly to: string;
     readonly toColumns: readonly string[];
-    /** As SQL has it, such as `cascade` or `set null ("account_id")`. */
+    /** SQL action, for example `cascade` or `set null ("account_id")`. */
     readonly onDelete: string;
   }[];
   readonly hasTriggers: boolean;
 }
 
-/** The tables of a model, without a database. */
+/** Returns the tables of a model, without a database. */
 export async function tablesOfModel(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],

@@ -2,7 +2,7 @@ import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import type { PgConnection } from './connection.ts';
 
-/** Internals of pg that its types lack. The version of pg is pinned, and the fault tests cover all of them. */
+/** Internals of pg that are missing from its types. The version of pg is pinned, and fault tests cover all of them. */
 export interface PgInternals {
   host: string;
   port: number;
@@ -10,22 +10,21 @@ export interface PgInternals {
   readonly processID: number | null;
   readonly secretKey: number | null;
   readonly connection: PgConnection;
-  /** Returns it to its pool, which drops it if told so; undefined if it belongs to none. */
+  /** Returns it to its pool, or removes it; undefined if it does not belong to a pool. */
   readonly release?: (drop: boolean) => void;
 }
 
-/** The internals of a client that this folder controls. */
+/** Returns the internals of a client. */
 export const pgInternals = (client: pg.ClientBase): PgInternals => client as unknown as PgInternals;
 
-/** Cuts a connection without a message to the server; pending statements fail. */
+/** Disconnects without a message to the server. Pending statements fail. */
 export function disconnect(client: pg.ClientBase): void {
   pgInternals(client).connection.stream.destroy();
 }
 
 /**
- * Cancels the statement that a connection waits for, over a separate connection. Until that is closed, the request may hit
- * whatever the connection runs next.
- * @returns resolves when it is closed, after the timeout at the latest
+ * Cancels a connection's statement over a separate connection. Until that one closes, the request can hit the next statement.
+ * @returns a promise that resolves when it has closed, at the latest after the timeout
  */
 export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<void> {
   const { host, port, ssl, processID, secretKey } = pgInternals(client);
@@ -34,7 +33,7 @@ export async function cancelStatement(client: pg.ClientBase, timeoutMs: number):
     requestSsl: () => void;
     cancel: (process: number | null, secret: number | null) => void;
   };
-  // A server that cannot be reached runs the statement until its time limit.
+  // An unreachable server runs the statement until its time limit.
   connection.on('error', () => connection.stream.destroy());
   connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
   connection.once('sslconnect', send);
@@ -49,7 +48,7 @@ export async function cancelStatement(client: pg.ClientBase, timeoutMs: number):
   await closed;
   clearTimeout(late);
 
-  // The server closes it then.
+  // The server then closes it.
   function send(): void {
     connection.cancel(processID, secretKey);
   }

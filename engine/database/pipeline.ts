@@ -10,62 +10,62 @@ import { NamedMessages } from './named-messages.ts';
 import { cancelStatement, disconnect } from './pg-internals.ts';
 import { RecordsReader } from './records-reader.ts';
 
-/** A statement that somebody waits for. */
+/** A statement with a waiting caller. */
 interface Waiting {
   readonly statement: Runnable;
   readonly organization: string;
   readonly done: (outcome: PipelineResult) => void;
 }
 
-/** What was sent as one statement: one that somebody waits for, or many that are the same but for their values. */
+/** One sent statement: for one caller, or for many that differ only in their values. */
 interface Sent {
   readonly name: string;
   readonly parts: readonly Waiting[];
-  /** Of lists, that of the part whose rows arrive. */
+  /** For merged lists, the output of the current part. */
   reader: RecordsReader | undefined;
-  /** Rows that are no records; of many statements, the row of each. */
+  /** Rows that are not records; for merged statements, the row of each. */
   readonly rows: TextRows[number][];
-  /** Of lists, the part whose rows arrive. */
+  /** For merged lists, the index of the current part. */
   part: number | undefined;
-  /** Bytes of its rows; of lists, of that part's. */
+  /** Bytes of its rows; for merged lists, of the current part. */
   size: number;
   /** SQLSTATE of its error. */
   failed: string | undefined;
 }
 
 /**
- * The rows of a statement; `late` if the server ended it because of a time limit, `refused` if it failed, both without
- * writing anything; `lost` if the connection ended before the result, so that nobody knows.
+ * Rows of a statement; `late` if it exceeded a time limit, `refused` if it failed, both without writing anything; `lost` if
+ * the connection ended before the result, so that the outcome is unknown.
  */
 export type PipelineResult = TextRows | 'late' | 'refused' | 'lost';
 
-/** What a {@link Pipeline} is made with. */
+/** Options of a {@link Pipeline}. */
 export interface PipelineOptions {
-  /** How long the server may take for one statement before the connection is given up, in milliseconds. */
+  /** Time limit of a statement, after which the connection is dropped, in milliseconds. */
   readonly limitMs: number;
   /**
-   * Called with an organization as soon as a statement of it takes long or its rows are large: others wait behind it.
+   * Called with an organization when its statement is slow or has large rows, because others wait behind it.
    */
   readonly onBlocked: (organization: string) => void;
 }
 
-/** How often to check whether the server still responds, in milliseconds. */
+/** Interval at which the server's progress is checked, in milliseconds. */
 const checkIntervalMs = 10;
 /**
- * Checks that find the same statement in front before it counts as slow: after 20 to 30 ms. A count, not a time: while
- * this process is busy it neither reads nor checks.
+ * Number of checks after which the statement in front counts as slow (20 to 30 ms). A count rather than a time, because a
+ * busy process neither reads nor checks.
  */
 const slowChecks = 3;
-/** Checks after which others take another connection, if there is one that is less behind. */
+/** Number of checks after which statements prefer a less busy connection. */
 const longChecks = 2;
-/** How long lists that were slow or failed together run alone, in milliseconds. */
+/** Time for which lists run alone after they were slow or failed together, in milliseconds. */
 const apartMs = 1000;
-/** Bytes of rows that others would have to wait for. */
+/** Size of rows that delays other statements, in bytes. */
 const large = 256 * 1024;
 
 /**
- * A connection on which statements are sent without waiting for the results of those before. What is sent in one turn
- * of the event loop leaves in one write. Each statement is a transaction of its own: one that fails affects no other.
+ * A connection on which statements are sent without waiting for previous results. Statements sent in one tick of the event
+ * loop leave in one write. Each statement is its own transaction, so a failure does not affect others.
  */
 export class Pipeline {
   readonly #client: pg.Client;
@@ -73,25 +73,25 @@ export class Pipeline {
   readonly #limitMs: number;
   readonly #onBlocked: PipelineOptions['onBlocked'];
   readonly #messages = new NamedMessages();
-  /** Statements that leave at the end of this turn of the event loop. */
+  /** Statements that leave at the end of this tick. */
   #waiting: Waiting[] = [];
-  /** What has no result yet; those before `#first` have theirs. */
+  /** Sent statements; those before `#first` have their results. */
   #sent: Sent[] = [];
   #first = 0;
   #flushing = false;
   #isOpen = true;
   #watch: NodeJS.Timeout | undefined;
-  /** Whether the server has sent anything since the last check, and for how many checks it has not. */
+  /** Whether the server has sent anything since the last check, and the number of checks without data. */
   #responded = false;
   #silentChecks = 0;
-  /** The statement that was in front at the last check, its part, and how many checks found them there. */
+  /** The statement in front at the last check, its part, and the number of checks that found them there. */
   #inFront: Sent | undefined;
   #partInFront: number | undefined;
   #checksInFront = 0;
-  /** Names of lists for many that were slow or failed: each runs alone for a while, which shows whose fault it is. */
+  /** Names of merged lists that were slow or failed. Each runs alone for a while, which identifies the cause. */
   readonly #apart = new LRUCache<string, true>({ max: 1000, ttl: apartMs });
 
-  /** @param client connected, with a {@link FramedConnection}; nobody else uses it */
+  /** @param client a connected client with a {@link FramedConnection}, used exclusively */
   constructor(client: pg.Client, { limitMs, onBlocked }: PipelineOptions) {
     this.#client = client;
     this.#connection = client.connection as FramedConnection;
@@ -105,30 +105,30 @@ export class Pipeline {
     return this.#isOpen;
   }
 
-  /** Statements without a result. */
+  /** Number of statements without a result. */
   get pending(): number {
     return this.#unanswered + this.#waiting.length;
   }
 
   /**
-   * Whether what is sent now may have to wait: one statement runs and another one is there to run at once after it, the
-   * one that runs has done so for a while, or a full group leaves in this turn.
+   * Whether a statement sent now might wait: one is running and another follows, one has been running for a while, or a full
+   * batch leaves in this tick.
    */
   get isBehind(): boolean {
     return this.#unanswered >= 2 || this.#waiting.length >= most || this.#lastsFor(longChecks);
   }
 
-  /** What was sent and has no result yet. */
+  /** Number of sent statements without a result. */
   get #unanswered(): number {
     return this.#sent.length - this.#first;
   }
 
-  /** Whether the statement in front is slow: all others wait for it. */
+  /** Whether the statement in front is slow, so that all others wait. */
   get isBlocked(): boolean {
     return this.#lastsFor(slowChecks);
   }
 
-  /** Whether the statement in front was there at so many checks. */
+  /** Whether the statement in front has been there for a number of checks. */
   #lastsFor(checks: number): boolean {
     return this.#checksInFront >= checks && this.#inFront === this.#sent[this.#first];
   }
@@ -144,7 +144,7 @@ export class Pipeline {
     });
   }
 
-  /** Gives the connection up. What it still has to do is lost. */
+  /** Drops the connection. Its pending statements are lost. */
   close(): void {
     if (!this.#isOpen) return;
     if (this.pending > 0) cancelStatement(this.#client, this.#limitMs);
@@ -205,7 +205,7 @@ export class Pipeline {
       if (first.reader !== undefined) first.reader.add(bytes, start, end);
       else first.rows.push(columns(bytes, start + firstColumn, end));
     } catch {
-      // The pool runs it again, and reports what is wrong with it.
+      // The pool runs it again and reports the error.
       first.failed = '';
     }
   }
@@ -217,7 +217,7 @@ export class Pipeline {
     return wasSmall && sent.size > large;
   }
 
-  /** A row of one of many statements: its number comes first. */
+  /** Handles a row of merged statements, which starts with the index of its input. */
   #addPart(sent: Sent, bytes: Buffer, start: number, end: number): void {
     const { parts, rows } = sent;
     const number = start + firstColumn + 4;
@@ -239,7 +239,7 @@ export class Pipeline {
     rows[index] = records === undefined ? further : [output.take(), ...further];
   }
 
-  /** Takes the records of a list, and goes on to the next one. @throws Error if that one has been taken */
+  /** Takes the records of a list and continues with the next one. @throws Error if that one has been taken already */
   #endPart(sent: Sent, next: number | undefined): void {
     const { part, reader, rows } = sent;
     const [row] = reader?.take() ?? [];
@@ -268,9 +268,9 @@ export class Pipeline {
     const isLate = timeoutStates.includes(failed);
     const together = areLists(sent);
     if (together) this.#apart.set(name, true);
-    // Together lists may be late that are not so alone.
+    // Merged lists can be late although each alone would not be.
     for (const { done } of parts) done(isLate && !together ? 'late' : 'refused');
-    // Those behind it may have to wait for the same reason, one after the other.
+    // The statements behind it might wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }
 
@@ -297,7 +297,7 @@ export class Pipeline {
     this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
     if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
-    // Data that arrived while this process was busy is read first.
+    // First read data that arrived while this process was busy.
     setImmediate(() => {
       if (!this.#responded) this.close();
     });
@@ -314,10 +314,10 @@ export class Pipeline {
   }
 }
 
-/** Whether many lists were sent as one statement. */
+/** Whether several lists were sent as one statement. */
 const areLists = ({ parts }: Sent): boolean => parts.length > 1 && parts[0]?.statement.many?.lists === true;
 
-/** Statements that are the same but for their values, together; everything else alone. In the order in which they came. */
+/** Merges statements that differ only in their values, in order of arrival. */
 function grouped(waiting: readonly Waiting[], apart: LRUCache<string, true>): Iterable<readonly Waiting[]> {
   if (waiting.length === 1) return [waiting];
   const groups: Waiting[][] = [];
@@ -337,8 +337,8 @@ function grouped(waiting: readonly Waiting[], apart: LRUCache<string, true>): It
   return groups;
 }
 
-/** Statements that are sent as one; of lists fewer, for others wait behind them. */
+/** Maximum number of merged statements; fewer for lists, because others wait behind them. */
 const [most, mostLists] = [64, 16];
 
-/** Results after which the list of statements is made shorter, where there is always one without a result. */
+/** Number of results after which the queue is compacted if it never becomes empty. */
 const compactAt = 1024;

@@ -7,30 +7,31 @@ import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
 /**
- * Connections. More add nothing: this process has one thread, and two server processes do more than it asks for. What
- * comes in one turn of the event loop leaves together only on the same connection, and one server process that is busy
- * costs less than two that keep waking up, so the second one helps while the first is behind or blocked.
+ * Number of connections. More would not help: this process has one thread, and two server processes do more than it requests.
+ * Statements of one tick leave together only on one connection, and one busy server process costs less than two that keep
+ * waking up, so the second connection is used only while the first is behind or blocked.
  */
 const count = 2;
 /**
- * How long a statement that was late, or an organization that others waited for, is left to the pool, in milliseconds:
- * twice as long each time, if it begins again soon.
+ * Time for which a late statement, or an organization that delayed others, uses the pool, in milliseconds. It doubles if the
+ * delay recurs soon.
  */
 const [avoidMs, longestAvoidMs] = [1000, 30_000];
 
 const turns: Readonly<Partial<Record<Lane, AdmissionLane>>> = { read: 'short read', list: 'short list' };
 
 /**
- * @param open connects; rejects when there is no connection
+ * Creates the pipelines.
+ * @param open connects, and rejects if that fails
  * @param limitMs see {@link PipelineOptions}
  */
 export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipelines {
-  /** Names of statements, and ids of organizations. */
+  /** Names of statements, and IDs of organizations. */
   const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
-  /** How long organizations were avoided the last time. */
+  /** Duration for which organizations were last excluded. */
   const lastTime = new LRUCache<string, number>({ max: 10_000, ttl: 2 * longestAvoidMs });
   const avoid = (organization: string): void => {
-    // What was on its way before shows it again and again.
+    // Statements sent earlier report the same delay repeatedly.
     if (avoided.has(organization)) return;
     const ttl = Math.min(2 * (lastTime.get(organization) ?? avoidMs / 2), longestAvoidMs);
     lastTime.set(organization, ttl);
@@ -39,8 +40,8 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
   const connections = fixedConnections(count, open, { limitMs, onBlocked: avoid });
 
   /**
-   * Of the connections that are open and not blocked, the first that is not behind, otherwise the one with the fewest
-   * statements. Opens those that are missing, without waiting for them.
+   * Returns the first open, unblocked connection that is not behind, otherwise the one with the fewest statements. Opens
+   * missing connections in the background.
    */
   function choose(): Pipeline | undefined {
     let best: Pipeline | undefined;
@@ -65,7 +66,7 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
       if (outcome === 'late') avoided.set(statement.name, true);
       return typeof outcome === 'string' ? undefined : outcome;
     },
-    // A statement here waits for none.
+    // Statements here do not wait for a connection.
     load: () => ({ pool: 'shared', waiting: 0, ...connections.load() }),
     yieldFor: connections.yieldFor,
     renew: connections.renew,

@@ -2,26 +2,26 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
 import { sqlState } from './failures.ts';
 
-/** SQLSTATE of a server, database or role that has no connection left. */
+/** SQLSTATE of a server, database or role without free connections. */
 const tooManyConnections = '53300';
-/** How often a connection is tried again, and after how long the pools may grow again, in milliseconds. */
+/** Interval between connection attempts, and time after which the pools can grow again, in milliseconds. */
 const [retryMs, growMs] = [25, 30_000];
-/** The part of the connections that lists get. */
+/** Share of the connections used for lists. */
 const listShare = 0.4;
 
-/** What shares the connections that a server grants. */
+/** Pools that share the available connections. */
 interface Sharing {
   readonly records: Pool;
   readonly lists: Pool;
-  /** Connections besides the pools that are closed when there are too few; statements then run in the pools. */
+  /** Other connections, closed when there are too few; their statements then run in the pools. */
   readonly besides: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
-  /** How long a statement may wait for a connection, in milliseconds. */
+  /** Maximum time that a statement waits for a connection, in milliseconds. */
   readonly timeoutMs: number;
 }
 
 /**
- * Lets pools share what the server grants if that is less than they are configured for: a pool that is refused a connection
- * gets one that another does not need as much, instead of failing until the other gives one up by itself.
+ * Lets pools share the connections that the server grants if they are fewer than configured. A pool whose connection was
+ * rejected gets one from the other pool instead of failing until the other closes one by itself.
  */
 export function sharePools({ records, lists, besides, timeoutMs }: Sharing): void {
   const full = { records: records.options.max, lists: lists.options.max };
@@ -31,7 +31,7 @@ export function sharePools({ records, lists, besides, timeoutMs }: Sharing): voi
     lists.options.max = full.lists;
   };
 
-  /** Divides the connections that there are, and closes those beyond a pool's part. */
+  /** Divides the available connections between the pools. */
   const divide = () => {
     for (const each of besides) each?.yieldFor(growMs);
     const open = Math.max(2, records.totalCount + lists.totalCount);
@@ -60,7 +60,7 @@ export function sharePools({ records, lists, besides, timeoutMs }: Sharing): voi
           if (sqlState(cause) !== tooManyConnections || performance.now() > end) throw cause;
         }
         divide();
-        // It fails as this one did if there is none to give up.
+        // Trimming fails in the same way if the other pool has no connection to spare.
         await Promise.race([trim(other).catch(() => {}), pause(retryMs)]);
         await pause(retryMs);
       }

@@ -19,23 +19,23 @@ import type { DatabaseConfig } from './variables.ts';
 import { createWriteBatcher } from './write-batcher.ts';
 
 /**
- * How long connections in use may take at shutdown, and again how long cancelling what they run may take, in milliseconds.
- * Together less than the process waits for.
+ * Time that busy connections have at shutdown, and that cancelling their statements has afterwards, in milliseconds. Together
+ * they are shorter than the process waits.
  */
 const closeMs = 400;
 
-/** The lanes of the pool for lists. */
+/** Lanes that use the pool for lists. */
 const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
 
-/** The time limit of a group of writes, and of its waits for locks, in milliseconds; its commit has none, like that of any other. */
+/** Time limits of a write batch and of its waits for locks, in milliseconds. Its commit has no limit, like any commit. */
 const [groupMs, groupLockMs] = [1000, 50];
-/** How long the server may take, beyond the limit of a write, to say that it has ended it, in milliseconds. */
+/** Additional time that the server has to report that it ended a write, in milliseconds. */
 const graceMs = 1000;
 
 /**
  * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for the rest.
- * Two further connections are shared by statements that are known to be short.
- * @throws UserError in one line when it does not respond
+ * Two additional connections are pipelined for statements known to be short.
+ * @throws UserError with one line if the server does not respond
  */
 export async function openPostgres(
   config: DatabaseConfig,
@@ -53,7 +53,7 @@ export async function openPostgres(
       target,
       statementTimeoutMs: limitMs,
       cancels: pooled,
-      // Found out by a write; all other connections must go to the new server too.
+      // Detected by a write. All other connections must switch to the new server too.
       becameReadOnly: () => {
         reading.pipelines?.renew();
         grouped?.renew();
@@ -64,7 +64,7 @@ export async function openPostgres(
     ...ormOptions(entities, config),
     driver: PostgreSqlDriver,
     dbName: address.database ?? address.user ?? 'postgres',
-    // A mistyped name must be reported, not created.
+    // A mistyped database name must be reported instead of created.
     ensureDatabase: false,
     pool: { max: max.records, idleTimeoutMillis: 30_000 },
     driverOptions: { ...login(statementTimeoutMs), Client: recordClients.Client },
@@ -85,7 +85,7 @@ export async function openPostgres(
     await client.connect();
     return client;
   };
-  // A pooler runs each statement on any of its connections, so none can be kept under a name there.
+  // A pooler runs each statement on any of its connections, so statements must be unnamed.
   const grouped = pooled
     ? undefined
     : createWriteBatcher(openGroup, (statementTimeoutMs || groupMs) + graceMs);
@@ -98,7 +98,7 @@ export async function openPostgres(
   const stopStatistics = analyzeAfterWrites((text) => runNamed(records, { name: '', text, values: [] }));
   const closePool = async () => {
     await orm.close(true);
-    // MikroORM closes it only if MikroORM itself has run a query; its idle connections would keep the process for 30 s.
+    // MikroORM closes it only if it has run a query; idle connections would keep the process alive for 30 s.
     if (!records.ending) await records.end();
   };
   const slots = createAdmission(postgresLimits(config));
@@ -130,7 +130,7 @@ export async function openPostgres(
   };
 }
 
-/** Waits for work for a limited time. @returns whether it is done */
+/** Waits for work for a limited time. @returns whether it finished */
 async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {

@@ -7,8 +7,8 @@ import { NamedMessages } from './named-messages.ts';
 import { RecordsReader } from './records-reader.ts';
 
 /**
- * Runs statements on PGlite, each prepared once under its name: `client.query` would parse and describe them each time.
- * One at a time, and none within somebody else's transaction.
+ * Runs statements on PGlite, each prepared once under its name, because `client.query` would parse and describe them each
+ * time. Statements run one at a time, and never inside another transaction.
  */
 export function runPrepared(client: PGlite): Database['run'] {
   const messages = new NamedMessages();
@@ -24,7 +24,7 @@ export function runPrepared(client: PGlite): Database['run'] {
     client._runExclusiveTransaction(() => client._runExclusiveQuery(() => run(statement)));
 }
 
-/** The rows of a response. Where the database built the JSON of records, it is the first column, null if there is none. */
+/** Returns the rows of a response. If the database built the records' JSON, it is the first column, or null without records. */
 function read(bytes: Buffer, records: RecordWriter | undefined): TextRows | Error {
   const areRecords = records !== undefined;
   const reader =

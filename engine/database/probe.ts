@@ -3,11 +3,11 @@ import pg, { type Pool } from 'pg';
 import type { Database } from './database.ts';
 import { withTimeout } from './timeout.ts';
 
-/** Checks whether the database responds, without the connections that requests use. */
+/** Checks whether the database responds, on a separate connection. */
 export interface Probe {
   /**
-   * Reads the names of the migrations that the database has.
-   * @param timeoutMs after which it counts as not responding
+   * Reads the names of the applied migrations.
+   * @param timeoutMs time after which the database counts as unresponsive
    */
   readonly migrations: (timeoutMs: number) => Promise<readonly string[]>;
   readonly close: () => void;
@@ -19,7 +19,7 @@ interface Row {
 const statement = 'select name from crm_migrations';
 const names = ({ rows }: { readonly rows: readonly Row[] }) => rows.map(({ name }) => name);
 
-/** A probe of an open database. On PostgreSQL it has a separate connection, opened on first use. */
+/** Creates a probe of an open database. On PostgreSQL it has a separate connection, opened on first use. */
 export async function openProbe({ kind, orm }: Database): Promise<Probe> {
   const native: unknown = await orm.em.getConnection().getNativeClient();
   return kind === 'embedded' ? embeddedProbe(native as PGlite) : postgresProbe(native as Pool);
@@ -31,11 +31,11 @@ const embeddedProbe = (client: PGlite): Probe => ({
 });
 
 function postgresProbe({ options }: Pool): Probe {
-  // The same client as for requests: it finds the server and limits its waits in the same way.
+  // Uses the same client as requests, which finds the server and limits its waits in the same way.
   const Client = (options.Client ?? pg.Client) as new (options: pg.PoolConfig) => pg.Client;
   let client: pg.Client | undefined;
   const drop = () => {
-    // Cuts the connection if a query is running, otherwise closes it.
+    // Disconnects if a query is running, otherwise closes normally.
     client?.end().catch(() => {});
     client = undefined;
   };
@@ -50,7 +50,7 @@ function postgresProbe({ options }: Pool): Probe {
   return {
     migrations: async (timeoutMs) => {
       const isReused = client !== undefined;
-      // An old connection may have been lost unnoticed, which says nothing about the database now: try again.
+      // An old connection can have been lost unnoticed, which does not mean that the database is down: retry.
       const asked = ask().catch((cause) => {
         drop();
         if (!isReused) throw cause;

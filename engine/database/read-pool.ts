@@ -8,24 +8,24 @@ import { pipelines } from './pipelines.ts';
 import type { UsableServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** The time limits of a statement that shares its connection, and of its waits for locks, in milliseconds. */
+/** Time limits of a pipelined statement and of its waits for locks, in milliseconds. */
 const [shortMs, shortLockMs] = [250, 50];
-/** How long the server may take, beyond that limit, to say that it has ended a statement, in milliseconds. */
+/** Additional time that the server has to report that it ended a statement, in milliseconds. */
 const graceMs = 500;
 
-/** Connections to one server for statements that read: a pool for lists, and those that short statements share. */
+/** Connections to one server for reads: a pool for lists, and pipelines for short statements. */
 export interface ReadPool extends ReadServer {
-  /** The pool for lists. */
+  /** Pool for lists. */
   readonly pool: pg.Pool;
-  /** How busy the pool is. */
+  /** Returns the pool's load. */
   readonly load: () => ConnectionLoad;
-  /** Closes all connections when they are done; resolves then. */
+  /** Closes all connections after their work; resolves when they are closed. */
   readonly close: () => Promise<void>;
-  /** Cuts those of the pool, after cancelling what they run. Later ones are not affected. */
+  /** Cancels and disconnects the pool's current connections. Later ones are not affected. */
   readonly cutAll: () => Promise<void>;
 }
 
-/** @param options of the primary's pool, whose types and defaults these connections share */
+/** Opens the pool. @param options options of the primary's pool, whose types and defaults are shared */
 export function openReadPool(
   config: DatabaseConfig,
   { route, pooled, login }: UsableServer,
@@ -36,7 +36,7 @@ export function openReadPool(
   const becameReadOnly = () => short?.renew();
   const clients = (limitMs: number) =>
     createClientPool({ route, target, statementTimeoutMs: limitMs, cancels: pooled, becameReadOnly });
-  // What a login leaves out is not taken over from another server's.
+  // Missing parts of the credentials are not inherited from another server.
   const shared = { ...options, options: undefined, application_name: undefined };
   const limitMs = Math.min(listTimeoutMs, statementTimeoutMs || listTimeoutMs);
   const listClients = clients(limitMs);
@@ -46,9 +46,9 @@ export function openReadPool(
     Client: listClients.Client,
     max: connections(processShare(pool, config)).lists,
   });
-  // A connection that breaks while idle is replaced when it is next needed.
+  // A connection that breaks while idle is replaced on next use.
   lists.on('error', () => {});
-  // A statement that takes longer goes on in a pool, where others do not wait for it.
+  // A slower statement runs in a pool, where others do not wait for it.
   const shortLimitMs = Math.min(shortMs, limitMs);
   const shortClients = clients(shortLimitMs);
   const openShort = async () => {
@@ -56,7 +56,7 @@ export function openReadPool(
     await client.connect();
     return client;
   };
-  // A pooler runs each statement on any of its connections, so none can be kept under a name there.
+  // A pooler runs each statement on any of its connections, so statements must be unnamed.
   const short = pooled ? undefined : pipelines(openShort, shortLimitMs + graceMs);
   return {
     pipelines: short,
@@ -74,7 +74,7 @@ export function openReadPool(
   };
 }
 
-/** How busy a pool is. */
+/** Returns a pool's load. */
 export const poolLoad = (
   pool: ConnectionLoad['pool'],
   { totalCount, idleCount, waitingCount, options }: pg.Pool,

@@ -2,7 +2,7 @@ import { type ByteOutput, copyBytes, type RecordWriter } from '../sql/index.ts';
 import type { TextRows } from './database.ts';
 import { columnAt, columns, firstColumn } from './frames.ts';
 
-/** Turns the rows of one statement into the text of their records, while they arrive. */
+/** Writes the records of one statement as its rows arrive. */
 export class RecordsReader {
   readonly #records: RecordWriter;
   readonly #output: ByteOutput;
@@ -10,7 +10,7 @@ export class RecordsReader {
   #count = 0;
   #lastRow: readonly [bytes: Buffer, at: number] | undefined;
 
-  /** @param output empty, and nobody else's until the rows are taken */
+  /** @param output an empty output, used exclusively until the rows are taken */
   constructor(records: RecordWriter, output: ByteOutput) {
     this.#records = records;
     this.#output = output;
@@ -29,7 +29,7 @@ export class RecordsReader {
     if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumn];
   }
 
-  /** The rows, see {@link TextRows}. The output is free again. */
+  /** Returns the rows (see {@link TextRows}) and releases the output. */
   take(): TextRows {
     if (this.#count === 0) return [];
     return [[this.#output.take(), ...this.#last(), ...this.#further]];

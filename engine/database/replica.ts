@@ -7,41 +7,41 @@ import { openReadPool, type ReadPool } from './read-pool.ts';
 import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** Where the primary was in its log of changes, in bytes since the beginning, at a time of this process in milliseconds. */
+/** The primary's position in its write-ahead log, in bytes, at a time of this process in milliseconds. */
 export interface WalPosition {
   readonly at: number;
   readonly bytes: number;
-  /** Which cluster and database it is. */
+  /** Identity of the cluster and database. */
   readonly identity: string;
 }
 
-/** One replica, as far as this node knows. */
+/** State of one replica, as known to this node. */
 export interface Replica {
-  /** Its hosts and its database. */
+  /** Hosts and database. */
   readonly name: string;
-  /** Its connections; undefined while it is left out. */
+  /** Its connections; undefined while it is not used. */
   readonly server: (maxLagMs: number) => ReadServer | undefined;
-  /** Why it is left out; undefined while it is used. */
+  /** Why it is not used; undefined while it is used. */
   readonly problem: (maxLagMs: number) => string | undefined;
-  /** Waits for a moment until it has a position. @returns whether it does */
+  /** Waits briefly for the replica to reach a position. @returns whether it did */
   readonly reaches: (bytes: number) => Promise<boolean>;
-  /** Finds out how it is. @param primary where the primary was a moment ago */
+  /** Checks the replica. @param primary a recent position of the primary */
   readonly check: (primary: WalPosition | undefined) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
-/** How long a read waits for its replica before it goes to the primary, and how long between two looks, in milliseconds. */
+/** Maximum time a read waits for its replica before it uses the primary, and the polling interval, in milliseconds. */
 const [waitMs, lookMs] = [20, 1];
-/** How long a server may take to say where it is, in milliseconds. */
+/** Time that a server has to report its position, in milliseconds. */
 export const replicaTimeoutMs = 500;
-/** Positions of the primary that are remembered until the replica has them. */
+/** Maximum number of the primary's positions remembered until the replica reaches them. */
 const maxPositions = 1000;
 
 export const identitySql = `(select system_identifier from pg_control_system()) || '/' || current_database()`;
 const stateText = `select ${identitySql}, pg_is_in_recovery()::text, (pg_last_wal_replay_lsn() - '0/0')::text`;
 const state: Runnable = { name: 'replica_state', text: stateText, values: [], lane: 'read' };
 
-/** Runs a statement on a shared connection, or one of the pool. @returns undefined if there is no result in time */
+/** Runs a statement on a pipeline or in the pool. @returns undefined if there is no result in time */
 export async function queryServer(
   { pipelines, run }: ReadServer,
   statement: Runnable,
@@ -58,17 +58,17 @@ export async function queryServer(
   }
 }
 
-/** A replica that is connected to at its first check, and again after each that fails. */
+/** Creates a replica, which connects at its first check and after each failed one. */
 export function openReplica(config: DatabaseConfig, address: Address, options: PoolConfig): Replica {
   let reading: ReadPool | undefined;
   let isClosed = false;
   let problem: string | undefined = 'not connected yet';
-  /** Where it is, and since when it has had everything that the primary had: a time of this process. */
+  /** Its position, and the time of this process at which the primary was there. */
   let bytes = 0;
   let freshAt = Number.NEGATIVE_INFINITY;
-  /** Where the primary was, which the replica is not yet known to have; oldest first. */
+  /** Positions of the primary that the replica has not been seen to reach, oldest first. */
   let ahead: WalPosition[] = [];
-  /** Whether a read has waited in vain since the last check. */
+  /** Whether a read has timed out since the last check. */
   let isLate = false;
 
   async function connect(): Promise<ReadPool | undefined> {
@@ -79,7 +79,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     return reading;
   }
 
-  /** @returns why it cannot be used, whatever its position */
+  /** Returns why the replica is unusable regardless of its position. */
   async function look(expected: string | undefined): Promise<string | undefined> {
     const server = await connect();
     const [row] = (server && (await queryServer(server, state))) ?? [];

@@ -5,19 +5,19 @@ import type { ReadServer, Replicas, Runnable } from './database.ts';
 import { identitySql, openReplica, queryServer, type WalPosition } from './replica.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** How often each replica is looked at, in milliseconds. */
+/** Interval at which each replica is checked, in milliseconds. */
 const checkIntervalMs = 250;
 
-// Of what was acknowledged nothing is beyond what was flushed, unless commits do not wait for that.
+// Acknowledged writes have been flushed, unless commits do not wait for the flush.
 const bytesSql = `(case when current_setting('synchronous_commit') = 'off' then pg_current_wal_insert_lsn() else pg_current_wal_flush_lsn() end - '0/0')::text`;
 const statement = (name: string, text: string): Runnable => ({ name, text, lane: 'read', values: [] });
 const bytes = statement('primary_bytes', `select ${bytesSql}`);
 const position = statement('primary_position', `select ${bytesSql}, ${identitySql}`);
 
 /**
- * Replicas that are looked at all the time; reads get one of them where it has what the caller may know of.
- * @param primary where reads go otherwise
- * @param options of the primary's pool
+ * Monitors replicas and selects one for a read if it has everything that the caller can know about.
+ * @param primary serves all other reads
+ * @param options options of the primary's pool
  */
 export function openReplicas(
   config: DatabaseConfig,
@@ -37,7 +37,7 @@ export function openReplicas(
     return row === undefined ? undefined : { at, bytes: Number(row[0]), identity: String(row[1]) };
   }
 
-  /** Replicas that are being looked at: one that is silent must not delay the others. */
+  /** Replicas being checked. A silent one must not delay the others. */
   const checking = new Set<(typeof all)[number]>();
   const checkAll = async () => {
     const found = await locate();
@@ -52,7 +52,7 @@ export function openReplicas(
 
   return {
     find: async (organization, mayWrite) => {
-      // An organization's reads stay on one replica, so that its pages stay in that one's memory.
+      // An organization's reads stay on one replica, so that its pages stay in memory there.
       const first = Number(BigInt(organization) % BigInt(all.length));
       for (let tried = 0; tried < all.length; tried++) {
         const replica = all[(first + tried) % all.length];

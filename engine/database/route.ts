@@ -5,42 +5,42 @@ import { type Address, describeHost, type Host, type SessionTarget } from './add
 import { sqlState } from './failures.ts';
 import { disconnect, pgInternals } from './pg-internals.ts';
 
-/** A host and one way to encrypt the connection to it. */
+/** A host and one encryption option. */
 export interface RouteCandidate {
   readonly host: string;
   readonly port: number;
   readonly ssl: ConnectionOptions | false;
 }
 
-/** The result of a trial connection. */
+/** Result of a trial connection. */
 export interface TrialResult {
   readonly way: RouteCandidate;
-  /** Whether a pooler is in between: the process that runs statements is not the one that was connected to. */
+  /** Whether a pooler is in between: statements run in another process than the one connected to. */
   readonly pooled: boolean;
-  /** The schemas where it looks for tables. */
+  /** Schemas in the search path. */
   readonly searchPath: string;
 }
 
 /** Finds the server to connect to. */
 export interface Route {
   /**
-   * The way that new connections use. If there are several, it is searched again after {@link forget}.
-   * @throws Error as {@link find}
+   * Returns the route for new connections. With several candidates, it is determined again after {@link forget}.
+   * @throws Error like {@link find}
    */
   readonly way: () => Promise<RouteCandidate>;
   /**
-   * Tries the ways with trial connections, each host with a head start over the next.
-   * @throws Error with each host and the reason why it is not usable
+   * Tries all candidates with trial connections, each host with a head start over the next.
+   * @throws Error with the reason for each unusable host
    */
   readonly find: () => Promise<TrialResult>;
-  /** Forgets the way after a connection failed or its server became read-only: the next one searches again. */
+  /** Forgets the route after a connection failed or its server became read-only. The next connection searches again. */
   readonly forget: () => void;
 }
 
-/** The head start of a host before the next one is tried too, in milliseconds. */
+/** Head start of a host before the next one is also tried, in milliseconds. */
 const headStartMs = 250;
 
-/** A server that does not allow a connection with, or without, encryption. */
+/** Errors of a server that rejects connections with, or without, encryption. */
 const encryptionRefused = '28000';
 
 const checks: Readonly<Record<SessionTarget, string>> = {
@@ -50,14 +50,15 @@ const checks: Readonly<Record<SessionTarget, string>> = {
 };
 const refusals = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
 
-/** SQL of whether a server does not match target_session_attrs. */
+/** SQL condition that a server does not match target_session_attrs. */
 export const mismatchSql = (target: SessionTarget): string => checks[target];
 
-/** The error for a server where {@link mismatchSql} is true. */
+/** Errors for servers where {@link mismatchSql} is true. */
 export const mismatchError = (target: SessionTarget): Error =>
   Object.assign(new Error(`Connection terminated: ${refusals[target]}`), { code: '25006' });
 
 /**
+ * Creates a route.
  * @param login connection options other than host and TLS: user, password, database, session parameters
  * @param timeoutMs time limit of a search
  */
@@ -67,7 +68,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
   let current: RouteCandidate | undefined;
   let finding: Promise<TrialResult> | undefined;
 
-  /** Connects and disconnects. @throws Error when the server does not respond or does not match */
+  /** Connects and disconnects. @throws Error if the server does not respond or does not match */
   async function tryWay(way: RouteCandidate, signal: AbortSignal): Promise<TrialResult> {
     const client = new pg.Client({ ...login, ...way });
     const stop = () => disconnect(client);
@@ -91,7 +92,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
     }
   }
 
-  /** The ways to one host, one after the other: one without encryption must not win a race. */
+  /** Tries the options of one host in order, so that an unencrypted one cannot win a race. */
   async function tryHost(host: Host, signal: AbortSignal): Promise<TrialResult> {
     let failed: unknown;
     for (const way of waysTo(host)) {
@@ -99,7 +100,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
         return await tryWay(way, signal);
       } catch (cause) {
         failed = cause;
-        // Only encryption differs between the ways: other refusals, such as a wrong password, would repeat.
+        // Options differ only in encryption. Other rejections, for example of the password, would repeat.
         const state = sqlState(cause);
         if (state !== undefined && state !== encryptionRefused) break;
       }
@@ -149,7 +150,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
 const waysTo = ({ host, port, encryption }: Host): RouteCandidate[] =>
   encryption.map((ssl) => ({ host, port, ssl }));
 
-/** One error for all hosts; the driver's own if there is one host. */
+/** Combines the errors of all hosts; returns the driver's own error for a single host. */
 function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
   const [cause] = causes;
   if (cause !== undefined && hosts.length === 1) return cause;
@@ -157,7 +158,7 @@ function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
   return Object.assign(new Error(`Connection terminated: ${reasons.join('; ')}`), { code: '08001' });
 }
 
-/** The message of a failed connection, or its code if it has no message. */
+/** Returns the message of a failed connection, or its code if it has no message. */
 export function connectionErrorText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as { code?: string; message?: string };
   return message || code || 'no reason given';

@@ -3,28 +3,28 @@ import type { PGlite } from '@electric-sql/pglite';
 import { codes, frames, headLength } from './frames.ts';
 import { prepareSocket } from './socket-path.ts';
 
-/** Runs messages of PostgreSQL's protocol on the one session there is. */
+/** Runs protocol messages on the single session. */
 type RunMessages = (messages: Buffer) => Promise<Uint8Array>;
 
-/** What the session is like between two turns of the socket, whatever the last one did to it. */
+/** Statements that reset the session between two uses of the socket. */
 const renewal = `reset all; set default_statistics_target = 10; reset session authorization; close all; unlisten *;
   select pg_advisory_unlock_all(); discard temp`;
 
-/** How long a transaction may wait for its next statement, as connections to PostgreSQL have it, in milliseconds. */
+/** Maximum idle time in a transaction, as for PostgreSQL connections, in milliseconds. */
 const idleMs = 10_000;
 
-/** The codes that a connection may begin with. */
+/** Codes at the start of a connection. */
 const requests = { version3: 3, ssl: 80_877_103, gss: 80_877_104, cancel: 80_877_102 } as const;
 
-/** The codes of messages from clients. */
+/** Codes of client messages. */
 const [query, parse, sync, flush, functionCall, terminate] = [0x51, 0x50, 0x53, 0x48, 0x46, 0x58] as const;
 
-/** PGlite waits for rows in vain, and ends. */
+/** Codes of COPY: PGlite would wait for rows forever. */
 const readsInput = /\bfrom\s+stdin\b/i;
 const refusal = `do $$ begin raise exception 'COPY FROM STDIN is not possible over this socket'
   using errcode = 'feature_not_supported'; end $$`;
 
-/** The message of a simple query. */
+/** Builds a simple query message. */
 function queryMessage(text: string): Buffer {
   const message = Buffer.alloc(headLength + Buffer.byteLength(text) + 1);
   message[0] = query;
@@ -33,7 +33,7 @@ function queryMessage(text: string): Buffer {
   return message;
 }
 
-/** The message of a startup as `postgres`. */
+/** Builds a startup message for `postgres`. */
 function startupMessage(): Buffer {
   const parameters = Buffer.from('user\0postgres\0database\0postgres\0\0');
   const message = Buffer.alloc(8 + parameters.length);
@@ -44,12 +44,12 @@ function startupMessage(): Buffer {
 }
 
 /**
- * Serves the embedded database to clients of PostgreSQL on this machine, at a Unix socket in the data folder that only
- * its owner may open. All share one session with the server: a connection has it for a statement or a transaction at a
- * time, and nothing of it stays. Without such sockets (Windows, some volumes), nobody is served.
- * @param run as the server runs its own messages
- * @param died called when PGlite has ended
- * @returns closes it, after rolling back what is open
+ * Serves the embedded database to PostgreSQL clients on this machine, on a Unix socket in the data folder that only its owner
+ * can open. All clients share one session with the server: a connection uses it for one statement or transaction at a time,
+ * and the session is reset afterwards. Without Unix sockets (Windows, some volumes), it does nothing.
+ * @param run runs messages like the server's own
+ * @param died called when PGlite has terminated
+ * @returns a function that rolls back open transactions and closes the socket
  */
 export async function serveSession(
   client: PGlite,
@@ -80,7 +80,7 @@ export async function serveSession(
   const place = prepareSocket(dataFolder);
   const listening = await new Promise<boolean>((resolve) => {
     server.once('error', () => resolve(false));
-    // The file is made at once, and must not be anybody's for a moment.
+    // The file is created immediately and must never be accessible to other users.
     const mask = process.umask(0o177);
     server.listen(place.path, () => resolve(true));
     process.umask(mask);
@@ -94,7 +94,7 @@ export async function serveSession(
   };
 }
 
-/** Takes what a connection begins with, and passes the messages after that on. */
+/** Handles the start of a connection and passes later messages on. */
 function startup(socket: Socket, greeting: Buffer, session: Session): (chunk: Buffer) => void {
   const next = frames((code, bytes, start, end) =>
     session.take(code, bytes.subarray(start - headLength, end)),
@@ -110,7 +110,7 @@ function startup(socket: Socket, greeting: Buffer, session: Session): (chunk: Bu
       pending = pending.subarray(length);
       if (request === requests.ssl || request === requests.gss) socket.write('N');
       else if (request >> 16 !== requests.version3) {
-        // One statement cannot be cancelled while the only thread runs it.
+        // A statement cannot be cancelled while the only thread runs it.
         socket.destroy();
         return;
       } else {
@@ -122,15 +122,15 @@ function startup(socket: Socket, greeting: Buffer, session: Session): (chunk: Bu
   };
 }
 
-/** One connection: what it asks for runs in order, in turns of the database. */
+/** One connection, whose messages run in order while it holds the session. */
 class Session {
   readonly #client: PGlite;
   readonly #run: RunMessages;
   readonly #socket: Socket;
-  /** Messages until one that asks for a response. */
+  /** Messages up to one that requires a response. */
   #messages: Buffer[] = [];
   #last: Promise<void> = Promise.resolve();
-  /** Ends the turn; undefined if it is not this connection's turn. */
+  /** Releases the session; undefined if this connection does not hold it. */
   #endTurn: (() => void) | undefined;
   #idle: NodeJS.Timeout | undefined;
 
@@ -153,7 +153,7 @@ class Session {
     this.#queue(() => this.#respond(messages, ends));
   }
 
-  /** Gives back what the connection holds, once what it has sent is done. */
+  /** Releases the connection's resources after its messages have run. */
   leave(): Promise<void> {
     this.#queue(async () => {
       clearTimeout(this.#idle);
@@ -169,12 +169,12 @@ class Session {
     });
   }
 
-  /** @param ends whether the database says afterwards whether a transaction is open */
+  /** @param ends whether the response reports the transaction state */
   async #respond(messages: Buffer, ends: boolean): Promise<void> {
     clearTimeout(this.#idle);
     if (this.#socket.destroyed) return;
     this.#endTurn ??= await this.#turn();
-    // It may have taken long.
+    // The statement can have taken long.
     if (this.#socket.destroyed) return;
     const response = Buffer.from(await this.#run(messages));
     if (ends && isIdle(response)) await this.#renewAndEndTurn();
@@ -198,14 +198,14 @@ class Session {
   }
 }
 
-/** Whether a response ends in a ReadyForQuery outside of a transaction. */
+/** Whether a response ends with a ReadyForQuery outside a transaction. */
 const isIdle = (response: Buffer): boolean =>
   response.at(-6) === codes.readyForQuery && response.at(-1) === 0x49;
 
 const isRefused = (code: number, message: Buffer): boolean =>
   (code === query || code === parse) && readsInput.test(message.toString('latin1', headLength));
 
-/** A message of the same kind that fails with the reason. */
+/** Builds a message of the same kind that fails with a reason. */
 function refused(code: number, message: Buffer): Buffer {
   if (code === query) return queryMessage(refusal);
   const name = message.subarray(headLength, message.indexOf(0, headLength) + 1);

@@ -2,21 +2,21 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-/** The port that names the socket, as in libpq: its usual one, so that `psql -h` finds it by its folder. */
+/** Port in the socket's name, libpq's default, so that `psql -h` finds it by its folder. */
 export const socketPort = 5432;
-/** The name of the socket. */
+/** Name of the socket. */
 export const socketName = `.s.PGSQL.${socketPort}`;
 
-/** The file of the data folder that says where the socket is, if its path in the data folder would be too long. */
+/** File in the data folder with the socket's location, if a path in the data folder would be too long. */
 const pointerName = 'socket-folder';
 
-/** Bytes of a socket's path that every system accepts. */
+/** Maximum length of a socket path on every system, in bytes. */
 const longestPath = 103;
 
-/** Folders of sockets elsewhere, which nobody else may enter. */
+/** Prefix of private folders for sockets outside the data folder. */
 const shortPrefix = 'crm-socket-';
 
-/** The folder of the socket that belongs to a data folder. */
+/** Returns the folder of a data folder's socket. */
 export function socketFolder(dataFolder: string): string {
   if (fits(dataFolder)) return dataFolder;
   try {
@@ -27,14 +27,14 @@ export function socketFolder(dataFolder: string): string {
   }
 }
 
-/** A socket's path as it is prepared for a server that has the data folder. */
+/** A socket path prepared for the server that owns the data folder. */
 export interface PreparedSocket {
   readonly path: string;
-  /** Removes what was made for it. */
+  /** Removes everything created for it. */
   readonly remove: () => void;
 }
 
-/** Prepares the path of the socket, and removes what a killed server left. Call it with the data folder locked. */
+/** Prepares the socket's path and removes leftovers of a killed server. The data folder must be locked. */
 export function prepareSocket(dataFolder: string): PreparedSocket {
   const before = socketFolder(dataFolder);
   rmSync(join(before, socketName), { force: true });
@@ -52,5 +52,5 @@ export function prepareSocket(dataFolder: string): PreparedSocket {
 
 const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= longestPath;
 
-/** The names in a data folder that belong to its socket. */
+/** Names in a data folder that belong to its socket. */
 export const socketNames: readonly string[] = [socketName, pointerName];

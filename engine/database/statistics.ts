@@ -1,11 +1,11 @@
 import type { TextRows } from './database.ts';
 
-/** How often to check, in milliseconds. */
+/** Interval between checks, in milliseconds. */
 const checkIntervalMs = 2000;
 
 /**
- * Tables without statistics, or whose statistics predate most of their rows. Takes no lock of
- * a table. Only its owner may analyze one.
+ * Selects tables without statistics, or whose statistics predate most of their rows. It does not lock tables. Only its owner
+ * can analyze a table.
  */
 const stale = `
   select quote_ident(c.relname), changes.many::text
@@ -20,14 +20,14 @@ const stale = `
     )`;
 
 /**
- * Analyzes tables after many rows were written, until it is stopped. Prepared statements are planned again
- * after that, on every node. The embedded database has no autovacuum. PostgreSQL's autovacuum runs within
- * minutes, if it is on; until then a plan for an empty table takes seconds instead of milliseconds.
+ * Analyzes tables after many writes until it is stopped. Prepared statements are then planned again on every node. The
+ * embedded database has no autovacuum, and PostgreSQL's runs after minutes; until then, a plan made for an empty table takes
+ * seconds instead of milliseconds.
  * @param run runs one statement
- * @returns stops it; resolves when no statement of it runs any more
+ * @returns a function that stops it and resolves when its last statement has finished
  */
 export function analyzeAfterWrites(run: (text: string) => Promise<TextRows>): () => Promise<void> {
-  /** Empty tables never get statistics, so trying once is enough. */
+  /** Tables already tried. Empty ones never get statistics, so one attempt is enough. */
   const tried = new Set<string>();
   let checking: Promise<void> | undefined;
 
@@ -35,13 +35,13 @@ export function analyzeAfterWrites(run: (text: string) => Promise<TextRows>): ()
     for (const [table, many] of await run(stale)) {
       if (typeof table !== 'string' || (many !== 'true' && tried.has(table))) continue;
       tried.add(table);
-      // Another node may be analyzing.
+      // Another node might be analyzing.
       await run(`analyze (skip_locked) ${table}`);
     }
   }
   const timer = setInterval(() => {
     checking ??= check()
-      // Every failure is retried.
+      // Failures are retried at the next check.
       .catch(() => {})
       .finally(() => {
         checking = undefined;

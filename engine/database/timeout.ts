@@ -1,9 +1,10 @@
-/** A result did not come in time. */
+/** A result did not arrive in time. */
 export class TimeoutError extends Error {}
 
 /**
- * Waits for a result for a limited time; what is waited for goes on.
- * @param late says that it is over @throws TooLong
+ * Waits for a result for a limited time. The work itself continues.
+ * @param late returns the error message
+ * @throws TimeoutError if the result does not arrive in time
  */
 export async function withTimeout<T>(
   ms: number,

@@ -2,36 +2,36 @@ import { LRUCache } from 'lru-cache';
 import { databaseFailure } from './failures.ts';
 import { runShared } from './requests.ts';
 
-/** How long a result is fresh, in milliseconds: a revoked permission must stop working within a second. */
+/** Time to live, in milliseconds: a revoked permission must stop working within a second. */
 const freshMs = 700;
 
 /** A cache with a time to live; concurrent requests for a key share one look-up. */
 export interface TtlCache<T> {
   /**
    * Returns the cached value if it is fresh; otherwise looks it up.
-   * @throws HttpError 500 (also as rejection) when the database does not respond
+   * @throws HttpError 500 (also as rejection) if the database does not respond
    */
   readonly get: (key: string) => T | undefined | Promise<T | undefined>;
-  /** Forgets a key that this node has just changed. */
+  /** Removes a key that this node has changed. */
   readonly forget: (key: string) => void;
 }
 
-/** Look-ups in the caches of one name, since the process began. */
+/** Look-ups in the caches of one name since startup. */
 export interface CacheCounts {
-  /** Those that a fresh value answered. */
+  /** Look-ups served from the cache. */
   hits: number;
-  /** Those that asked the database, or waited for somebody who did. */
+  /** Look-ups that queried the database, or waited for such a query. */
   misses: number;
 }
 
 const counts = new Map<string, CacheCounts>();
 
-/** The look-ups in the caches of this process, by their names. */
+/** Returns the look-ups of all caches in this process, by name. */
 export const cacheCounts = (): ReadonlyMap<string, Readonly<CacheCounts>> => counts;
 
 /**
- * Caches the results of `find`, also undefined. Bounded; the oldest entries are removed first.
- * @param name what operators know it by
+ * Caches the results of `find`, including undefined. Its size is limited; the oldest entries are removed first.
+ * @param name name in metrics
  */
 export function ttlCache<T extends object>(
   name: string,

@@ -1,4 +1,4 @@
-/** Parsers of column types that both drivers use, by object id: bigint as decimal text, timestamptz as Date. */
+/** Parsers of column types for both drivers, by type OID: bigint as decimal text, timestamptz as Date. */
 export const parsers: Readonly<Record<number, (text: string) => unknown>> = {
   20: (text) => text,
   1184: (text) => new Date(text),

@@ -6,7 +6,7 @@ import { sqlState } from './failures.ts';
 import { connectionErrorText, type Route, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** SQLSTATEs. */
+/** SQLSTATEs of connection failures. */
 const noDatabase = '3D000';
 const wrongPassword = '28P01';
 const tooManyConnections = '53300';
@@ -18,16 +18,16 @@ export interface UsableServer {
   readonly pooled: boolean;
   /**
    * Connection options other than host and TLS.
-   * @param statementTimeoutMs limit of its statements; 0: no limit
-   * @param lockTimeoutMs limit of its waits for locks; absent: as configured
+   * @param statementTimeoutMs time limit of statements; 0 disables it
+   * @param lockTimeoutMs time limit of waits for locks; by default as configured
    */
   readonly login: (statementTimeoutMs: number, lockTimeoutMs?: number) => ClientConfig;
 }
 
 /**
- * Connects once to find a usable server and whether a pooler is in between.
- * @param connectionTimeoutMillis how long connecting may take
- * @throws UserError in one line when there is no such server
+ * Connects once to find a usable server and to detect a pooler.
+ * @param connectionTimeoutMillis time limit of connecting
+ * @throws UserError with one line if no server is usable
  */
 export async function findServer(
   config: DatabaseConfig,
@@ -39,7 +39,7 @@ export async function findServer(
   const { passwordFile } = config;
   const common: ClientConfig = {
     user,
-    // Read for each connection, because it may have been rotated.
+    // Read for each connection, because it can be rotated.
     password: passwordFile === undefined ? password : () => readPassword(passwordFile),
     database,
     ...(applicationName !== undefined && { application_name: applicationName }),
@@ -51,7 +51,7 @@ export async function findServer(
   const server = (pooled: boolean): UsableServer => {
     const login: UsableServer['login'] = (statementTimeoutMs, lockTimeoutMs = config.lockTimeoutMs) => {
       const parameters = pooled ? [] : sessionParameters(statementTimeoutMs, lockTimeoutMs);
-      // What comes last counts.
+      // The last setting wins.
       const given = [...parameters, options ?? '', viewsFirst(config, searchPath)].join(' ').trim();
       return given === '' ? common : { ...common, options: given };
     };
@@ -81,12 +81,12 @@ export async function findServer(
   }
 }
 
-/** The password in a file, without the line end. @throws Error when the file cannot be read */
+/** Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read */
 async function readPassword(file: string): Promise<string> {
   return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
 }
 
-/** What is wrong with a server, as it says itself or because it says nothing. */
+/** Explains why a server is unusable, from its response or its silence. */
 function problem(cause: unknown): string {
   const state = sqlState(cause);
   if (state === noDatabase)
@@ -98,19 +98,19 @@ function problem(cause: unknown): string {
   return `does not answer: ${connectionErrorText(cause)}`;
 }
 
-/** A pooler refuses session parameters for connections that it shares. */
+/** Errors of a pooler that rejects session parameters for shared connections. */
 function refusesSettings(cause: unknown): boolean {
   const { code, message } = cause as { code?: string; message?: string };
   return code === '08P01' && String(message).includes('startup parameter');
 }
 
-/** The session parameter that puts the schema of views before those where tables are looked for. */
+/** Returns the session parameter that puts the schema of views first in the search path. */
 const viewsFirst = ({ views }: DatabaseConfig, searchPath: string | undefined): string =>
   views === undefined || searchPath === undefined
     ? ''
     : `-c search_path=${`${views},${searchPath}`.replace(/[\\\s]/g, '\\$&')}`;
 
-/** Session parameters of a connection, as command-line options of its server process. */
+/** Returns session parameters as command-line options of the server process. */
 const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): readonly string[] =>
   [
     `statement_timeout=${statementTimeoutMs}`,
@@ -118,9 +118,9 @@ const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): r
     'idle_in_transaction_session_timeout=10000',
     // Planning a list takes longer than running it, and each statement has one good plan.
     'plan_cache_mode=force_generic_plan',
-    // A statement uses one core at most.
+    // Limits a statement to one core.
     'max_parallel_workers_per_gather=0',
-    // Compiling takes longer than what a page of records can gain by it, and is done anew each time.
+    // JIT compilation takes longer than a page of records can gain, and is repeated each time.
     'jit=off',
     'datestyle=ISO',
   ].map((parameter) => `-c ${parameter}`);

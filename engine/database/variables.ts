@@ -16,9 +16,9 @@ import { type Address, describeAddress, isAddress, parseAddress } from './addres
 const duration = [1, 600_000] as const;
 const maxWorkers = 128;
 
-/** The environment variables of the database. */
+/** Environment variables of the database. */
 export const databaseVariables = {
-  /** The address of PostgreSQL; undefined means the embedded database. */
+  /** Connection URI of PostgreSQL; undefined selects the embedded database. */
   databaseAddress: {
     name: 'DATABASE_URL',
     refusesBlank: true,
@@ -27,21 +27,21 @@ export const databaseVariables = {
     show: (address) => (address === undefined ? '' : describeAddress(address)),
     read: (given) => (isAddress(given) ? parseAddress(given) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
-  /** The addresses of standbys that reads may go to. */
+  /** Connection URIs of replicas for reads. */
   replicaAddresses: {
     name: 'DATABASE_REPLICA_URLS',
     fallback: [],
     expected: 'PostgreSQL addresses, with commas between',
     show: (addresses) => addresses.map(describeAddress).join(', '),
     read: (given) => {
-      // An address may have several hosts, with commas between them too.
+      // A URI can contain several hosts, also separated by commas.
       const all = given.split(/\s*,\s*(?=postgres(?:ql)?:)/);
       return all.every(isAddress) ? all.map(parseAddress) : undefined;
     },
   } satisfies Variable<readonly Address[]> as Variable<readonly Address[]>,
-  /** How old what a replica has may be for callers who cannot write, in milliseconds. */
+  /** Maximum replica lag for callers who cannot write, in milliseconds. */
   replicaLagMs: integerVariable('DATABASE_REPLICA_LAG_MS', 1000, [300, 600_000]),
-  /** A file with the password of the database, read again for each connection; undefined: the address has it. */
+  /** File with the database password, read for each connection; undefined if the URI contains it. */
   passwordFile: {
     name: 'DATABASE_PASSWORD_FILE',
     fallback: undefined,
@@ -56,7 +56,7 @@ export const databaseVariables = {
       return file;
     },
   } satisfies Variable<string | undefined> as Variable<string | undefined>,
-  /** Whether a pooler shares the connections; undefined: detected at start. */
+  /** Whether a pooler shares the connections; undefined to detect it at startup. */
   databasePooler: choiceVariable<boolean | undefined>('DATABASE_POOLER', undefined, {
     transaction: true,
     none: false,
@@ -65,11 +65,11 @@ export const databaseVariables = {
   dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { refusesBlank: true }),
   /** Folder of migrations. */
   migrations: pathVariable('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
-  /** Folder of the platform's migrations; null if `migrations` has them too. */
+  /** Folder of the platform's migrations; null if `migrations` contains them too. */
   platformMigrations: shippedFolder('MIGRATIONS_DIR', 'migrations'),
-  /** Connections in the pool. */
+  /** Number of connections in the pool. */
   pool: integerVariable('DATABASE_POOL', 16, [1, 1000]),
-  /** Processes that serve the instance and share its pool and its bounds. */
+  /** Number of processes that serve the instance and share its pool and limits. */
   workers: {
     name: 'WORKERS',
     fallback: 1,
@@ -83,16 +83,16 @@ export const databaseVariables = {
   statementTimeoutMs: integerVariable('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
   /** Time limit of a list on PostgreSQL, in milliseconds. */
   listTimeoutMs: integerVariable('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
-  /** Longest wait for a lock on PostgreSQL, in milliseconds. */
+  /** Maximum wait for a lock on PostgreSQL, in milliseconds. */
   lockTimeoutMs: integerVariable('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
-  /** Bytes of unread responses of all organizations; beyond it, statements wait. */
+  /** Maximum size of all unread responses, in bytes; statements wait above it. */
   responseBytes: integerVariable('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
 };
 
-/** How the database is reached and bounded. */
+/** Connection and limits of the database. */
 export interface DatabaseConfig extends VariableValues<typeof databaseVariables> {
-  /** A schema whose tables come before the others, if it is there: how those who run an older model see the tables. */
+  /** Schema that precedes the others in the search path, with views for nodes with an older model. */
   readonly views?: string;
-  /** Whether this process serves the embedded database: alone, and to commands through a socket in the data folder. */
+  /** Whether this process serves the embedded database exclusively, and to commands through a socket in the data folder. */
   readonly serves?: boolean;
 }

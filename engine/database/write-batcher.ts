@@ -4,17 +4,17 @@ import type { Runnable, TextRows, WriteBatcher } from './database.ts';
 import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline } from './pipeline.ts';
 
-/** Connections: while one waits for its commit, the other one works. */
+/** Number of connections: while one waits for its commit, the other one works. */
 const count = 2;
-/** Statements of a group, and characters of their values. */
+/** Maximum number of statements in a batch, and of characters in their values. */
 const [most, longest] = [32, 64 * 1024];
-/** What holds others up or fails is left to the pool for a while, in milliseconds: after a statement that took this long. */
+/** Time for which a slow or failing organization uses the pool, and the duration that counts as slow, in milliseconds. */
 const [avoidMs, slowMs] = [1000, 50];
 
-/** A statement that waits for its group. */
+/** A statement waiting for its batch. */
 interface Waiting {
   readonly statement: Runnable;
-  /** The record that it changes; empty if it makes a new one. */
+  /** The record that it changes; empty if it creates one. */
   readonly record: string;
   readonly size: number;
   readonly resolve: (rows: TextRows | undefined) => void;
@@ -22,21 +22,21 @@ interface Waiting {
 }
 
 /**
- * Writes that come while others are under way are carried out together: one statement and one transaction for all that
- * do the same to different records.
- * @param open connects; rejects when there is no connection
- * @param limitMs how long the server may take for a statement before its connection is given up
+ * Executes writes that arrive while others are running in batches: one statement and one transaction for writes of the same
+ * kind to different records.
+ * @param open connects, and rejects if that fails
+ * @param limitMs time limit of a statement, after which its connection is dropped
  */
 export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: number): WriteBatcher {
   const connections = fixedConnections(count, open, { limitMs, onBlocked: () => {} });
-  /** Ids of organizations. */
+  /** IDs of organizations. */
   const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
   let waiting: Waiting[] = [];
-  /** Records that are being changed. Their next changes wait here and not for a lock, so they also keep their order. */
+  /** Records being changed. Their next changes wait here instead of for a lock, which preserves their order. */
   const changing = new Set<string>();
   let isScheduled = false;
 
-  /** The open connections. */
+  /** Open connections. */
   function opened(): Pipeline[] {
     const all: Pipeline[] = [];
     for (let number = 0; number < count; number++) {
@@ -49,7 +49,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   function schedule(): void {
     if (isScheduled) return;
     isScheduled = true;
-    // What else comes in this turn of the event loop joins.
+    // Other statements of this tick join the batch.
     setImmediate(() => {
       isScheduled = false;
       send();
@@ -58,7 +58,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
 
   function send(): void {
     const all = opened();
-    // The pool takes them.
+    // The pool runs them.
     if (all.length === 0) for (const { resolve } of waiting.splice(0)) resolve(undefined);
     for (const connection of all) {
       if (!connection.isOpen || connection.pending > 0) continue;
@@ -68,7 +68,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
     }
   }
 
-  /** Takes the statement that has waited longest, and those that can be carried out with it. */
+  /** Takes the longest-waiting statement and those that can run with it. */
   function nextGroup(): Waiting[] {
     const group: Waiting[] = [];
     const rest: Waiting[] = [];
@@ -92,7 +92,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   }
 
   async function runGroup(connection: Pipeline, group: readonly Waiting[]): Promise<void> {
-    // They leave in one turn of the event loop, so they are one statement.
+    // They are sent in one tick, so they become one statement.
     const outcomes = await Promise.all(group.map(({ statement }) => connection.run(statement, '')));
     for (const { record } of group) changing.delete(record);
     if (waiting.length > 0) schedule();
@@ -136,7 +136,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   };
 }
 
-/** Characters of a statement's values. */
+/** Returns the number of characters in a statement's values. */
 function sizeOf(values: Runnable['values']): number {
   let size = 0;
   for (const value of values) {

@@ -111,7 +111,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   },
   parameters: (declared) => parametersOf(declared).map(({ name }) => name),
   parse: (declared, query, problems) => {
-    refuseUnknownOperators(declared, query, problems);
+    rejectUnknownOperators(declared, query, problems);
     const asked: Condition[] = [];
     for (const { field, parameters } of declared) {
       for (const { name, operator } of parameters) {
@@ -186,7 +186,7 @@ function declareFilter(
     typeof entry === 'string' ? [entry, ['eq']] : [entry.field, entry.operators];
   const place = typeof entry === 'string' ? [index] : [index, 'field'];
   const field = fields.get(name);
-  if (reserved.includes(name)) report(place, `"${name}" has another meaning`);
+  if (reserved.includes(name)) report(place, `"${name}" is a reserved query parameter`);
   if (field === undefined) {
     report(place, `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
     return [];
@@ -198,7 +198,7 @@ function declareFilter(
       if (typeof entry === 'string') report(place, message);
       else report([index, 'operators', position], `${message} with "${operator}"`);
     } else if (nullable && !field.nullable) {
-      report([index, 'operators', position], `"${operator}" needs a field with "nullable: true"`);
+      report([index, 'operators', position], `"${operator}" requires a field with "nullable: true"`);
     }
   }
   const bracketed = names.map((operator) => ({ name: `${name}[${operator}]`, operator }));
@@ -211,8 +211,8 @@ function declareFilter(
 const parametersOf = (declared: readonly Filter[]) =>
   declared.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
-/** A field or an operator that is not declared is a mistake, unlike other unknown parameters. */
-function refuseUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldIssue[]): void {
+/** Rejects undeclared filters with operators; other unknown parameters are ignored. */
+function rejectUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldIssue[]): void {
   const bracketed = Object.keys(query).filter((name) => name.includes('['));
   if (bracketed.length === 0) return;
   const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
@@ -221,8 +221,11 @@ function refuseUnknownOperators(declared: readonly Filter[], query: Query, probl
   for (const name of bracketed.filter((each) => !known.has(each)).slice(0, maxUnknown)) {
     const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
     const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
-    const hint = accepted === '' ? 'this list has no filters with operators' : `accepted are ${accepted}`;
-    problems.push(parameterIssue(name, `is no filter of this list: ${hint}`));
+    const hint =
+      accepted === ''
+        ? 'This list does not support filters with operators'
+        : `Available filters: ${accepted}`;
+    problems.push(parameterIssue(name, `is not a filter of this list. ${hint}`));
   }
 }
 
@@ -239,9 +242,9 @@ function parseValues(
   const values = texts.map((text) =>
     words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),
   );
-  if (!repeatable && values.length > 1) problems.push(parameterIssue(name, 'must be given once'));
+  if (!repeatable && values.length > 1) problems.push(parameterIssue(name, 'must not be repeated'));
   else if (values.length > maxFilterValues) {
-    problems.push(parameterIssue(name, `must be given at most ${maxFilterValues} times`));
+    problems.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
   } else if (values.includes(undefined)) {
     problems.push(parameterIssue(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
   }

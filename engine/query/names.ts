@@ -25,7 +25,7 @@ export function parseNames(
   problems.push(
     parameterIssue(
       parameter,
-      `knows no ${JSON.stringify(unknown.slice(0, maxEcho))}: accepted are ${accepted}, separated by commas`,
+      `contains the unknown field ${JSON.stringify(unknown.slice(0, maxEcho))}. Available fields: ${accepted}`,
     ),
   );
   return found;

@@ -27,7 +27,7 @@ export const page: QueryPart<null, PageParameter> = {
   parse: (_, query, problems) => {
     const input = parameterValue(query, 'page');
     if (input !== undefined && query.cursor !== undefined) {
-      problems.push(parameterIssue('page', 'must not be given with cursor, which has its own place'));
+      problems.push(parameterIssue('page', 'cannot be combined with cursor'));
     }
     const text = pageNumber(input, problems);
     const number = Number(text);
@@ -53,6 +53,10 @@ const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean =
 /** Returns the page as canonical decimal text. Values below 1 become 1. */
 function pageNumber(input: Query[string], problems: FieldIssue[]): string {
   if (input === undefined) return '1';
+  if (Array.isArray(input)) {
+    problems.push(parameterIssue('page', 'must not be repeated'));
+    return '1';
+  }
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     problems.push(parameterIssue('page', 'must be an integer'));
     return '1';

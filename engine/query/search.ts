@@ -34,7 +34,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
   parse: (declared, { q = '' }, problems) => {
     if (declared.length === 0) return [];
     if (typeof q !== 'string') {
-      problems.push(parameterIssue('q', 'must be given once'));
+      problems.push(parameterIssue('q', 'must not be repeated'));
       return [];
     }
     const words = [...new Set(q.split(/\s+/).filter((word) => word !== ''))];

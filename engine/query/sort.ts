@@ -124,9 +124,6 @@ export const sort: QueryPart<Sort, Order> = {
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
 
-/** The problem of a cursor that was not made for a list. */
+/** Returns the issue of a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>
-  parameterIssue(
-    'cursor',
-    'is not one of this list: take it from a Link header, with the parameters that are there',
-  );
+  parameterIssue('cursor', 'is invalid. Follow the next URL from the Link header unchanged.');

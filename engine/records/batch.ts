@@ -45,7 +45,7 @@ export function envelopeOf(
 ): BatchEnvelope {
   for (const name of ['If-Match', 'If-None-Match']) {
     if (request.headers[name.toLowerCase()] !== undefined)
-      throw errors.malformedHeader(name, 'is not possible with a batch: it is about one record');
+      throw errors.malformedHeader(name, 'cannot be sent with a batch because it applies to a single record');
   }
   const body = request.body(undefined, maxValues);
   const { [list]: items, on_error: onError = 'stop', match, ...more } = body;
@@ -58,7 +58,7 @@ export function envelopeOf(
   if (hasMatch && !isMatch) problems.push(parameterIssue('match', 'must be a list of fields'));
   if (request.strict) {
     const unknown = [...Object.keys(more), ...(match !== undefined && !hasMatch ? ['match'] : [])];
-    problems.push(...unknown.map((key) => parameterIssue(key, 'is not a key of this body')));
+    problems.push(...unknown.map((key) => parameterIssue(key, 'is not a property of this body')));
   }
   rejectRequest(problems);
   return {

@@ -145,7 +145,7 @@ const matchError = ({ uniques }: ResourceDefinition): HttpError =>
 
 const matchNeeded = ({ name }: Field): FieldIssue => ({
   field: name,
-  message: `${name} must not be empty: records are matched by it`,
+  message: `${name} must not be empty because records are matched by it`,
 });
 
 function wayOf(context: OperationContext, match: Unique | undefined): Way {

@@ -35,7 +35,7 @@ export function exporting<P extends LinkedPlan>(
     plan: (request) => {
       const plan = planOf(request);
       if (parameterValue(request.query, 'page') !== undefined) {
-        rejectRequest([parameterIssue('page', 'must not be given: every page is sent in this format')]);
+        rejectRequest([parameterIssue('page', 'cannot be used with this format, which contains every page')]);
       }
       return plan;
     },

@@ -136,7 +136,7 @@ const described = [
 function planOf({ definition }: OperationContext, { query, headers, ...rest }: ImportRequest): ImportPlan {
   for (const name of ['Idempotency-Key', 'If-Match', 'If-None-Match']) {
     if (headers[name.toLowerCase()] !== undefined)
-      throw errors.malformedHeader(name, 'is not possible with an import; match is');
+      throw errors.malformedHeader(name, 'cannot be sent with an import. Use "match" instead.');
   }
   const known = [...commonParameters, ...parameters];
   const problems: FieldIssue[] = rest.strict
@@ -149,7 +149,7 @@ function planOf({ definition }: OperationContext, { query, headers, ...rest }: I
     problems.push(parameterIssue('on_error', 'must be continue or stop'));
   if (dryRun !== 'true' && dryRun !== 'false')
     problems.push(parameterIssue('dry_run', 'must be true or false'));
-  if (Array.isArray(match)) problems.push(parameterIssue('match', 'must be given once'));
+  if (Array.isArray(match)) problems.push(parameterIssue('match', 'must not be repeated'));
   rejectRequest(problems);
   if (match !== undefined && !allows(rest.caller.principal.grants, definition.name, 'update'))
     throw errors.forbidden(definition.name, 'update');

@@ -93,7 +93,7 @@ function objectOf(bytes: Buffer): Body | HttpError {
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
     return isObject && !(value instanceof ExactNumber)
       ? (value as Body)
-      : errors.invalidJson('a line must be an object');
+      : errors.invalidJson('each line must be an object');
   } catch (cause) {
     if (cause instanceof HttpError) return cause;
     throw cause;

@@ -45,7 +45,7 @@ export function readJson(bytes: Buffer, maxValues?: number): unknown {
     return parseExactJson(text, maxValues);
   } catch (cause) {
     // V8's messages quote the body, which may hold personal data.
-    const reason = cause instanceof RangeError ? cause.message : 'is not JSON';
+    const reason = cause instanceof RangeError ? cause.message : 'is not valid JSON';
     throw errors.invalidJson(`it ${reason}`);
   }
 }

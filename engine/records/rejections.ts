@@ -115,7 +115,7 @@ function errorOf(
   const missing = references.filter((_, index) => results[index] === 'true');
   if (missing.length > 0) {
     return errors.missingReferences(
-      missing.map(({ name }) => ({ field: name, message: `${name} refers to a record that does not exist` })),
+      missing.map(({ name }) => ({ field: name, message: `${name} does not refer to an existing record` })),
     );
   }
   for (const [index, unique] of uniques.entries()) {

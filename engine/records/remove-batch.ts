@@ -46,7 +46,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
             return { id, body: {} };
           },
           key: ({ id }) => String(id),
-          sameKey: errors.invalidItem('is there several times'),
+          sameKey: errors.invalidItem('appears several times'),
         }),
       statement: bind,
       respond: batchResponse,

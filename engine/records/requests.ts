@@ -18,7 +18,7 @@ export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
   { id: text = '' }: OperationRequest,
 ): string {
-  if (text === '') throw errors.noPath('. Did you mean it without the last slash?');
+  if (text === '') throw errors.noPath('. Remove the trailing slash.');
   const id = int64(text);
   if (id === undefined) throw errors.noRecord(definition.singular);
   return id;

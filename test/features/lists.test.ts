@@ -396,7 +396,7 @@ onBothDrivers('lists', (instance) => {
         const refused = await get(definition, `${many}&${is('a')}&${is('b')}`);
         assert.equal(refused.status, 400);
         assert.deepEqual(refused.json.fields, [
-          { field: name, message: `${name} must be given at most ${maxFilterValues} times` },
+          { field: name, message: `${name} must not be repeated more than ${maxFilterValues} times` },
         ]);
       });
 

@@ -118,10 +118,10 @@ describe('page', () => {
     });
   }
 
-  test('twice is no integer', () => {
+  test('a repeated page is rejected', () => {
     assert.equal(
       refusal(() => listPlan(leads, input({ page: ['1', '2'] }))).message,
-      'page must be an integer',
+      'page must not be repeated',
     );
   });
 
@@ -303,8 +303,8 @@ describe('ids in a path', () => {
           fields: [],
           message:
             id === ''
-              ? 'no such path. Did you mean it without the last slash?'
-              : 'lead not found in your organization',
+              ? 'Path not found. Remove the trailing slash.'
+              : 'Lead not found in your organization',
         });
       }
     });

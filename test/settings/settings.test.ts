@@ -161,7 +161,7 @@ describe('every mistake with its place', () => {
 
   test('a file that is not there', async () => {
     const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
-    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it is not there/);
+    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it does not exist/);
   });
 });
 
@@ -241,7 +241,7 @@ describe('a running service follows its file', () => {
     const refused = times('refused a change');
     renameSync(file.path, `${file.path}.old`);
     await until(() => times('refused a change') > refused, 'log that it is gone');
-    assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
+    assert.match(service.stderr(), /cannot read .*config\.yaml: it does not exist/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));
     await becomes('three-partner-secret', 400);

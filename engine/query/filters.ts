@@ -44,7 +44,7 @@ type Entry = string | { readonly field: string; readonly operators: readonly Ope
 export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   yaml: {
     description:
-      'Fields that callers may filter by: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes follow.',
+      'Filterable fields: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes are created for them.',
     type: 'array',
     items: {
       type: ['string', 'object'],
@@ -262,7 +262,7 @@ function describeParameter(field: Field, name: string, operator: OperatorName): 
   return {
     name,
     in: 'query',
-    description: `${describe(field)} Empty: no filter.`,
+    description: `${describe(field)} An empty value is ignored.`,
     ...(repeatable
       ? { style: 'form', explode: true, schema: { type: 'array', maxItems: maxFilterValues, items: schema } }
       : { schema }),

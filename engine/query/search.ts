@@ -9,7 +9,7 @@ export const searchLimits = { length: 200, words: 8 } as const;
 /** `?q=`: records that have every word in one of the fields that the YAML lists, whatever its case. */
 export const search: QueryPart<readonly Field[], readonly string[]> = {
   yaml: {
-    description: 'Text fields that ?q= searches, with an index for all of them together.',
+    description: 'Text fields searched by ?q=, which share an index.',
     type: 'array',
     items: { type: 'string' },
     uniqueItems: true,
@@ -61,7 +61,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
           {
             name: 'q',
             in: 'query',
-            description: `Only records that have each of these words, or words that contain it, in ${declared.map(({ name }) => `\`${name}\``).join(', ')}, whether in upper- or lower-case letters. Empty: no search.`,
+            description: `Returns only records that contain every one of these words in ${declared.map(({ name }) => `\`${name}\``).join(', ')}. Case-insensitive; also matches parts of words. An empty value is ignored.`,
             schema: { type: 'string', maxLength: searchLimits.length },
           },
         ],

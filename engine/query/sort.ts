@@ -31,7 +31,8 @@ interface Yaml {
  */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
-    description: 'The order of a list. Equal values are ordered by id, in the same direction.',
+    description:
+      'Default order of lists. Records with equal values are ordered by ID, in the same direction.',
     type: 'object',
     'x-expected': 'a map such as { by: created_at, direction: desc }',
     examples: [{ by: 'created_at', direction: 'desc' }],
@@ -41,7 +42,7 @@ export const sort: QueryPart<Sort, Order> = {
       by: { description: 'A field.', type: 'string' },
       direction: { description: 'Default: asc.', enum: ['asc', 'desc'] },
       selectable: {
-        description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
+        description: 'Whether callers can choose another order with ?sort= and ?dir=. Default: true.',
         type: 'boolean',
       },
     },
@@ -109,7 +110,7 @@ export const sort: QueryPart<Sort, Order> = {
           {
             name: 'sort',
             in: 'query',
-            description: `Field to sort by; default \`${field.name}\`. Equal values are ordered by id.`,
+            description: `Field to sort by; default \`${field.name}\`. Records with equal values are ordered by ID.`,
             schema: { type: 'string', enum: [...choices.keys()] },
           },
           {

@@ -109,11 +109,11 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
     summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
     body: {
       description:
-        'Up to 1,000 records, 8 MiB. With `match`, records that are there with the same values of these fields are changed as by PATCH; that needs the grant update as well.',
+        'Up to 1,000 records, 8 MiB. With `match`, existing records with the same values in these fields are updated as by PATCH, which also requires the `update` grant.',
       schema: `${recordName}Batch`,
     },
     success: {
-      description: 'What became of each record, in the order of the request.',
+      description: 'The result of each record, in the order of the request.',
       schema: 'BatchResults',
     },
   }),

@@ -83,14 +83,14 @@ export const history: Operation<HistoryPlan> = {
   },
   describe: ({ aRecord, recordName }) => ({
     operationId: `get${recordName}History`,
-    summary: `List the changes of ${aRecord}`,
+    summary: `List the changes to ${aRecord}`,
     parameters: [{ $ref: '#/components/parameters/cursor' }],
     success: {
-      description: 'Up to 20 changes, newest first. The record itself may be gone.',
+      description: 'Up to 20 changes, newest first. The record itself may have been deleted.',
       schema: changesSchema,
       headers: {
         Link: {
-          description: 'Older changes (`rel="next"`), if there may be any.',
+          description: 'The next page of older changes (`rel="next"`), unless this is the last page.',
           schema: { type: 'string' },
         },
       },

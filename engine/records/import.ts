@@ -103,10 +103,10 @@ export const imports = {
     parameters: described,
     body: {
       description:
-        'Records as CSV, whose first line has the names of fields, or as JSON objects, one on each line. May be compressed with gzip.',
+        'Records as CSV with a header of field names, or as JSON objects, one per line. Can be compressed with gzip.',
       schema: 'Lines',
     },
-    success: { description: 'What became of the lines.', schema: 'ImportReport' },
+    success: { description: 'The result of the import.', schema: 'ImportReport' },
   }),
 } as const;
 
@@ -115,20 +115,19 @@ const described = [
     name: 'match',
     in: 'query',
     description:
-      'Unique fields, separated by commas: a record that is there with the same values is changed as by PATCH. Needs the grant update as well.',
+      'Unique fields, separated by commas. Existing records with the same values are updated as by PATCH, which also requires the `update` grant.',
     schema: { type: 'string' },
   },
   {
     name: 'on_error',
     in: 'query',
-    description:
-      '`continue` writes all lines that can be written; `stop` ends at the first one that fails: those before it are written.',
+    description: '`continue` writes all valid lines; `stop` writes the lines before the first invalid one.',
     schema: { type: 'string', enum: ['continue', 'stop'], default: 'continue' },
   },
   {
     name: 'dry_run',
     in: 'query',
-    description: '`true` validates all lines, also what they refer to, and writes nothing.',
+    description: '`true` validates all lines, including their references, without writing anything.',
     schema: { type: 'boolean', default: false },
   },
 ];

@@ -99,11 +99,11 @@ export const list: Operation<ListPlan> = {
 const headers = {
   Link: {
     description:
-      'The first page (`rel="first"`) and, where this one is full, the next (`rel="next"`), at a constant cost however far it is.',
+      'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
     schema: { type: 'string' },
   },
   'X-Total-Count': {
-    description: 'The number of records on all pages, with `Prefer: count=exact` or `count=estimated`.',
+    description: 'The total number of records, with `Prefer: count=exact` or `count=estimated`.',
     schema: { type: 'integer', minimum: 0 },
   },
 };

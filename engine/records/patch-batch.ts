@@ -87,11 +87,11 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
     body: {
       description:
-        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. The others stay as they are.',
+        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. Other fields are not changed.',
       schema: `${recordName}BatchPatch`,
     },
     success: {
-      description: 'What became of each record, in the order of the request.',
+      description: 'The result of each record, in the order of the request.',
       schema: 'BatchResults',
     },
   }),

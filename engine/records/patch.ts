@@ -61,10 +61,10 @@ export const patch: Operation<PatchPlan> = {
     operationId: `patch${recordName}`,
     summary: `Change fields of ${aRecord}`,
     body: {
-      description: 'The fields to change (JSON merge patch, RFC 7396). The others stay as they are.',
+      description: 'The fields to change (JSON merge patch, RFC 7396). Other fields are not changed.',
       schema: `${recordName}Patch`,
       types: mergePatchTypes,
     },
-    success: { description: 'The record as it is now.', schema: recordName },
+    success: { description: 'The updated record.', schema: recordName },
   }),
 };

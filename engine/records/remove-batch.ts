@@ -57,10 +57,10 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   describe: ({ pluralName, definition }) => ({
     operationId: `batchDelete${pluralName}`,
     summary: `Delete many ${definition.name.replaceAll('_', ' ')}`,
-    body: { description: 'Up to 1,000 ids.', schema: 'BatchIds' },
+    body: { description: 'Up to 1,000 IDs.', schema: 'BatchIds' },
     success: {
       description:
-        'What became of each record, in the order of the request; references to those that are gone became null.',
+        'The result of each record, in the order of the request. References to deleted records are set to null.',
       schema: 'BatchResults',
     },
   }),

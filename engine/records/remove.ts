@@ -45,7 +45,7 @@ export const remove: Operation<WriteById> = {
   describe: ({ aRecord, recordName }) => ({
     operationId: `delete${recordName}`,
     summary: `Delete ${aRecord}`,
-    success: { description: 'The record is gone; references to it became null.', schema: 'Deleted' },
+    success: { description: 'The record was deleted. References to it were set to null.', schema: 'Deleted' },
   }),
 };
 

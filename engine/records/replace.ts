@@ -39,9 +39,9 @@ export const replace: Operation<ReplacePlan> = {
     operationId: `replace${recordName}`,
     summary: `Replace ${aRecord}`,
     body: {
-      description: 'Every field to keep. A writable field that is absent gets its default.',
+      description: 'All writable fields. An absent field is set to its default.',
       schema: `${recordName}Input`,
     },
-    success: { description: 'The record as it is now.', schema: recordName },
+    success: { description: 'The updated record.', schema: recordName },
   }),
 };

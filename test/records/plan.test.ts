@@ -302,9 +302,7 @@ describe('ids in a path', () => {
           status: 404,
           fields: [],
           message:
-            id === ''
-              ? 'Path not found. Remove the trailing slash.'
-              : 'Lead not found in your organization',
+            id === '' ? 'Path not found. Remove the trailing slash.' : 'Lead not found in your organization',
         });
       }
     });

@@ -122,7 +122,7 @@ function headerLimit(): (slice: Buffer) => void {
   };
 }
 
-/** The parser's reasons; its own messages quote the text, which may hold personal data. */
+/** Reasons by parser error code. The parser's own messages quote the input, which can contain personal data. */
 const reasons: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
   CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
@@ -136,7 +136,7 @@ function csvError(cause: unknown) {
   return reason === undefined ? undefined : errors.invalidCsv(`line ${lines}: ${reason}`);
 }
 
-/** The columns of a header; undefined for those that are ignored, whose names are added to `ignored`. */
+/** Returns the columns of a header, undefined for ignored ones, whose names are added to `ignored`. */
 function columnsOf(
   header: readonly Cell[],
   fields: readonly Field[],

@@ -20,7 +20,7 @@ import { retryWhenBusy } from './retry.ts';
 import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
-/** What an import is asked for. */
+/** The parameters of an import. */
 export interface ImportRequest {
   readonly caller: Caller;
   readonly query: Query;
@@ -38,21 +38,21 @@ export interface ImportPlan extends ImportWrites {
 
 const parameters = ['match', 'on_error', 'dry_run'];
 
-/** Who follows an import. */
+/** Observes an import. */
 interface ImportWatching {
-  /** Called after each statement with the lines done so far. */
+  /** Called after each statement with the number of lines processed. */
   readonly onProgress?: (lines: number) => void;
-  /** Called before each statement; the import ends if it rejects. */
+  /** Called before each statement; the import stops if it rejects. */
   readonly assertAllowed?: () => Promise<void>;
 }
 
 /** Imports into one resource. */
 export interface Import {
-  /** @throws HttpError 400 with everything that is wrong with the parameters; 403 if it may not update what matches */
+  /** @throws HttpError 400 with all invalid parameters; 403 if the caller cannot update matching records */
   readonly plan: (request: ImportRequest) => ImportPlan;
   /**
-   * Writes the records of a body, up to 1,000 with each statement, in their order.
-   * @throws HttpError if the body cannot be read, the caller may not go on or the database fails; its `extra.report` says what is written
+   * Writes the records of a body in order, up to 1,000 per statement.
+   * @throws HttpError if the body cannot be read, access was revoked or the database fails; `extra.report` tells what was written
    */
   readonly run: (
     database: Database,
@@ -62,7 +62,7 @@ export interface Import {
   ) => Promise<ImportSummary>;
 }
 
-/** `POST /R/import`: new records from a body of any length, or with `match` new and changed ones. */
+/** `POST /R/import`: creates records from a body of any length, or with `match` creates and updates records. */
 export const imports = {
   method: 'POST',
   path: '/import',

@@ -30,7 +30,7 @@ import { createRejectionFinder } from './rejections.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 
-/** `PATCH /R/batch`: changes fields of up to 1,000 records, each with its id, by one statement. */
+/** `PATCH /R/batch`: updates fields of up to 1,000 records, each with its ID, in one statement. */
 export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   method: 'PATCH',
   path: '/batch',

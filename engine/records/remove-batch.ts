@@ -18,7 +18,7 @@ import { clearReferencesSql, isReferenceConflict } from './remove.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 
-/** `DELETE /R/batch`: up to 1,000 records are gone, by one statement. */
+/** `DELETE /R/batch`: deletes up to 1,000 records in one statement. */
 export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   method: 'DELETE',
   path: '/batch',

@@ -2,7 +2,7 @@
 // May import nothing local; every room may import it.
 import { existsSync } from 'node:fs';
 
-/** One wrong part of a request body or query. */
+/** An issue with one field or parameter of a request. */
 export interface FieldIssue {
   readonly field: string;
   readonly message: string;
@@ -17,7 +17,7 @@ const [maxName, maxText] = [100, 1000];
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
-/** What each code means. A code stays what it is; new ones may come. */
+/** The meaning of each error code. Codes are stable; new ones may be added. */
 export const errorCodes = {
   invalid_request: 'The request violates HTTP, or the HTTP server rejected it.',
   invalid_json: 'The body is empty, not valid JSON, not an object, or sent with another content type.',
@@ -73,14 +73,14 @@ export class HttpError extends Error {
   readonly code: ErrorCode;
   readonly extra: {
     readonly fields?: readonly FieldIssue[];
-    /** Number of entries that `fields` lacks. */
+    /** Number of entries omitted from `fields`. */
     readonly more?: number;
-    /** Id of the record that is in the way, decimal text. */
+    /** ID of the conflicting record, decimal text. */
     readonly existingId?: string;
     /** The constraint or trigger function that rejected the write. */
     readonly constraint?: string;
     readonly headers?: Readonly<Record<string, string>>;
-    /** What was done before it failed. */
+    /** Work completed before the failure. */
     readonly report?: object;
   };
   constructor(
@@ -120,14 +120,14 @@ export function fieldLimiter(): <T extends FieldProblems>(error: T) => T {
   };
 }
 
-/** An error as JSON. @param more further members */
+/** Serializes an error as JSON. @param more additional members */
 export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
   const { fields, more: others, existingId, constraint, report } = extra;
   const text = JSON.stringify({ error: message, code, fields, more: others, constraint, report, ...more });
-  // As text: an id may be larger than what a JavaScript number holds.
+  // As text, because an ID can exceed the range of a JavaScript number.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
@@ -137,7 +137,7 @@ const capitalized = (text: string): string => text.charAt(0).toUpperCase() + tex
 const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
   new HttpError(400, code, joined(fields), { fields });
 
-/** The messages of fields in one text, as far as it may be long. */
+/** Joins the messages of fields, up to a maximum length. */
 function joined(fields: readonly FieldIssue[]): string {
   let text = '';
   for (const [index, { message }] of fields.entries()) {
@@ -166,7 +166,7 @@ export const errors = {
         headers: { connection: 'close' },
       },
     ),
-  /** 400: the client ended the connection before its request was complete. Nobody reads it. */
+  /** 400: the client ended the connection before its request was complete. The response cannot be read. */
   cutOff: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
   /** 400: all wrong fields or parameters together. */
   invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
@@ -203,7 +203,7 @@ export const errors = {
     ),
   /** 400: what is wrong with one item of a batch as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
-  /** 400: items of a batch are wrong, each with its place; nothing was written. */
+  /** 400: items of a batch are invalid, each with its location; nothing was written. */
   itemsRefused: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
       ([place, { message, extra }]) =>
@@ -231,7 +231,7 @@ export const errors = {
     new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
       headers: { 'www-authenticate': 'Bearer' },
     }),
-  /** 401: the password is right, but not what was sent with it. */
+  /** 401: the password is correct, but the second factor is missing or wrong. */
   secondFactorRequired: (message = 'This user has a second factor. Send its code as "otp".') =>
     new HttpError(401, 'second_factor_required', message, { headers: { 'www-authenticate': 'Bearer' } }),
   /** 401: the instance requires a second factor that the person has not set up. */
@@ -258,7 +258,7 @@ export const errors = {
       [{ field: 'org', message: 'org is required because you belong to several organizations' }],
       'organization_required',
     ),
-  /** 403: an unknown organization and one that the caller is no member of look the same. */
+  /** 403: the same for an unknown organization and one that the caller is not a member of. */
   noSuchMembership: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
   /** 403: a write with a cookie that was not sent by a page of this instance. */
   crossSite: () =>
@@ -267,7 +267,7 @@ export const errors = {
       'cross_site',
       'Writes with a session cookie are only allowed from pages of this origin',
     ),
-  /** 429: too many attempts; `retryAfter` in seconds. */
+  /** 429: too many failed attempts; `retryAfter` in seconds. */
   throttled: (retryAfter: number) =>
     new HttpError(429, 'too_many_attempts', 'Too many attempts. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
@@ -277,7 +277,7 @@ export const errors = {
     new HttpError(429, 'rate_limited', 'Too many requests. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
     }),
-  /** 404: nothing there. */
+  /** 404: the resource does not exist. */
   notFound: () => new HttpError(404, 'not_found', 'Not found'),
   /** 404: an unknown path. @param hint about what there is, with the punctuation that it begins with */
   noPath: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
@@ -288,7 +288,7 @@ export const errors = {
       'not_found',
       `${capitalized(singular.replaceAll('_', ' '))} not found in your organization`,
     ),
-  /** 405: a known path, with the methods that it has. */
+  /** 405: the path does not support the method. @param allow the supported methods */
   methodNotAllowed: (allow: string) =>
     new HttpError(405, 'method_not_allowed', `Method not allowed. Allowed methods: ${allow}`, {
       headers: { allow },
@@ -303,7 +303,7 @@ export const errors = {
       'cursor_expired',
       'Changes after this cursor may have been deleted. Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
     ),
-  /** 412: the record is not as the conditions of the request say; nothing was written. */
+  /** 412: the record does not meet the request's conditions; nothing was written. */
   preconditionFailed: () =>
     new HttpError(412, 'precondition_failed', 'The record has changed since it was read'),
   /** 409: the first request with this Idempotency-Key is still running. */
@@ -357,7 +357,7 @@ export const errors = {
   /** 501: a partner endpoint whose secret is not set on this instance. */
   notConfigured: () =>
     new HttpError(501, 'not_configured', 'This endpoint is not configured on this instance'),
-  /** 501: what is read from the ledger, on an instance that keeps none. */
+  /** 501: the instance does not keep a change log. */
   notRecorded: () => new HttpError(501, 'not_recorded', 'This instance does not record changes'),
   /** 503: too many events of the organization wait in the inbox; providers retry. */
   inboxFull: () =>
@@ -376,7 +376,7 @@ export const errors = {
     }),
 } as const;
 
-/** A mistake that a person can fix: configuration, a definition, a command line. Shown as text, without a stack. */
+/** An error that the user can fix, in the configuration, a definition or a command. Printed without a stack. */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }
@@ -393,7 +393,7 @@ const fileReasons: Readonly<Record<string, string>> = {
   EROFS: 'it is on a read-only file system',
 };
 
-/** Why a file or folder cannot be used, in words. */
+/** Returns the reason why a file or folder cannot be used. */
 export function fileReason(cause: unknown): string {
   const { code, message, path } = cause as NodeJS.ErrnoException;
   if (code === 'ENOTDIR' && path !== undefined && existsSync(path)) return 'it is a file, not a folder';

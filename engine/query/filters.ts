@@ -11,13 +11,13 @@ import {
   type QueryPart,
 } from './part.ts';
 
-/** The maximum number of values of one filter. */
+/** Maximum number of values per filter. */
 export const maxFilterValues = 50;
 
-/** The maximum number of unknown operators that a response names. */
+/** Maximum number of unknown filters named in a response. */
 const maxUnknown = 5;
 
-/** A field that callers may filter by, and how. */
+/** A filterable field with its operators. */
 export interface Filter {
   readonly field: Field;
   readonly operators: readonly OperatorName[];
@@ -37,10 +37,10 @@ export interface Condition {
   readonly values: readonly string[];
 }
 
-/** An entry as YAML has it. */
+/** A filter's YAML entry. */
 type Entry = string | { readonly field: string; readonly operators: readonly OperatorName[] };
 
-/** Filters by the fields that the YAML lists. Filters of several parameters must all hold. */
+/** Filters by the fields listed in the YAML. Several filters are combined with AND. */
 export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   yaml: {
     description:
@@ -116,7 +116,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     for (const { field, parameters } of declared) {
       for (const { name, operator } of parameters) {
         const given = query[name];
-        // As nearly all of them: this runs for every list.
+        // The most common case first, because this runs for every list.
         if (given === undefined) continue;
         const values = parseValues(name, field, operator, given, problems);
         if (values.length > 0) asked.push({ field, operator, values });
@@ -163,7 +163,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     }),
 };
 
-/** The operators that a field can be filtered with. */
+/** Returns the operators supported by a field. */
 const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
   (Object.keys(operators) as OperatorName[]).filter((name) => {
     const { needs, nullable: needsNull } = operatorOf(name);
@@ -176,7 +176,7 @@ const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   return selects === undefined || values.every(selects);
 };
 
-/** A filter from its entry in the YAML; none if there is no such field. */
+/** Parses a filter's YAML entry; empty if the field is unknown. */
 function declareFilter(
   { fields, reserved, report }: DeclarationContext,
   entry: Entry,
@@ -188,13 +188,13 @@ function declareFilter(
   const field = fields.get(name);
   if (reserved.includes(name)) report(place, `"${name}" is a reserved query parameter`);
   if (field === undefined) {
-    report(place, `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+    report(place, `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     return [];
   }
   for (const [position, operator] of names.entries()) {
     const { needs, nullable } = operatorOf(operator);
     if (field.type[needs] === undefined) {
-      const message = `a ${field.typeName} field cannot be filtered by`;
+      const message = `${field.typeName} fields cannot be used as filters`;
       if (typeof entry === 'string') report(place, message);
       else report([index, 'operators', position], `${message} with "${operator}"`);
     } else if (nullable && !field.nullable) {
@@ -217,7 +217,7 @@ function rejectUnknownOperators(declared: readonly Filter[], query: Query, probl
   if (bracketed.length === 0) return;
   const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
   const known = new Set(all.map((parameter) => parameter.name));
-  // Each message lists what is accepted, so the first few are enough.
+  // Each message lists the available filters, so the first few are enough.
   for (const name of bracketed.filter((each) => !known.has(each)).slice(0, maxUnknown)) {
     const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
     const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
@@ -229,7 +229,7 @@ function rejectUnknownOperators(declared: readonly Filter[], query: Query, probl
   }
 }
 
-/** The values of a parameter as parameters of the field's type; an empty one is no filter. */
+/** Parses the values of a filter; empty values are ignored. */
 function parseValues(
   name: string,
   field: Field,

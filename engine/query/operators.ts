@@ -43,7 +43,8 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
-const inclusive = ({ name }: Field, what: string) => `Returns only records whose ${name} equals this value or is ${what}.`;
+const inclusive = ({ name }: Field, what: string) =>
+  `Returns only records whose ${name} equals this value or is ${what}.`;
 
 /** All operators by name. */
 export const operators = {
@@ -51,7 +52,8 @@ export const operators = {
     needs: 'equals',
     repeatable: true,
     index: 'order',
-    describe: ({ name }) => `Returns only records whose ${name} equals this value. Can be repeated to match any of several values.`,
+    describe: ({ name }) =>
+      `Returns only records whose ${name} equals this value. Can be repeated to match any of several values.`,
     where: among,
   },
   ne: {

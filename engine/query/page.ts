@@ -1,20 +1,20 @@
 import type { FieldIssue } from '../errors.ts';
 import { parameterIssue, parameterValue, type Query, type QueryPart } from './part.ts';
 
-/** Records on one page of a list. */
+/** Number of records per page. */
 export const pageSize = 20;
 /** From this page on, a list finds its keys in the index first and fetches only the rows that it shows. */
 export const deepPage = 6;
 /** From this many skipped records on, walking the index costs as much as a scan. */
 const farOffset = 10_000;
-/** More pages than any table has. */
+/** Higher than the number of pages in any table. */
 const farthestPage = 10 ** 12;
 
 /** The requested page. */
 export interface PageParameter {
-  /** At least 1; decimal text, for it may be of any size. */
+  /** At least 1; decimal text, because it is unbounded. */
   readonly page: string;
-  /** Records to skip; undefined where the page is beyond any table. */
+  /** Number of records to skip; undefined if the page is beyond any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
 }

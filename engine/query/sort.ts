@@ -4,19 +4,19 @@ import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
 import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
-/** The order of a resource's lists, as its YAML says. */
+/** The default order of a resource's lists. */
 export interface Sort {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Fields that callers may choose, by name; empty if they may not. */
+  /** Fields that callers can sort by, by name; empty if the order is fixed. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
-/** The requested order, and where in it the page begins. */
+/** The requested order, and the position where the page starts. */
 export interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Of `?cursor=`. */
+  /** The position in `?cursor=`. */
   readonly after?: UnverifiedCursor;
 }
 
@@ -56,10 +56,10 @@ export const sort: QueryPart<Sort, Order> = {
     const { by: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
     const field = fields.get(name);
     if (field === undefined && yaml !== undefined) {
-      report(['by'], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+      report(['by'], `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     }
     if (field !== undefined && field.type.order === undefined) {
-      report(['by'], `a ${field.typeName} field cannot be sorted by`);
+      report(['by'], `${field.typeName} fields cannot be sorted by`);
     }
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };
@@ -98,7 +98,7 @@ export const sort: QueryPart<Sort, Order> = {
         placeholder((asked) => value(asked.after ?? place)),
       ),
     }),
-    // The id ends every order: clients walk pages, and equal values are common.
+    // The ID makes the order unique, so that pages do not overlap.
     order: [...(field.type.order?.(column(field)) ?? []), column({ name: 'id' })].map(
       (key) => `${key} ${direction}`,
     ),

@@ -106,7 +106,7 @@ describe('page', () => {
     '--1',
     '1;drop',
   ]) {
-    test(`"${given}" is no integer`, () => {
+    test(`"${given}" is not an integer`, () => {
       assert.deepEqual(
         refusal(() => page(given)),
         {

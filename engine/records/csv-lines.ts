@@ -164,7 +164,7 @@ function columnsOf(
   return columns;
 }
 
-/** How a cell becomes a value of a field. A text that it cannot be stays a text, which is refused like any other. */
+/** Converts a cell to a field value. Text that cannot be converted stays text, which validation rejects. */
 function reader({ type }: Field): Column['value'] {
   const kind = type.json.type;
   if (kind === 'string' && type.empty === '') return (cell) => cell;

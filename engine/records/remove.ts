@@ -58,7 +58,7 @@ interface Unlinking {
 
 /**
  * Makes the references to what `_written` deleted null, each a change of its record with its effects. The foreign keys
- * only refuse what is left: the database changes no record by itself, so that nothing is missing in the ledger.
+ * only reject remaining references: the database never changes records by itself, so that the change log is complete.
  */
 export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
@@ -89,7 +89,7 @@ export const clearReferencesSql = (
           ? `${update} from _written where ${bound} and ${first} = _written."id"${left} returning ${row}.*, _written."id" as "_cause"`
           : `${update} from (${found.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${left} returning ${row}.*, _f."_cause"`;
       const projection = projections.get(resource);
-      if (projection === undefined) throw new Error(`${resource} is no resource`);
+      if (projection === undefined) throw new Error(`Unknown resource ${resource}`);
       const recorded = { definition: { name: resource }, effects, projection };
       const ofInput = join && ((alias: string) => join(alias, '_cause'));
       return `, ${name} as (${changed})${effectsOf(recorded, 'update', $, { name }, ofInput)}`;

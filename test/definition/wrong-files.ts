@@ -246,7 +246,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     (name) =>
       [
         things(`  ${name}: { type: string }`, `filters: [${name}]`),
-        `things.yaml:5:11  "${name}" has another meaning`,
+        `things.yaml:5:11  "${name}" is a reserved query parameter`,
       ] as const,
   ),
   // Syntax.

@@ -132,7 +132,7 @@ filters: [{ field: b, operators: [${name}] }]`);
     assert.deepEqual(lines, [`things.yaml:7:35  joined fields cannot be used as filters with "${name}"`]);
     if (nullable) {
       assert.deepEqual(told('{ type: string }'), [
-        `things.yaml:7:35  "${name}" needs a field with "nullable: true"`,
+        `things.yaml:7:35  "${name}" requires a field with "nullable: true"`,
       ]);
     }
   });

@@ -99,7 +99,7 @@ describe('readBody', () => {
   test('UTF-16 is not UTF-8', () => {
     for (const start of [[0xff, 0xfe], []]) {
       const body = Buffer.concat([Buffer.from(start), Buffer.from('{"a":1}', 'utf16le')]);
-      assert.match(String(outcome(() => read(body))), /^invalid JSON body: /);
+      assert.match(String(outcome(() => read(body))), /^Invalid JSON body: /);
     }
   });
 
@@ -166,7 +166,7 @@ describe('readBody', () => {
     fc.assert(
       fc.property(texts, (text) => {
         const result = outcome(() => read(text));
-        if (typeof result === 'string') assert.match(result, /^invalid JSON body: /);
+        if (typeof result === 'string') assert.match(result, /^Invalid JSON body: /);
         else assert.ok(typeof result === 'object' && result !== null && !Array.isArray(result));
       }),
     );

@@ -2,7 +2,7 @@
 // May import nothing local; every room may import it.
 import { existsSync } from 'node:fs';
 
-/** One wrong part of a request body or query. */
+/** An issue with one field or parameter of a request. */
 export interface FieldIssue {
   readonly field: string;
   readonly message: string;
@@ -17,50 +17,50 @@ const [maxName, maxText] = [100, 1000];
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
-/** What each code means. A code stays what it is; new ones may come. */
+/** The meaning of each error code. Codes are stable; new ones may be added. */
 export const errorCodes = {
-  invalid_request: 'The request breaks HTTP, or Fastify refuses it.',
-  invalid_json: 'The body is empty, not JSON, not an object, or not sent as JSON.',
-  invalid_csv: 'The body, or a line of it, is not CSV in UTF-8.',
+  invalid_request: 'The request violates HTTP, or the HTTP server rejected it.',
+  invalid_json: 'The body is empty, not valid JSON, not an object, or sent with another content type.',
+  invalid_csv: 'The body, or one of its lines, is not CSV in UTF-8.',
   line_too_long: 'A line of the body is longer than 1 MiB.',
-  invalid_input: 'Fields or parameters are wrong; `fields` names them.',
-  invalid_header: 'A header cannot be read.',
-  missing_reference: 'References point to no record of the organization; `fields` names them.',
+  invalid_input: 'Fields or parameters are invalid; `fields` names them.',
+  invalid_header: 'A header is malformed or cannot be used here.',
+  missing_reference: 'References do not point to existing records of the organization; `fields` names them.',
   duplicate: 'Another record of the organization has the same value of a unique field; `fields` names it.',
   rejected_by_database:
-    'A constraint or trigger that the operator added to the database rejects the record; `constraint` names it.',
-  items_refused: 'Records of a batch are wrong, and nothing was written; `fields` names them by index.',
-  organization_required: 'The caller belongs to several organizations; `?org=` chooses one.',
+    'A constraint or trigger added to the database by the operator rejected the record; `constraint` names it.',
+  items_refused: 'Records of a batch are invalid, and nothing was written; `fields` names them by index.',
+  organization_required: 'The caller belongs to several organizations and must choose one with `?org=`.',
   unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
-  second_factor_required: 'The password is right, and `otp` is missing, wrong or was used already.',
+  second_factor_required: 'The password is correct, but `otp` is missing, wrong or already used.',
   second_factor_missing:
-    'The instance requires a second factor, and the person has to set one up in a browser.',
-  forbidden: 'The profile does not grant the action, or the verify token of a channel is wrong.',
-  quota_exceeded: 'The organization has as much as the operator of the instance allows.',
-  not_a_member: 'The caller does not belong to the organization, or there is none.',
-  cross_site: 'A cookie came with a write from another origin.',
-  not_found: 'There is no such record in the organization, or no such path.',
-  method_not_allowed: 'The path has no such method.',
-  request_timeout: 'The request came too slowly.',
+    'The instance requires a second factor, and the user has to set one up in a browser.',
+  forbidden: "The profile does not grant the action, or a channel's verify token is wrong.",
+  quota_exceeded: "The organization has reached a limit set by the instance's operator.",
+  not_a_member: 'The caller is not a member of the organization, or the organization does not exist.',
+  cross_site: 'A write with a session cookie came from another origin.',
+  not_found: 'The record does not exist in the organization, or the path does not exist.',
+  method_not_allowed: 'The path does not support the method.',
+  request_timeout: 'The request was sent too slowly.',
   in_progress: 'The first request with this `Idempotency-Key` is still running.',
   cursor_expired:
-    'The cursor of the change feed is older than what is kept, or of another time of the database.',
-  precondition_failed: 'The record is not as `If-Match` or `If-None-Match` says.',
-  body_too_large: 'The body is larger than the path allows.',
-  expectation_failed: 'The server does not know what `Expect` asks for.',
-  idempotency_key_reused: 'The `Idempotency-Key` was sent with another body.',
+    "The change feed's cursor is older than the retained changes, or precedes a restore of the database.",
+  precondition_failed: 'The record does not meet `If-Match` or `If-None-Match`.',
+  body_too_large: 'The body exceeds the limit of the path.',
+  expectation_failed: 'The server does not support the expectation in `Expect`.',
+  idempotency_key_reused: 'The `Idempotency-Key` was already used with a different body.',
   too_many_attempts: 'Too many wrong passwords or secrets.',
-  rate_limited: 'The key or person has sent as many requests as the instance allows.',
-  head_too_large: 'The head of the request is too large.',
-  internal: 'The server failed.',
+  rate_limited: 'The key or user has exceeded the rate limit of the instance.',
+  head_too_large: 'The request headers are too large.',
+  internal: 'Internal server error.',
   database_failed: 'The database failed or cannot be reached.',
   not_configured: 'The endpoint has no secret on this instance.',
-  not_recorded: 'The instance records no changes.',
-  send_failed: 'The message was not sent.',
-  overloaded: 'Too much waits already.',
-  too_slow: 'The statement took or waited too long and was ended.',
-  shutting_down: 'The process is about to stop.',
-  read_only: 'The instance is read-only for maintenance.',
+  not_recorded: 'The instance does not record changes.',
+  send_failed: 'The message could not be sent.',
+  overloaded: 'Too many requests or events are already waiting.',
+  too_slow: 'The statement exceeded its time limit or waited too long for a lock, and was canceled.',
+  shutting_down: 'The process is shutting down.',
+  read_only: 'The instance is read-only during maintenance.',
 } as const;
 
 /** A stable word for programs, in snake_case. */
@@ -73,14 +73,14 @@ export class HttpError extends Error {
   readonly code: ErrorCode;
   readonly extra: {
     readonly fields?: readonly FieldIssue[];
-    /** Number of entries that `fields` lacks. */
+    /** Number of entries omitted from `fields`. */
     readonly more?: number;
-    /** Id of the record that is in the way, decimal text. */
+    /** ID of the conflicting record, decimal text. */
     readonly existingId?: string;
     /** The constraint or trigger function that rejected the write. */
     readonly constraint?: string;
     readonly headers?: Readonly<Record<string, string>>;
-    /** What was done before it failed. */
+    /** Work completed before the failure. */
     readonly report?: object;
   };
   constructor(
@@ -120,21 +120,24 @@ export function fieldLimiter(): <T extends FieldProblems>(error: T) => T {
   };
 }
 
-/** An error as JSON. @param more further members */
+/** Serializes an error as JSON. @param more additional members */
 export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
   const { fields, more: others, existingId, constraint, report } = extra;
   const text = JSON.stringify({ error: message, code, fields, more: others, constraint, report, ...more });
-  // As text: an id may be larger than what a JavaScript number holds.
+  // As text, because an ID can exceed the range of a JavaScript number.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
+
+/** Returns the text with its first letter in upper case. */
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
   new HttpError(400, code, joined(fields), { fields });
 
-/** The messages of fields in one text, as far as it may be long. */
+/** Joins the messages of fields, up to a maximum length. */
 function joined(fields: readonly FieldIssue[]): string {
   let text = '';
   for (const [index, { message }] of fields.entries()) {
@@ -148,24 +151,23 @@ function joined(fields: readonly FieldIssue[]): string {
 /** The errors of the REST API, one constructor each. */
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
-  invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `invalid JSON body: ${reason}`),
+  invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `Invalid JSON body: ${reason}`),
   /** 400: a body, or a line of one, is not CSV in UTF-8. */
-  invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `invalid CSV: ${reason}`),
+  invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `Invalid CSV: ${reason}`),
   /** 400: a line over the limit, in bytes. */
-  lineTooLong: (limit: number) =>
-    new HttpError(400, 'line_too_long', `the line is longer than ${limit} bytes`),
+  lineTooLong: (limit: number) => new HttpError(400, 'line_too_long', `Line is longer than ${limit} bytes`),
   /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
   oneHostNeeded: (given: number) =>
     new HttpError(
       400,
       'invalid_request',
-      given === 0 ? 'the Host header is missing' : 'there are several Host headers',
+      given === 0 ? 'The Host header is missing' : 'Several Host headers were sent. Send exactly one.',
       {
         headers: { connection: 'close' },
       },
     ),
-  /** 400: the client ended the connection before its request was complete. Nobody reads it. */
-  cutOff: () => new HttpError(400, 'invalid_request', 'the request is incomplete'),
+  /** 400: the client ended the connection before its request was complete. The response cannot be read. */
+  cutOff: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
   /** 400: all wrong fields or parameters together. */
   invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
   /** 400: references to records that the organization does not have. */
@@ -175,18 +177,18 @@ export const errors = {
     new HttpError(
       400,
       'rejected_by_database',
-      `the database rejects the record: ${constraint}`,
+      `The database rejected the record: ${constraint}`,
       { constraint },
       { cause },
     ),
   /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
   duplicate: (names: readonly string[], existingId?: string) => {
     const one = names.length === 1;
-    const message = `another record has the same ${names.join(' and ')}`;
+    const message = `Another record has the same ${names.join(' and ')}`;
     return new HttpError(409, 'duplicate', message, {
       fields: names.map((field) => ({
         field,
-        message: one ? message : `${field} is the same, together with the others`,
+        message: one ? message : `${field} has the same value, in combination with the other fields`,
       })),
       ...(existingId !== undefined && { existingId }),
     });
@@ -201,21 +203,23 @@ export const errors = {
     ),
   /** 400: what is wrong with one item of a batch as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
-  /** 400: items of a batch are wrong, each with its place; nothing was written. */
+  /** 400: items of a batch are invalid, each with its location; nothing was written. */
   itemsRefused: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
       ([place, { message, extra }]) =>
         extra.fields?.map((each) => ({
           field: `${place}.${each.field}`,
           message: `${place}: ${each.message}`,
-        })) ?? [{ field: place, message: `${place} ${message}` }],
+        })) ?? [{ field: place, message: `${place}: ${message}` }],
     );
     const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
     const [first] = fields;
     return new HttpError(
       400,
       'items_refused',
-      `${items.size} of the records ${items.size === 1 ? 'is' : 'are'} wrong, such as ${first?.message}`,
+      items.size === 1
+        ? `1 record is invalid: ${first?.message}`
+        : `${items.size} records are invalid. First: ${first?.message}`,
       { fields, ...(more > 0 && { more }) },
       { cause },
     );
@@ -224,61 +228,71 @@ export const errors = {
   invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
   /** 401: one text for every reason, so that it does not reveal why. */
   unauthenticated: () =>
-    new HttpError(401, 'unauthenticated', 'missing or invalid credentials', {
+    new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
       headers: { 'www-authenticate': 'Bearer' },
     }),
-  /** 401: the password is right, but not what was sent with it. */
-  secondFactorRequired: (message = 'the user has a second factor: send its code as otp too') =>
+  /** 401: the password is correct, but the second factor is missing or wrong. */
+  secondFactorRequired: (message = 'This user has a second factor. Send its code as "otp".') =>
     new HttpError(401, 'second_factor_required', message, { headers: { 'www-authenticate': 'Bearer' } }),
   /** 401: the instance requires a second factor that the person has not set up. */
   secondFactorMissing: () =>
     new HttpError(
       401,
       'second_factor_missing',
-      'this instance requires a second factor: log in at /setup in a browser and set one up',
+      'This instance requires a second factor. Log in at /setup in a browser and set one up.',
       { headers: { 'www-authenticate': 'Bearer' } },
     ),
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
-    new HttpError(403, 'forbidden', `the profile does not grant ${action} on ${object}`),
+    new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${object}`),
   /** 403: what the operator allows of something, as in "100 records". */
   quotaExceeded: (quota: string) =>
     new HttpError(
       403,
       'quota_exceeded',
-      `the organization may have ${quota}, and no more: delete some, or ask the operator of this instance`,
+      `The organization has reached its limit of ${quota}. Delete some, or ask the operator of this instance for a higher limit.`,
     ),
   /** 400: a member of several organizations did not choose one with `?org=`. */
   organizationNeeded: () =>
     problems(
-      [{ field: 'org', message: 'org is required: you belong to several organizations' }],
+      [{ field: 'org', message: 'org is required because you belong to several organizations' }],
       'organization_required',
     ),
-  /** 403: an unknown organization and one that the caller is no member of look the same. */
-  noSuchMembership: () => new HttpError(403, 'not_a_member', 'you are no member of this organization'),
+  /** 403: the same for an unknown organization and one that the caller is not a member of. */
+  noSuchMembership: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
   /** 403: a write with a cookie that was not sent by a page of this instance. */
   crossSite: () =>
-    new HttpError(403, 'cross_site', 'a session cookie may write only from pages of this origin'),
-  /** 429: too many attempts; `retryAfter` in seconds. */
+    new HttpError(
+      403,
+      'cross_site',
+      'Writes with a session cookie are only allowed from pages of this origin',
+    ),
+  /** 429: too many failed attempts; `retryAfter` in seconds. */
   throttled: (retryAfter: number) =>
-    new HttpError(429, 'too_many_attempts', 'too many attempts; try again later', {
+    new HttpError(429, 'too_many_attempts', 'Too many attempts. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
     }),
   /** 429: more requests than the rate limit allows; `retryAfter` in seconds. */
   rateLimited: (retryAfter: number) =>
-    new HttpError(429, 'rate_limited', 'too many requests; try again later', {
+    new HttpError(429, 'rate_limited', 'Too many requests. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
     }),
-  /** 404: nothing there. */
-  notFound: () => new HttpError(404, 'not_found', 'not found'),
+  /** 404: the resource does not exist. */
+  notFound: () => new HttpError(404, 'not_found', 'Not found'),
   /** 404: an unknown path. @param hint about what there is, with the punctuation that it begins with */
-  noPath: (hint: string) => new HttpError(404, 'not_found', `no such path${hint}`),
+  noPath: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
   /** 404: a missing record, another organization's and an id that cannot exist look the same, whatever the id. */
   noRecord: (singular: string) =>
-    new HttpError(404, 'not_found', `${singular.replaceAll('_', ' ')} not found in your organization`),
-  /** 405: a known path, with the methods that it has. */
+    new HttpError(
+      404,
+      'not_found',
+      `${capitalized(singular.replaceAll('_', ' '))} not found in your organization`,
+    ),
+  /** 405: the path does not support the method. @param allow the supported methods */
   methodNotAllowed: (allow: string) =>
-    new HttpError(405, 'method_not_allowed', 'method not allowed', { headers: { allow } }),
+    new HttpError(405, 'method_not_allowed', `Method not allowed. Allowed methods: ${allow}`, {
+      headers: { allow },
+    }),
   /** 400: a header that cannot be read; the message begins with its name. */
   malformedHeader: (name: string, message: string) =>
     new HttpError(400, 'invalid_header', `${name} ${message}`),
@@ -287,43 +301,48 @@ export const errors = {
     new HttpError(
       410,
       'cursor_expired',
-      'changes after this cursor may be missing: take a new one with after=now, then read all records again, then the changes after it',
+      'Changes after this cursor may have been deleted. Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
     ),
-  /** 412: the record is not as the conditions of the request say; nothing was written. */
-  preconditionFailed: () => new HttpError(412, 'precondition_failed', 'the record has changed'),
+  /** 412: the record does not meet the request's conditions; nothing was written. */
+  preconditionFailed: () =>
+    new HttpError(412, 'precondition_failed', 'The record has changed since it was read'),
   /** 409: the first request with this Idempotency-Key is still running. */
   stillRunning: () =>
-    new HttpError(409, 'in_progress', 'the first request with this Idempotency-Key is still running', {
+    new HttpError(409, 'in_progress', 'The first request with this Idempotency-Key is still running', {
       headers: { 'retry-after': '1' },
     }),
   /** 422: the Idempotency-Key belongs to a request with another body. */
   keyReused: () =>
-    new HttpError(422, 'idempotency_key_reused', 'this Idempotency-Key was sent with another body before'),
+    new HttpError(
+      422,
+      'idempotency_key_reused',
+      'This Idempotency-Key was already used with a different body',
+    ),
   /** 408: a body that comes too slowly. */
   tooSlowlySent: () =>
-    new HttpError(408, 'request_timeout', 'the request came too slowly', {
+    new HttpError(408, 'request_timeout', 'The request was sent too slowly', {
       headers: { connection: 'close' },
     }),
   /** 413: a body over the limit, in bytes. */
   tooLarge: (limit: number) =>
-    new HttpError(413, 'body_too_large', `the request body is larger than ${limit} bytes`),
+    new HttpError(413, 'body_too_large', `The request body is larger than ${limit} bytes`),
   /** 500: the database failed or cannot be reached; `retryAfter` in seconds. */
   database: (cause: unknown, retryAfter = 5) =>
     new HttpError(
       500,
       'database_failed',
-      'the database did not answer as expected',
+      'The database did not respond as expected',
       { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
   /** 503: too many requests wait, of the organization or in total, or this one waited too long. */
   overloaded: () =>
-    new HttpError(503, 'overloaded', 'the server is busy; try again', {
+    new HttpError(503, 'overloaded', 'The server is busy. Try again.', {
       headers: { 'retry-after': '1' },
     }),
   /** 503: more connections are open than the instance accepts. */
   tooManyConnections: () =>
-    new HttpError(503, 'overloaded', 'too many connections; try again', {
+    new HttpError(503, 'overloaded', 'Too many connections. Try again.', {
       headers: { 'retry-after': '1', connection: 'close' },
     }),
   /** 503: the database cancelled a statement that exceeded its time limit or its lock timeout. */
@@ -331,50 +350,50 @@ export const errors = {
     new HttpError(
       503,
       'too_slow',
-      'the request took too long',
+      'The request took too long',
       { headers: { 'retry-after': '5' } },
       { cause },
     ),
   /** 501: a partner endpoint whose secret is not set on this instance. */
   notConfigured: () =>
-    new HttpError(501, 'not_configured', 'this endpoint is not configured on this instance'),
-  /** 501: what is read from the ledger, on an instance that keeps none. */
-  notRecorded: () => new HttpError(501, 'not_recorded', 'this instance records no changes'),
+    new HttpError(501, 'not_configured', 'This endpoint is not configured on this instance'),
+  /** 501: the instance does not keep a change log. */
+  notRecorded: () => new HttpError(501, 'not_recorded', 'This instance does not record changes'),
   /** 503: too many events of the organization wait in the inbox; providers retry. */
   inboxFull: () =>
-    new HttpError(503, 'overloaded', 'too many events wait to be processed; try again later', {
+    new HttpError(503, 'overloaded', 'Too many events are waiting to be processed. Try again later.', {
       headers: { 'retry-after': '60' },
     }),
   /** 503: the operator has switched the instance to read-only. */
   readOnly: () =>
-    new HttpError(503, 'read_only', 'the service is read-only for maintenance; try again later', {
+    new HttpError(503, 'read_only', 'The service is read-only during maintenance. Try again later.', {
       headers: { 'retry-after': '60' },
     }),
   /** 503: the process is draining before it stops. */
   draining: () =>
-    new HttpError(503, 'shutting_down', 'the server is shutting down', {
+    new HttpError(503, 'shutting_down', 'The server is shutting down', {
       headers: { 'retry-after': '1', connection: 'close' },
     }),
 } as const;
 
-/** A mistake that a person can fix: configuration, a definition, a command line. Shown as text, without a stack. */
+/** An error that the user can fix, in the configuration, a definition or a command. Printed without a stack. */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }
 
 const fileReasons: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
-  EEXIST: 'something else is there already',
+  EEXIST: 'it already exists',
   EISDIR: 'it is a folder',
-  ELOOP: 'its links go in a circle',
-  ENOENT: 'it is not there',
-  ENOSPC: 'no space is left',
-  ENOTDIR: 'a part of its path is not a folder',
+  ELOOP: 'it contains a loop of symbolic links',
+  ENOENT: 'it does not exist',
+  ENOSPC: 'no space is left on the device',
+  ENOTDIR: 'a component of its path is not a folder',
   EPERM: 'permission denied',
   EROFS: 'it is on a read-only file system',
 };
 
-/** Why a file or folder cannot be used, in words. */
+/** Returns the reason why a file or folder cannot be used. */
 export function fileReason(cause: unknown): string {
   const { code, message, path } = cause as NodeJS.ErrnoException;
   if (code === 'ENOTDIR' && path !== undefined && existsSync(path)) return 'it is a file, not a folder';

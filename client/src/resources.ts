@@ -45,7 +45,7 @@ export interface Account {
   readonly description: string;
 }
 
-/** The writable fields of an account. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+/** The writable fields of an account. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: `""`, 0 or null unless its description says otherwise. */
 export interface AccountInput {
   /** Name of the company. */
   readonly name?: string | null;
@@ -73,7 +73,7 @@ export interface AccountInput {
   readonly description?: string | null;
 }
 
-/** The fields of an account to change. Other keys are ignored. Null gives a field its default. */
+/** The fields of an account to change. Unknown keys are ignored. Null resets a field to its default. */
 export interface AccountPatch {
   /** Name of the company. */
   readonly name?: string | null;
@@ -173,7 +173,7 @@ export interface Case {
   readonly contact_name: string;
 }
 
-/** The writable fields of a case. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+/** The writable fields of a case. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: `""`, 0 or null unless its description says otherwise. */
 export interface CaseInput {
   /** Subject of the case. */
   readonly subject?: string | null;
@@ -191,7 +191,7 @@ export interface CaseInput {
   readonly description?: string | null;
 }
 
-/** The fields of a case to change. Other keys are ignored. Null gives a field its default. */
+/** The fields of a case to change. Unknown keys are ignored. Null resets a field to its default. */
 export interface CasePatch {
   /** Subject of the case. */
   readonly subject?: string | null;
@@ -271,7 +271,7 @@ export interface Contact {
   readonly description: string;
 }
 
-/** The writable fields of a contact. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+/** The writable fields of a contact. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: `""`, 0 or null unless its description says otherwise. */
 export interface ContactInput {
   /** The account the person belongs to. */
   readonly account_id?: number | bigint | null;
@@ -299,7 +299,7 @@ export interface ContactInput {
   readonly description?: string | null;
 }
 
-/** The fields of a contact to change. Other keys are ignored. Null gives a field its default. */
+/** The fields of a contact to change. Unknown keys are ignored. Null resets a field to its default. */
 export interface ContactPatch {
   /** The account the person belongs to. */
   readonly account_id?: number | bigint | null;
@@ -420,7 +420,7 @@ export interface Lead {
   readonly meta_leadgen_id: string;
 }
 
-/** The writable fields of a lead. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+/** The writable fields of a lead. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: `""`, 0 or null unless its description says otherwise. */
 export interface LeadInput {
   /** First name. */
   readonly first_name?: string | null;
@@ -452,7 +452,7 @@ export interface LeadInput {
   readonly description?: string | null;
 }
 
-/** The fields of a lead to change. Other keys are ignored. Null gives a field its default. */
+/** The fields of a lead to change. Unknown keys are ignored. Null resets a field to its default. */
 export interface LeadPatch {
   /** First name. */
   readonly first_name?: string | null;
@@ -572,7 +572,7 @@ export interface Opportunity {
   readonly description: string;
 }
 
-/** The writable fields of an opportunity. Other keys are ignored. Null counts as absent. An absent field gets its default: `""`, 0 or null unless its description says otherwise. */
+/** The writable fields of an opportunity. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: `""`, 0 or null unless its description says otherwise. */
 export interface OpportunityInput {
   /** The prospective customer. */
   readonly account_id?: number | bigint | null;
@@ -590,7 +590,7 @@ export interface OpportunityInput {
   readonly description?: string | null;
 }
 
-/** The fields of an opportunity to change. Other keys are ignored. Null gives a field its default. */
+/** The fields of an opportunity to change. Unknown keys are ignored. Null resets a field to its default. */
 export interface OpportunityPatch {
   /** The prospective customer. */
   readonly account_id?: number | bigint | null;

@@ -2,8 +2,9 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Deprecation, JsonSchema } from '../fields/index.ts';
 
 /**
- * Since when anything that a path serves is deprecated, and when the first of it may be gone; undefined if nothing is.
- * @param isFormer whether the path has the former name of the resource
+ * Returns when the oldest deprecation on a path started and when the first deprecated name may be removed, or undefined
+ * if nothing is deprecated.
+ * @param isFormer whether the path contains the resource's former name
  */
 export function deprecationOf(
   { alias, fields }: ResourceDefinition,
@@ -20,14 +21,14 @@ export function deprecationOf(
   return deprecated === undefined || sunset === undefined ? undefined : { deprecated, sunset };
 }
 
-/** The headers of what is deprecated, as OpenAPI describes them. */
+/** OpenAPI description of the deprecation headers. */
 export const deprecationHeaders = {
   Deprecation: {
-    description: 'Since when a name that this operation takes or returns is deprecated (RFC 9745).',
+    description: 'Date on which a name that this operation accepts or returns was deprecated (RFC 9745).',
     schema: { type: 'string', examples: ['@1798761600'] },
   },
   Sunset: {
-    description: 'When that name may be gone (RFC 8594).',
+    description: 'Date after which the deprecated name may be removed (RFC 8594).',
     schema: { type: 'string', examples: ['Fri, 01 Jan 2027 00:00:00 GMT'] },
   },
 } as const satisfies Readonly<Record<string, JsonSchema>>;

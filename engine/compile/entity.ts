@@ -12,7 +12,7 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
   // The key begins with the organization, and its columns come in the order of their properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
-  // Nobody writes them any more, so new records must be able to do without a value.
+  // Retired fields are no longer written, so new records must not require a value.
   for (const field of definition.retired) {
     Object.assign(properties, property({ ...field, required: false }, definition.name));
   }
@@ -36,7 +36,7 @@ const version = {
 };
 
 /**
- * Raises the version with every write, whoever makes it. A reference that becomes null because a record is deleted is a
+ * Increments the version with every write, including manual ones. A reference that becomes null because a record is deleted is a
  * change like any other, so it sets the time of the last change too.
  */
 function countsWrites({ fields }: ResourceDefinition): object {

@@ -23,20 +23,20 @@ import {
   ref,
 } from './schemas.ts';
 
-/** The OpenAPI description of one part of the service. */
+/** OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: JsonSchema;
-  /** Operations by path and method; an entry `parameters` has those of all of them. */
+  /** Operations by path and method. The entry `parameters` contains the parameters that all of them share. */
   readonly paths?: Readonly<Record<string, Readonly<Record<string, JsonSchema | readonly JsonSchema[]>>>>;
-  /** Requests that the instance sends, by their names. */
+  /** Requests sent by the instance, by name. */
   readonly webhooks?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
   readonly schemas?: Readonly<Record<string, JsonSchema>>;
   readonly parameters?: Readonly<Record<string, JsonSchema>>;
-  /** Headers that the errors may have which all operations share. */
+  /** Additional headers of the error responses shared by all operations. */
   readonly errorHeaders?: Readonly<Record<string, JsonSchema>>;
-  /** Examples by the name of their schema, for every body that has it. */
+  /** Examples by schema name, added to every body with that schema. */
   readonly examples?: Readonly<Record<string, unknown>>;
-  /** Ways to authenticate for all operations of the document. */
+  /** Security requirements of all operations in the document. */
   readonly security?: readonly JsonSchema[];
   readonly securitySchemes?: Readonly<Record<string, JsonSchema>>;
 }
@@ -44,13 +44,13 @@ export interface Fragment {
 const content = (schema: JsonSchema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
-/** What the description of a resource says of the instance. */
+/** Properties of the instance that the description of a resource depends on. */
 interface Surroundings {
-  /** All resources, for those that it refers to. */
+  /** All resources, to resolve references. */
   readonly definitions: readonly ResourceDefinition[];
   /** Path of the API. */
   readonly prefix: string;
-  /** Whether the requests of each caller are limited. */
+  /** Whether requests are rate limited. */
   readonly isLimited: boolean;
 }
 type Described = Operation | Upload;
@@ -67,7 +67,7 @@ export function openApiFragment(
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
   const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
   const parameters: Record<string, JsonSchema> = {};
-  /** Query parameters are components because a resource's former path has them too. */
+  /** Query parameters are components because a resource's former path shares them. */
   const shared = (parameter: JsonSchema): JsonSchema => {
     if ('$ref' in parameter) return parameter;
     const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
@@ -93,8 +93,8 @@ export function openApiFragment(
     name: 'id',
     in: 'path',
     required: true,
-    description: `The ${word}'s id.`,
-    // The first record of an instance, and of the demo organization.
+    description: `ID of the ${word}.`,
+    // The ID of the first record of an instance, and of the demo organization.
     schema: { type: 'integer', format: 'int64', examples: [1] },
   };
 
@@ -126,11 +126,11 @@ export function openApiFragment(
           { type: 'object', required: ['id'], properties: { id: id.schema } },
         ],
       }),
-      // Texts that no schema describes further.
+      // Text formats that OpenAPI cannot describe in more detail.
       ...Object.fromEntries(
         formatNames.map((format) => [
           linesSchema(recordName, format),
-          { type: 'string', description: `All of ${name} as ${formatOf(format).type}, not a page.` },
+          { type: 'string', description: `All ${name} as ${formatOf(format).type}, without pages.` },
         ]),
       ),
       [`${recordName}List`]: {
@@ -143,7 +143,7 @@ export function openApiFragment(
             maxItems: pageSize,
             items: ref('schemas', projectionSchemaName(recordName)),
           },
-          page: { type: 'integer', minimum: 1, description: 'The page asked for.' },
+          page: { type: 'integer', minimum: 1, description: 'The requested page.' },
           per_page: { type: 'integer', const: pageSize },
         },
       },
@@ -154,53 +154,56 @@ export function openApiFragment(
 const locationHeader = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
 const replayedHeader = {
   'Idempotency-Replayed': {
-    description: '`true` if the `Idempotency-Key` was sent before, and this is the response of that time.',
+    description: '`true` if the `Idempotency-Key` was used before and this is the stored response.',
     schema: { type: 'string', const: 'true' },
   },
 };
 const preferenceHeader = { 'Preference-Applied': ref('headers', 'PreferenceApplied') };
 const tagHeader = {
   ETag: {
-    description: 'Identifies the record as it is shown; for `If-Match` and `If-None-Match`.',
+    description: 'Entity tag of this version of the record, for `If-Match` and `If-None-Match`.',
     schema: { type: 'string' },
   },
 };
 
-/** Fields of draft-ietf-httpapi-ratelimit-headers-09. */
+/** Headers of draft-ietf-httpapi-ratelimit-headers-09. */
 const limitHeaders = {
   'RateLimit-Policy': {
-    description: 'Requests (`q`) that the caller may send in a window of so many seconds (`w`).',
+    description: 'Maximum number of requests (`q`) in a window of `w` seconds.',
     schema: { type: 'string', examples: ['"requests";q=60;w=60'] },
   },
   RateLimit: {
-    description: 'Requests that are left (`r`) in a window that ends in so many seconds (`t`).',
+    description: 'Remaining requests (`r`) in the current window, which ends in `t` seconds.',
     schema: { type: 'string', examples: ['"requests";r=59;t=41'] },
   },
 };
 const tooMany = {
-  description: 'The caller has sent as many requests as the instance allows; nothing was done.',
+  description: 'The caller has exceeded the rate limit. The request was not processed.',
   headers: {
-    'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 0 } },
+    'Retry-After': {
+      description: 'Seconds to wait before the next request.',
+      schema: { type: 'integer', minimum: 0 },
+    },
     ...limitHeaders,
   },
   content: content(ref('schemas', 'Error')),
 };
 
 const ignored =
-  ' A parameter that it does not know is ignored: with a mistyped filter it has every record. `Prefer: handling=strict` refuses such a request.';
+  ' Unknown parameters are ignored, so a mistyped filter returns every record; `Prefer: handling=strict` rejects such requests.';
 
-/** What the description of an operation says of its resource. */
+/** Properties that the description of an operation depends on. */
 interface OperationSurroundings {
   readonly isLimited: boolean;
-  /** Puts a query parameter among the components. */
+  /** Adds a query parameter to the components and returns a reference to it. */
   readonly shared: (parameter: JsonSchema) => JsonSchema;
-  /** Headers of every response. */
+  /** Additional headers of every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
-  /** Whether its path has the former name of the resource. */
+  /** Whether the path contains the resource's former name. */
   readonly isFormer: boolean;
 }
 
-/** Query parameters, each also under the former name of its field. */
+/** Returns the query parameters, followed by deprecated ones for former field names. */
 const withFormerNames = (
   parameters: readonly JsonSchema[],
   fields: readonly Field[],
@@ -221,7 +224,7 @@ const withFormerNames = (
     ];
   });
 
-/** An operation as the OpenAPI document describes it. */
+/** Returns the OpenAPI description of an operation. */
 function describeOperation(
   resource: DescribedResource,
   operation: Described,
@@ -255,7 +258,7 @@ function describeOperation(
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `Needs the grant ${operation.action} on ${name}.${operation.action === 'list' ? ignored : ''}`,
+    description: `${summary.replace(/^\w+/, '$&s')}.${operation.action === 'list' ? ignored : ''} Requires the \`${operation.action}\` grant on \`${name}\`.`,
     tags: [name],
     parameters: [
       ref('parameters', 'Prefer'),
@@ -280,7 +283,7 @@ function describeOperation(
       ...(ofRecord &&
         operation.action === 'read' && {
           304: {
-            description: 'The record is as `If-None-Match` says.',
+            description: 'The record has not changed: its entity tag matches `If-None-Match`.',
             headers: { ...preferenceHeader, ...tagHeader, ...further },
           },
         }),
@@ -290,13 +293,13 @@ function describeOperation(
   };
 }
 
-/** What is wrong with a request, where there is more than with others. */
+/** Components for 400 responses that differ from the default, by path. */
 const badRequests: Readonly<Partial<Record<Described['path'], string>>> = {
   '/batch': 'BadBatch',
   '/import': 'BadImport',
 };
 
-/** The error responses of an operation. */
+/** Returns the error responses of an operation. */
 function failures({ definition }: DescribedResource, operation: Described) {
   const { method, path, action } = operation;
   const isOnce = method === 'POST' && path !== '/import';

@@ -2,18 +2,16 @@ import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import { type FormatName, maxItems } from '../records/index.ts';
 
-/** The schemas of a resource in the OpenAPI document. */
-
 export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-/** A name as schemas and operation ids have it. */
+/** Converts a name to Pascal case, for schemas and operation IDs. */
 export const pascal = (name: string) =>
   name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 
-/** The name of the schema of many records in a format. */
+/** Returns the name of the schema for many records in a format. */
 export const linesSchema = (recordName: string, format: FormatName): string =>
   `${recordName}${pascal(format)}`;
 
-/** The body of a batch. @param uniques where records can be matched by them */
+/** Returns the schema of a batch body. @param uniques sets of unique fields that records can be matched by */
 export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = []): JsonSchema {
   return {
     type: 'object',
@@ -22,7 +20,8 @@ export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = [])
       records: { type: 'array', minItems: 1, maxItems, items: record },
       ...(uniques.length > 0 && {
         match: {
-          description: 'Records with the same values of these fields are changed instead of created.',
+          description:
+            'Existing records with the same values in these fields are updated instead of created.',
           enum: uniques.map((unique) => unique.map(({ name }) => name)),
           type: 'array',
           items: { type: 'string' },
@@ -37,11 +36,10 @@ const onError = {
   type: 'string',
   enum: ['stop', 'continue'],
   default: 'stop',
-  description:
-    '`stop`: everything is written or, if anything is wrong, nothing. `continue`: what is right is written.',
+  description: '`stop` writes all records, or none if any is invalid. `continue` writes the valid records.',
 };
 
-/** The schemas of batches that all resources share. */
+/** Batch schemas shared by all resources. */
 export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   BatchIds: {
     type: 'object',
@@ -57,7 +55,7 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
     properties: {
       results: {
         type: 'array',
-        description: 'One for each record of the request, in its order.',
+        description: 'One result per record, in the order of the request.',
         minItems: 1,
         maxItems,
         items: { oneOf: [ref('schemas', 'BatchSuccess'), ref('schemas', 'BatchFailure')] },
@@ -68,7 +66,11 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
     type: 'object',
     required: ['status', 'id'],
     properties: {
-      status: { type: 'integer', enum: [200, 201], description: '201: created; 200: changed or deleted.' },
+      status: {
+        type: 'integer',
+        enum: [200, 201],
+        description: '201 if the record was created, 200 if it was updated or deleted.',
+      },
       id: { type: 'integer', format: 'int64' },
     },
   },
@@ -88,7 +90,7 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   },
 };
 
-/** Fields that a body may have, also those that it may have under a former name. */
+/** Returns the writable fields of a body, including their former names. */
 const writableOf = (fields: readonly Field[]) =>
   fields.filter(({ readOnly, aliasOf }) => !(aliasOf ?? { readOnly }).readOnly);
 
@@ -97,7 +99,7 @@ export function inputSchema(fields: readonly Field[], aRecord: string): JsonSche
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
     type: 'object',
-    description: `The writable fields of ${aRecord}. Other keys are ignored. Null counts as absent. An absent field gets its default: \`""\`, 0 or null unless its description says otherwise.`,
+    description: `The writable fields of ${aRecord}. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: \`""\`, 0 or null unless its description says otherwise.`,
     ...(required.length > 0 && { required }),
     properties: Object.fromEntries(writable.map((field) => [field.name, fieldInputSchema(field)])),
   };
@@ -107,12 +109,12 @@ export function patchSchema(fields: readonly Field[], aRecord: string): JsonSche
   const writable = writableOf(fields);
   return {
     type: 'object',
-    description: `The fields of ${aRecord} to change. Other keys are ignored. Null gives a field its default.`,
+    description: `The fields of ${aRecord} to change. Unknown keys are ignored. Null resets a field to its default.`,
     properties: Object.fromEntries(writable.map((field) => [field.name, boundedSchema(field)])),
   };
 }
 
-/** The schema of a complete record, which writes respond with and `?expand=` adds. */
+/** Returns the schema of a complete record, as returned by writes and by `?expand=`. */
 export const recordSchema = ({ fields, description }: ResourceDefinition): JsonSchema => ({
   type: 'object',
   description: description || undefined,
@@ -120,13 +122,13 @@ export const recordSchema = ({ fields, description }: ResourceDefinition): JsonS
   properties: fieldSchemas(fields),
 });
 
-/** The name of the schema of records as reads return them. */
+/** Returns the schema name of records returned by reads. */
 export const projectionSchemaName = (recordName: string): string => `${recordName}Projection`;
 
 /**
- * The schema of a record as reads return it. OpenAPI cannot make a response depend on a parameter, so every field that
- * `?fields=` can leave out is optional. A schema of its own, and not a union with the complete record: a union would
- * accept the same responses, and generators for many languages have no type for it.
+ * Returns the schema of a record returned by reads. In OpenAPI, a response cannot depend on a parameter, so every field
+ * that `?fields=` can omit is optional. It is a separate schema, not a union with the complete record: a union would
+ * accept the same responses, and many client generators do not support unions.
  */
 export const projectionSchema = (
   definition: ResourceDefinition,
@@ -139,7 +141,7 @@ export const projectionSchema = (
   properties: { ...fieldSchemas(definition.fields), ...expandedSchema(definition, definitions) },
 });
 
-/** The schemas of fields in a response, by name. */
+/** Returns the response schemas of fields, by name. */
 const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     fields.map((field) => [
@@ -148,7 +150,7 @@ const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, JsonSch
     ]),
   );
 
-/** The property that `?expand=` adds to a record, or no property if the resource has no references. */
+/** Returns the property added by `?expand=`, or no property if the resource does not have references. */
 function expandedSchema(
   { expansion }: ResourceDefinition,
   definitions: readonly ResourceDefinition[],
@@ -168,11 +170,11 @@ function expandedSchema(
   };
 }
 
-/** A field in a body: null means "absent" unless the field is required. */
+/** Returns the schema of a field in a body. Null counts as absent unless the field is required. */
 function fieldInputSchema(field: Field): JsonSchema {
   const schema = boundedSchema(field);
   if (field.required || field.default === null || field.default === field.type.empty) return schema;
-  // Not "default": generators make a property with one required, or send it.
+  // Not "default": client generators would make the property required or always send it.
   const text = `Default: \`${field.default}\`.`;
   return { ...schema, description: 'description' in schema ? `${schema.description} ${text}` : text };
 }

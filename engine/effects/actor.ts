@@ -5,12 +5,12 @@ export interface AuditConfig {
   readonly audit: boolean;
 }
 
-/** Who makes a change, as the ledger records it. */
+/** The author of a change, as recorded in the change log. */
 export interface Actor {
   readonly kind: 'user' | 'key' | 'command' | 'partner';
-  /** Id of the user or key; null for the command line and for partners. */
+  /** ID of the user or key; null for the command line and partners. */
   readonly id: string | null;
-  /** The address of the user, the name of the key; null for the others. */
+  /** The user's email address or the key's name; null for the command line and partners. */
   readonly name: string | null;
   readonly requestId: string | null;
   /** Whether the instance records activity at all. */
@@ -36,7 +36,7 @@ export interface Change {
   readonly objectId: string | null;
 }
 
-/** Records changes in the ledger, in the transaction that makes them: both are stored or neither. */
+/** Records changes in the change log, in the same transaction as the changes. */
 export async function recordChanges(
   tables: Tables,
   actor: Actor,

@@ -9,8 +9,8 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
- * Records in the organization's ledger who wrote what. A row has the record as it is now; what it was before is in the
- * row of the version before. Where there is none, and where the record is deleted, the row has that too.
+ * Records each write in the organization's change log. A row contains the record after the write; its previous state is in the
+ * previous version's row. If that row does not exist, or the record is deleted, the row contains both.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),
@@ -67,7 +67,7 @@ function recorded({
   const same = (alias: string, id: string) =>
     `${alias}."organization_id" = ${row}."organization_id" and ${alias}.${quote(id)} = ${row}."id"`;
   const recordedBefore = `select from "crm_ledger" _l where ${same('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${earlier}`;
-  // Without its version this would be another state than the one replaced, if somebody wrote the record meanwhile; then that write left a row.
+  // The version check excludes a state written concurrently; that write added a row of its own.
   const replaced = `${json(`${quote(resource)} ${record}`)} where ${same(record, 'id')} and ${record}.${quote(versionColumn)} = ${earlier})`;
   return {
     now: written,

@@ -2,7 +2,7 @@ import type { EntitySchema } from '@mikro-orm/core';
 import type { Variable } from '../config/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
-/** What a write does with a record. */
+/** The kind of write. */
 export type WriteAction = 'create' | 'update' | 'delete';
 
 /** The input of every write that effects may use. */
@@ -15,19 +15,19 @@ export interface Caller {
   readonly principal: {
     /** `command` is the command line, `partner` a partner endpoint. */
     readonly kind: 'key' | 'user' | 'command' | 'partner';
-    /** Id of the key or the user, decimal text; null for the others. */
+    /** ID of the key or user as decimal text; null for the command line and partners. */
     readonly actor: string | null;
-    /** The name of the key, the address of the user; null for the others. */
+    /** The key's name or the user's email address; null for the command line and partners. */
     readonly name: string | null;
   };
   readonly requestId: string;
 }
 
-/** Further work of a write, in the same statement: both happen or neither, without another round trip. */
+/** Additional work in the statement of a write: atomic, and without another round trip. */
 export interface Effect {
-  /** The environment variable that says whether this instance has it. */
+  /** The environment variable that enables it. */
   readonly variable: Variable<boolean>;
-  /** Tables of its own; their names begin with `crm_`. */
+  /** Its tables, whose names start with `crm_`. */
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**

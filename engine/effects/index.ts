@@ -1,4 +1,4 @@
-// Effects: what else a write does in its own statement; the ledger.
+// Effects: additional work in the statement of a write, such as the change log.
 // May import config, sql, tables.
 
 export { type Actor, type AuditConfig, commandLine, recordChanges } from './actor.ts';

@@ -11,27 +11,27 @@ declare module '../tables/index.ts' {
       at: Generated<Date>;
       actor_kind: string;
       actor_id: string | null;
-      /** The name that the actor had. */
+      /** The actor's name at that time. */
       actor_name: string | null;
       action: string;
       object: string;
       object_id: string | null;
       request_id: string | null;
-      /** The version of the record that the change made; null for what is no record, as also the two below. */
+      /** The version that the change created. This and the next two columns are null if the object is not a record. */
       version: string | null;
-      /** The record as it was then, as JSON; null for one that was deleted. */
+      /** The record after the change, as JSON; null if it was deleted. */
       record: string | null;
-      /** The record before, where no other row has it. */
+      /** The record before the change, unless another row contains it. */
       before: string | null;
     };
     crm_ledger_epochs: {
       id: Generated<string>;
-      /** What cursors carry. */
+      /** Identifies the epoch in cursors. */
       epoch: string;
-      /** What tells the database apart from one that it was restored into. */
+      /** Distinguishes the database from its restored copies. */
       source: string;
       started_at: Generated<Date>;
-      /** Rows that are older may be gone. */
+      /** Older rows may have been deleted. */
       pruned_before: Generated<Date>;
     };
   }
@@ -43,7 +43,7 @@ const ledger = defineTable(
   'crm_ledger',
   {
     organization_id: { ...bigintColumn, primary: true },
-    // Before the id: numbers of transactions say what a reader may have missed, those of rows do not.
+    // Before the ID, because transaction IDs reveal what a reader may have missed; row IDs do not.
     transaction: { type: 'string', columnType: 'xid8', defaultRaw: 'pg_current_xact_id()', primary: true },
     id: identity,
     at: now,
@@ -66,7 +66,7 @@ const ledger = defineTable(
   },
 );
 
-/** The times in which places in the ledger mean the same; the one that began last is now. */
+/** The epochs in which positions in the change log are comparable; the latest one is current. */
 const epochs = defineTable('crm_ledger_epochs', {
   id: identity,
   epoch: textColumn,

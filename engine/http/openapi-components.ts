@@ -63,7 +63,7 @@ const badRequest = (...more: readonly HttpError[]) =>
       errors.invalidJson('the body is empty'),
       errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
       errors.missingReferences([
-        { field: 'parent_id', message: 'parent_id refers to a record that does not exist' },
+        { field: 'parent_id', message: 'parent_id does not refer to an existing record' },
       ]),
       errors.organizationNeeded(),
       errors.rejectedByDatabase('orders_total_is_positive'),

@@ -1,9 +1,9 @@
 import { type Field, int64 } from '../fields/index.ts';
 import { column, type Placeholder } from '../sql/index.ts';
 
-/** A place in the order of a list: after this record. */
+/** A position in a list: after this record. */
 export interface CursorPosition {
-  /** The number of the page that begins there, decimal text. */
+  /** Number of the page that starts here, decimal text. */
   readonly page: string;
   /** The record's sort key, as a parameter of its field's type; null for "no value". */
   readonly key: string | null;
@@ -11,29 +11,29 @@ export interface CursorPosition {
   readonly id: string;
 }
 
-/** A place that a request names: not to be used before its signature is verified. */
+/** A cursor from a request. Its signature must be verified before use. */
 export interface UnverifiedCursor extends CursorPosition {
   /** The signed part of the cursor. */
   readonly text: string;
   readonly signature: string;
 }
 
-/** The part of a cursor that is signed. */
+/** Returns the signed part of a cursor. */
 export const positionText = ({ page, key, id }: CursorPosition): string =>
   Buffer.from(JSON.stringify([page, key, id])).toString('base64url');
 
-/** A cursor: the text of a place and its signature. */
+/** Returns a cursor: the encoded position and its signature. */
 export const encodeCursor = (text: string, signature: string): string => `${text}.${signature}`;
 
 const form = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
 
-/** The text of a place and its signature; undefined for what has another form. */
+/** Splits a cursor into the encoded position and its signature. @returns undefined if it is malformed */
 export function cursorParts(cursor: string): Pick<UnverifiedCursor, 'text' | 'signature'> | undefined {
   const [, text, signature] = form.exec(cursor) ?? [];
   return text === undefined || signature === undefined ? undefined : { text, signature };
 }
 
-/** Reads a cursor. @returns undefined if it has another form */
+/** Parses a cursor. @returns undefined if it is malformed */
 export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   const parts = cursorParts(cursor);
   if (parts === undefined) return undefined;
@@ -52,12 +52,12 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   }
 }
 
-/** The part of a place that the text of a statement depends on. */
+/** Returns what the statement's text depends on. */
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
- * The conditions of the records after a place, each of which an index can begin at; together they are all of them, in
- * the order of the list. PostgreSQL has nulls last, or first where the order descends.
+ * Returns the conditions of the records after a position, in list order, each of which an index can serve. PostgreSQL
+ * sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,

@@ -2,7 +2,7 @@ import type { Field } from '../fields/index.ts';
 import { describeNames, parseNames } from './names.ts';
 import type { QueryPart } from './part.ts';
 
-/** `?expand=`: records with the records that their references point to. */
+/** `?expand=`: adds the records that references point to. */
 export const expansion: QueryPart<readonly Field[], readonly Field[]> = {
   declare: ({ fields }) => [...fields.values()].filter(({ type }) => type.refers === true),
   ofRecord: true,
@@ -20,7 +20,7 @@ export const expansion: QueryPart<readonly Field[], readonly Field[]> = {
       : [
           describeNames(
             'expand',
-            'References, separated by commas, whose records come along under `expanded`. Needs the grant read on what they point to. There is no `ETag` then. Empty: none.',
+            'References, separated by commas, whose records are returned under `expanded`. Requires the `read` grant on the referenced resources. The response does not have an `ETag`. An empty value is ignored.',
             declared,
           ),
         ],

@@ -2,7 +2,7 @@ import type { Field } from '../fields/index.ts';
 import { describeNames, parseNames } from './names.ts';
 import type { QueryPart } from './part.ts';
 
-/** `?fields=`: records with some of their fields, in the order of the definition. The id is always there. */
+/** `?fields=`: limits records to these fields and `id`, in the order of the definition. */
 export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | undefined> = {
   declare: ({ fields }) => [...fields.values()],
   ofRecord: true,
@@ -19,7 +19,7 @@ export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | und
   describe: (declared) => [
     describeNames(
       'fields',
-      'Limits records to these fields, separated by commas, and `id`. The response then has no `ETag`. Empty: all fields.',
+      'Limits records to these fields, separated by commas, and `id`. The response does not have an `ETag`. An empty value returns all fields.',
       declared,
     ),
   ],

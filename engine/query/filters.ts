@@ -11,13 +11,13 @@ import {
   type QueryPart,
 } from './part.ts';
 
-/** The maximum number of values of one filter. */
+/** Maximum number of values per filter. */
 export const maxFilterValues = 50;
 
-/** The maximum number of unknown operators that a response names. */
+/** Maximum number of unknown filters named in a response. */
 const maxUnknown = 5;
 
-/** A field that callers may filter by, and how. */
+/** A filterable field with its operators. */
 export interface Filter {
   readonly field: Field;
   readonly operators: readonly OperatorName[];
@@ -37,14 +37,14 @@ export interface Condition {
   readonly values: readonly string[];
 }
 
-/** An entry as YAML has it. */
+/** A filter's YAML entry. */
 type Entry = string | { readonly field: string; readonly operators: readonly OperatorName[] };
 
-/** Filters by the fields that the YAML lists. Filters of several parameters must all hold. */
+/** Filters by the fields listed in the YAML. Several filters are combined with AND. */
 export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   yaml: {
     description:
-      'Fields that callers may filter by: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes follow.',
+      'Filterable fields: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes are created for them.',
     type: 'array',
     items: {
       type: ['string', 'object'],
@@ -111,12 +111,12 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   },
   parameters: (declared) => parametersOf(declared).map(({ name }) => name),
   parse: (declared, query, problems) => {
-    refuseUnknownOperators(declared, query, problems);
+    rejectUnknownOperators(declared, query, problems);
     const asked: Condition[] = [];
     for (const { field, parameters } of declared) {
       for (const { name, operator } of parameters) {
         const given = query[name];
-        // As nearly all of them: this runs for every list.
+        // The most common case first, because this runs for every list.
         if (given === undefined) continue;
         const values = parseValues(name, field, operator, given, problems);
         if (values.length > 0) asked.push({ field, operator, values });
@@ -163,7 +163,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     }),
 };
 
-/** The operators that a field can be filtered with. */
+/** Returns the operators supported by a field. */
 const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
   (Object.keys(operators) as OperatorName[]).filter((name) => {
     const { needs, nullable: needsNull } = operatorOf(name);
@@ -176,7 +176,7 @@ const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   return selects === undefined || values.every(selects);
 };
 
-/** A filter from its entry in the YAML; none if there is no such field. */
+/** Parses a filter's YAML entry; empty if the field is unknown. */
 function declareFilter(
   { fields, reserved, report }: DeclarationContext,
   entry: Entry,
@@ -186,19 +186,19 @@ function declareFilter(
     typeof entry === 'string' ? [entry, ['eq']] : [entry.field, entry.operators];
   const place = typeof entry === 'string' ? [index] : [index, 'field'];
   const field = fields.get(name);
-  if (reserved.includes(name)) report(place, `"${name}" has another meaning`);
+  if (reserved.includes(name)) report(place, `"${name}" is a reserved query parameter`);
   if (field === undefined) {
-    report(place, `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+    report(place, `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     return [];
   }
   for (const [position, operator] of names.entries()) {
     const { needs, nullable } = operatorOf(operator);
     if (field.type[needs] === undefined) {
-      const message = `a ${field.typeName} field cannot be filtered by`;
+      const message = `${field.typeName} fields cannot be used as filters`;
       if (typeof entry === 'string') report(place, message);
       else report([index, 'operators', position], `${message} with "${operator}"`);
     } else if (nullable && !field.nullable) {
-      report([index, 'operators', position], `"${operator}" needs a field with "nullable: true"`);
+      report([index, 'operators', position], `"${operator}" requires a field with "nullable: true"`);
     }
   }
   const bracketed = names.map((operator) => ({ name: `${name}[${operator}]`, operator }));
@@ -211,22 +211,25 @@ function declareFilter(
 const parametersOf = (declared: readonly Filter[]) =>
   declared.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
-/** A field or an operator that is not declared is a mistake, unlike other unknown parameters. */
-function refuseUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldIssue[]): void {
+/** Rejects undeclared filters with operators; other unknown parameters are ignored. */
+function rejectUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldIssue[]): void {
   const bracketed = Object.keys(query).filter((name) => name.includes('['));
   if (bracketed.length === 0) return;
   const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
   const known = new Set(all.map((parameter) => parameter.name));
-  // Each message lists what is accepted, so the first few are enough.
+  // Each message lists the available filters, so the first few are enough.
   for (const name of bracketed.filter((each) => !known.has(each)).slice(0, maxUnknown)) {
     const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
     const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
-    const hint = accepted === '' ? 'this list has no filters with operators' : `accepted are ${accepted}`;
-    problems.push(parameterIssue(name, `is no filter of this list: ${hint}`));
+    const hint =
+      accepted === ''
+        ? 'This list does not support filters with operators'
+        : `Available filters: ${accepted}`;
+    problems.push(parameterIssue(name, `is not a filter of this list. ${hint}`));
   }
 }
 
-/** The values of a parameter as parameters of the field's type; an empty one is no filter. */
+/** Parses the values of a filter; empty values are ignored. */
 function parseValues(
   name: string,
   field: Field,
@@ -239,9 +242,9 @@ function parseValues(
   const values = texts.map((text) =>
     words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),
   );
-  if (!repeatable && values.length > 1) problems.push(parameterIssue(name, 'must be given once'));
+  if (!repeatable && values.length > 1) problems.push(parameterIssue(name, 'must not be repeated'));
   else if (values.length > maxFilterValues) {
-    problems.push(parameterIssue(name, `must be given at most ${maxFilterValues} times`));
+    problems.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
   } else if (values.includes(undefined)) {
     problems.push(parameterIssue(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
   }
@@ -259,7 +262,7 @@ function describeParameter(field: Field, name: string, operator: OperatorName): 
   return {
     name,
     in: 'query',
-    description: `${describe(field)} Empty: no filter.`,
+    description: `${describe(field)} An empty value is ignored.`,
     ...(repeatable
       ? { style: 'form', explode: true, schema: { type: 'array', maxItems: maxFilterValues, items: schema } }
       : { schema }),

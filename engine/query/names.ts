@@ -2,13 +2,13 @@ import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import { parameterIssue, type Query } from './part.ts';
 
-/** Characters of an unknown name that a response repeats. */
+/** Maximum characters of an unknown name in a response. */
 const maxEcho = 40;
 
 /**
- * Reads a parameter that names fields, separated by commas; repeated, the lists are joined.
- * @param known the fields that it may name
- * @returns the fields in the order of `known`; empty if it names none
+ * Parses a parameter with field names separated by commas; repeated parameters are joined.
+ * @param known the available fields
+ * @returns the named fields in the order of `known`
  */
 export function parseNames(
   parameter: string,
@@ -25,13 +25,13 @@ export function parseNames(
   problems.push(
     parameterIssue(
       parameter,
-      `knows no ${JSON.stringify(unknown.slice(0, maxEcho))}: accepted are ${accepted}, separated by commas`,
+      `contains the unknown field ${JSON.stringify(unknown.slice(0, maxEcho))}. Available fields: ${accepted}`,
     ),
   );
   return found;
 }
 
-/** How OpenAPI describes such a parameter. */
+/** Returns the OpenAPI description of a parameter with field names. */
 export const describeNames = (name: string, description: string, known: readonly Field[]) => ({
   name,
   in: 'query',

@@ -1,41 +1,41 @@
 import type { Field, FieldType } from '../fields/index.ts';
 import { column } from '../sql/index.ts';
 
-/** The values of a filter, as its condition uses them. */
+/** The values of a filter, for its SQL condition. */
 export interface Operand {
-  /** The values as parameters of the field's type, or the words of the operator. */
+  /** Values as parameters of the field's type, or keywords of the operator. */
   readonly values: readonly string[];
-  /** Gives the placeholder of the value, or of the list of them where there are several. */
+  /** Returns the placeholder of the value, or of the list if there are several values. */
   readonly placeholder: () => string;
 }
 
 /** How a filter compares a field with the values of a request, as in `?field[operator]=value`. */
 export interface FilterOperator {
-  /** The ability that a field's type needs; declaring it for a type without it is a mistake in the YAML. */
+  /** The capability required of the field's type; the YAML is invalid if the type lacks it. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
-  /** Compares with "no value", so the field must be nullable. */
+  /** Whether the operator compares with null, so the field must be nullable. */
   readonly nullable?: true;
-  /** Takes several values. Otherwise it may be given once. */
+  /** Whether the parameter can be repeated. */
   readonly repeatable?: true;
-  /** The values that it takes, where they are not those of the field; each has a statement of its own. */
+  /** Keywords accepted instead of field values; each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
-   * What an index can do: find one value's records in the order of the list, find the records in any order, or
-   * nothing, so that the organization's records are read one by one.
+   * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them in
+   * any order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
   readonly describe: (field: Field) => string;
-  /** The condition. It is true or not true; "no value" counts as not true. */
+  /** Returns the SQL condition; null counts as not true. */
   readonly where: (field: Field, operand: Operand) => string;
 }
 
-/** "column is the value", or one of the values. */
+/** Returns the condition "the column equals the value", or one of several values. */
 const among = (field: Field, { values, placeholder }: Operand): string => {
   const compare = values.length > 1 ? field.type.among : field.type.equals;
   return `${compare?.(column(field), placeholder(), field.lookup)}`;
 };
 
-/** A comparison in the order that lists have. */
+/** Returns a comparison in the sort order of lists. */
 const comparison =
   (operator: '>' | '>=' | '<' | '<=') =>
   (field: Field, { placeholder }: Operand): string => {
@@ -43,15 +43,17 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
-const inclusive = ({ name }: Field, what: string) => `Only records whose ${name} is this or ${what}.`;
+const inclusive = ({ name }: Field, what: string) =>
+  `Returns only records whose ${name} equals this value or is ${what}.`;
 
-/** Every operator by its name. */
+/** All operators by name. */
 export const operators = {
   eq: {
     needs: 'equals',
     repeatable: true,
     index: 'order',
-    describe: ({ name }) => `Only records with exactly this ${name}. Repeated: any of them.`,
+    describe: ({ name }) =>
+      `Returns only records whose ${name} equals this value. Can be repeated to match any of several values.`,
     where: among,
   },
   ne: {
@@ -59,50 +61,51 @@ export const operators = {
     repeatable: true,
     index: 'none',
     describe: ({ name }) =>
-      `Only records with another ${name}, and those without one. Repeated: none of them.`,
+      `Returns only records whose ${name} differs from this value or is empty. Can be repeated to exclude several values.`,
     where: (field, operand) => `(${among(field, operand)}) is not true`,
   },
   gt: {
     needs: 'bounds',
     index: 'find',
-    describe: ({ name }) => `Only records whose ${name} is greater, or later, than this.`,
+    describe: ({ name }) => `Returns only records whose ${name} is greater or later than this value.`,
     where: comparison('>'),
   },
   gte: {
     needs: 'bounds',
     index: 'find',
-    describe: (field) => inclusive(field, 'greater, or later'),
+    describe: (field) => inclusive(field, 'greater or later'),
     where: comparison('>='),
   },
   lt: {
     needs: 'bounds',
     index: 'find',
-    describe: ({ name }) => `Only records whose ${name} is less, or earlier, than this.`,
+    describe: ({ name }) => `Returns only records whose ${name} is less or earlier than this value.`,
     where: comparison('<'),
   },
   lte: {
     needs: 'bounds',
     index: 'find',
-    describe: (field) => inclusive(field, 'less, or earlier'),
+    describe: (field) => inclusive(field, 'less or earlier'),
     where: comparison('<='),
   },
   in: {
     needs: 'equals',
     repeatable: true,
     index: 'order',
-    describe: ({ name }) => `Only records whose ${name} is one of these: repeat the parameter for each.`,
+    describe: ({ name }) =>
+      `Returns only records whose ${name} is one of these values. Repeat the parameter for each value.`,
     where: among,
   },
   starts_with: {
     needs: 'startsWith',
     index: 'find',
-    describe: ({ name }) => `Only records whose ${name} begins with exactly this.`,
+    describe: ({ name }) => `Returns only records whose ${name} starts with this text. Case-sensitive.`,
     where: (field, { placeholder }) => `${field.type.startsWith?.(column(field), placeholder())}`,
   },
   contains: {
     needs: 'contains',
     index: 'none',
-    describe: ({ name }) => `Only records whose ${name} contains exactly this.`,
+    describe: ({ name }) => `Returns only records whose ${name} contains this text. Case-sensitive.`,
     where: (field, { placeholder }) => `${field.type.contains?.(column(field), placeholder())}`,
   },
   is_null: {
@@ -110,7 +113,8 @@ export const operators = {
     nullable: true,
     words: ['true', 'false'],
     index: 'find',
-    describe: ({ name }) => `true: only records without ${name}; false: only records with one.`,
+    describe: ({ name }) =>
+      `\`true\` returns only records without ${name}, \`false\` only records with ${name}.`,
     where: (field, { values }) => `${column(field)} is ${values[0] === 'true' ? 'null' : 'not null'}`,
   },
 } as const satisfies Readonly<Record<string, FilterOperator>>;
@@ -118,5 +122,5 @@ export const operators = {
 /** The name of an operator. */
 export type OperatorName = keyof typeof operators;
 
-/** An operator by its name, whichever it is. */
+/** Returns the operator with this name. */
 export const operatorOf = (name: OperatorName): FilterOperator => operators[name];

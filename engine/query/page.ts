@@ -1,20 +1,20 @@
 import type { FieldIssue } from '../errors.ts';
 import { parameterIssue, parameterValue, type Query, type QueryPart } from './part.ts';
 
-/** Records on one page of a list. */
+/** Number of records per page. */
 export const pageSize = 20;
 /** From this page on, a list finds its keys in the index first and fetches only the rows that it shows. */
 export const deepPage = 6;
 /** From this many skipped records on, walking the index costs as much as a scan. */
 const farOffset = 10_000;
-/** More pages than any table has. */
+/** Higher than the number of pages in any table. */
 const farthestPage = 10 ** 12;
 
 /** The requested page. */
 export interface PageParameter {
-  /** At least 1; decimal text, for it may be of any size. */
+  /** At least 1; decimal text, because it is unbounded. */
   readonly page: string;
-  /** Records to skip; undefined where the page is beyond any table. */
+  /** Number of records to skip; undefined if the page is beyond any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
 }
@@ -27,7 +27,7 @@ export const page: QueryPart<null, PageParameter> = {
   parse: (_, query, problems) => {
     const input = parameterValue(query, 'page');
     if (input !== undefined && query.cursor !== undefined) {
-      problems.push(parameterIssue('page', 'must not be given with cursor, which has its own place'));
+      problems.push(parameterIssue('page', 'cannot be combined with cursor'));
     }
     const text = pageNumber(input, problems);
     const number = Number(text);
@@ -53,6 +53,10 @@ const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean =
 /** Returns the page as canonical decimal text. Values below 1 become 1. */
 function pageNumber(input: Query[string], problems: FieldIssue[]): string {
   if (input === undefined) return '1';
+  if (Array.isArray(input)) {
+    problems.push(parameterIssue('page', 'must not be repeated'));
+    return '1';
+  }
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     problems.push(parameterIssue('page', 'must be an integer'));
     return '1';

@@ -2,13 +2,13 @@ import { excerpt, type FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
-/** A request's query parameters; a repeated one is a list. */
+/** The query parameters of a request; repeated ones are lists. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Returns the value of a parameter, or undefined if it is absent or empty: forms send inputs that were left blank. */
+/** Returns the value of a parameter, or undefined if it is absent or empty, because forms submit blank inputs. */
 export const parameterValue = (query: Query, name: string): Query[string] => query[name] || undefined;
 
-/** The input of a part that reads its YAML key. */
+/** The input for parsing a part's YAML key. */
 export interface DeclarationContext {
   /** The value of the part's key in the YAML file, validated by its `yaml` schema; undefined if absent. */
   readonly yaml: unknown;
@@ -16,18 +16,18 @@ export interface DeclarationContext {
   readonly fields: ReadonlyMap<string, Field>;
   /** Reserved parameters: no field may be filtered by these names. */
   readonly reserved: readonly string[];
-  /** Reports a mistake at a path within the key. */
+  /** Reports an issue at a path within the key. */
   readonly report: (path: readonly (string | number)[], message: string) => void;
 }
 
-/** A field as an editor knows it: its file may still be wrong. */
+/** A field for the editor's schema; its file can still be invalid. */
 export type NamedField = Pick<Field, 'name' | 'type' | 'nullable'>;
 
-/** What a part adds to the statement of a list. */
+/** Clauses that a part adds to a list's statement. */
 export interface Clauses {
-  /** Conditions, all of which must hold. */
+  /** Conditions combined with AND. */
   readonly where?: readonly string[];
-  /** Conditions of which one must hold; no record has two, and the records of each come before those of the next. */
+  /** Alternative conditions: each record meets at most one, and records of earlier conditions are sorted first. */
   readonly after?: readonly string[];
   /** Keys of the order, most significant first, each with its direction; the last one is unique. */
   readonly order?: readonly string[];
@@ -36,15 +36,15 @@ export interface Clauses {
   readonly offset?: string;
 }
 
-/** The index that a part needs so that it does not scan all records of the organization. */
+/** The index that a part needs to avoid a scan of the organization's records. */
 export interface Cost {
-  /** Fields that are compared with one value each: an index has them in the order of the list. */
+  /** Fields compared with a single value: an index provides the order of the list. */
   readonly equal?: readonly Field[];
   /** Fields by which an index finds the records, in the order of the list only if that is the order of the field. */
   readonly find?: readonly Field[];
-  /** An index finds the records, in no order. */
+  /** Whether an index finds the records without an order. */
   readonly gather?: boolean;
-  /** No index gives the page in its order. */
+  /** Whether a scan is required. */
   readonly scan?: boolean;
 }
 
@@ -64,36 +64,36 @@ export type Index =
 
 /**
  * One part of list queries: its YAML key, its parameters, its SQL and its description.
- * `Declared` is parsed from the YAML, `Asked` from a request.
+ * `Declared` is parsed from the YAML, `Parsed` from a request.
  */
-export interface QueryPart<Declared = unknown, Asked = unknown> {
+export interface QueryPart<Declared = unknown, Parsed = unknown> {
   /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
   readonly yaml?: JsonSchema;
   /** What a resource with these fields can have under the key, for editors: the schema says what its names may be. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
   readonly declare: (declaring: DeclarationContext) => Declared;
-  /** Whether it also shapes a record that is read by its id. */
+  /** Whether it also applies to a single record. */
   readonly ofRecord?: true;
-  /** Parameters that it always reserves, so that no field may be filtered by one of these names. */
+  /** Reserved parameters, whose names cannot be used for filters. */
   readonly reserved?: readonly string[];
-  /** Names of the parameters that it knows for this resource. */
+  /** Returns the names of its parameters for this resource. */
   readonly parameters: (declared: Declared) => readonly string[];
-  /** Reads its parameters from a request; adds what is wrong to `problems`. */
-  readonly parse: (declared: Declared, query: Query, problems: FieldIssue[]) => Asked;
-  /** The part of `asked` that the statement's text depends on; requests of one shape share a statement. */
-  readonly shape: (asked: Asked) => string;
-  /** The index that it needs; absent if it needs none. */
-  readonly cost?: (asked: Asked) => Cost;
-  /** Its part of the statement. Values go through `placeholder`, never into the text. */
-  readonly clauses: (declared: Declared, asked: Asked, placeholder: Placeholder<Asked>) => Clauses;
-  /** Its parameters as OpenAPI describes them. */
+  /** Parses its parameters; adds issues to `problems`. */
+  readonly parse: (declared: Declared, query: Query, problems: FieldIssue[]) => Parsed;
+  /** Returns what the statement's text depends on; requests with the same shape share a statement. */
+  readonly shape: (parsed: Parsed) => string;
+  /** Returns the index it needs; absent if it does not need one. */
+  readonly cost?: (parsed: Parsed) => Cost;
+  /** Returns its clauses. Values are bound with `placeholder`, never inserted into the text. */
+  readonly clauses: (declared: Declared, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
+  /** Returns the OpenAPI description of its parameters. */
   readonly describe: (declared: Declared) => readonly JsonSchema[];
-  /** Indexes that serve it; `sort` is the field of the default order. */
+  /** Returns the indexes that serve it; `sort` is the field of the default order. */
   readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
 }
 
-/** Returns the error of a field or parameter; the message starts with its name. */
+/** Returns the issue of a field or parameter; the message starts with its name. */
 export const parameterIssue = (name: string, message: string): FieldIssue => {
   const field = excerpt(name);
   return { field, message: `${field} ${message}` };

@@ -9,7 +9,7 @@ import type { Clauses, Cost, DeclarationContext, Index, NamedField, Query, Query
 import { search } from './search.ts';
 import { sort } from './sort.ts';
 
-/** Every query part by its name, which is also its YAML key. Wrong parameters are listed in this order. */
+/** All query parts by name, which is also the YAML key. Issues are reported in this order. */
 export const queryParts = { page, sort, filters, search, selection: fieldsParameter, expansion } as const;
 
 type Parts = typeof queryParts;
@@ -22,16 +22,16 @@ export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name][
 
 /** The parts as a list, for work that is the same for each; their individual types are erased. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
-/** Those that a record that is read by its id has too. */
+/** Parts that also apply to a single record. */
 const recordParts = parts.filter(([, part]) => part.ofRecord === true);
 const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
 
-/** The YAML keys of the parts, as JSON Schema. */
+/** JSON Schema of the parts' YAML keys. */
 export const querySchema = Object.fromEntries(
   parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
 );
 
-/** What the keys may hold in a resource with these fields, for editors. */
+/** Returns a stricter schema of the keys for a resource with these fields, for editors. */
 export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
@@ -40,7 +40,7 @@ export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<st
 /**
  * Reads the YAML keys of the parts of a resource.
  * @param yaml the values of the parts' keys
- * @param report called with the path and the message of each mistake
+ * @param report called with the path and message of each issue
  */
 export function declareQuery(
   yaml: Readonly<Record<string, unknown>>,
@@ -60,15 +60,15 @@ export function declareQuery(
   ) as Declarations;
 }
 
-/** Names of the parameters that a resource's list knows, `org` aside. */
+/** Returns the names of a list's parameters, except `org`. */
 export const listParameters = (declarations: Declarations): string[] =>
   parts.flatMap(([name, part]) => part.parameters(declarations[name]));
 
-/** Reads a request's parameters; adds everything that is wrong to `problems`. */
+/** Parses a request's parameters; adds all issues to `problems`. */
 export const parseQuery = (declarations: Declarations, query: Query, problems: FieldIssue[]): ParsedQuery =>
   parseParts(parts, declarations, query, problems) as ParsedQuery;
 
-/** One object that grows: this runs for every list. */
+/** Fills a single object, because this runs for every list. */
 function parseParts(
   some: typeof parts,
   declarations: Declarations,
@@ -80,11 +80,11 @@ function parseParts(
   return asked;
 }
 
-/** The part of a request that the text of its statement depends on. */
+/** Returns what the text of a list's statement depends on. */
 export const queryShape = (asked: ParsedQuery): string =>
   parts.map(([name, part]) => part.shape(asked[name])).join(' ');
 
-/** The clauses of a list's statement, of all parts. */
+/** Returns the clauses of a list's statement. */
 export function queryClauses<Input extends { readonly asked: ParsedQuery }>(
   declarations: Declarations,
   asked: ParsedQuery,
@@ -99,12 +99,12 @@ export function queryClauses<Input extends { readonly asked: ParsedQuery }>(
   const { equal, sort, scan } = queryCost(asked);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
-    // Where all values are equal, the id alone is the order; an index has it.
+    // If all sort values are equal, the ID alone determines the order, and an index provides it.
     order: !scan && equal.includes(sort) ? order.slice(-1) : order,
   });
 }
 
-/** The index that a list needs so that it does not scan all records of the organization. */
+/** Returns the index that a list needs to avoid a scan of the organization's records. */
 export function queryCost(asked: ParsedQuery): Required<Cost> & { readonly sort: Field } {
   const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
   return {
@@ -116,7 +116,7 @@ export function queryCost(asked: ParsedQuery): Required<Cost> & { readonly sort:
   };
 }
 
-/** What a request asks to see of each record. */
+/** The requested projection of each record. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
 /** The same as {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for one record. */
@@ -131,10 +131,10 @@ export const recordQuery = {
     recordParts.flatMap(([name, part]) => part.describe(declarations[name])),
 } as const;
 
-/** The parameters of a list as OpenAPI describes them. */
+/** Returns the OpenAPI description of a list's parameters. */
 export const describeQuery = (declarations: Declarations) =>
   parts.flatMap(([name, part]) => part.describe(declarations[name]));
 
-/** The indexes that serve the lists of a resource. */
+/** Returns the indexes that serve a resource's lists. */
 export const queryIndexes = (declarations: Declarations): Index[] =>
   parts.flatMap(([name, part]) => part.indexes?.(declarations[name], declarations.sort.field) ?? []);

@@ -3,13 +3,13 @@ import { column, quote } from '../sql/index.ts';
 import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { parameterIssue, type QueryPart } from './part.ts';
 
-/** The longest text that may be searched for, in UTF-16 code units, and the maximum number of its words. */
+/** Maximum length of a search text, in UTF-16 code units, and maximum number of words. */
 export const searchLimits = { length: 200, words: 8 } as const;
 
-/** `?q=`: records that have every word in one of the fields that the YAML lists, whatever its case. */
+/** `?q=`: records that contain every word in one of the fields listed in the YAML, ignoring case. */
 export const search: QueryPart<readonly Field[], readonly string[]> = {
   yaml: {
-    description: 'Text fields that ?q= searches, with an index for all of them together.',
+    description: 'Text fields searched by ?q=, which share an index.',
     type: 'array',
     items: { type: 'string' },
     uniqueItems: true,
@@ -23,10 +23,10 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
     ((yaml ?? []) as readonly string[]).flatMap((name, index) => {
       const field = fields.get(name);
       if (field === undefined) {
-        report([index], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+        report([index], `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
         return [];
       }
-      if (field.type.text === undefined) report([index], `a ${field.typeName} field cannot be searched`);
+      if (field.type.text === undefined) report([index], `${field.typeName} fields cannot be searched`);
       return [field];
     }),
   reserved: ['q'],
@@ -34,7 +34,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
   parse: (declared, { q = '' }, problems) => {
     if (declared.length === 0) return [];
     if (typeof q !== 'string') {
-      problems.push(parameterIssue('q', 'must be given once'));
+      problems.push(parameterIssue('q', 'must not be repeated'));
       return [];
     }
     const words = [...new Set(q.split(/\s+/).filter((word) => word !== ''))];
@@ -61,7 +61,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
           {
             name: 'q',
             in: 'query',
-            description: `Only records that have each of these words, or words that contain it, in ${declared.map(({ name }) => `\`${name}\``).join(', ')}, whether in upper- or lower-case letters. Empty: no search.`,
+            description: `Returns only records that contain every one of these words in ${declared.map(({ name }) => `\`${name}\``).join(', ')}. Case-insensitive; also matches parts of words. An empty value is ignored.`,
             schema: { type: 'string', maxLength: searchLimits.length },
           },
         ],
@@ -78,8 +78,8 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
 };
 
 /**
- * The text that is searched: all fields, a line each, so that no word spans two. The database's own collation knows the
- * capitals of all alphabets, that of the columns only those of ASCII.
+ * Returns SQL of the searched text: one line per field, so that matches cannot span two fields. The database's default
+ * collation ignores case in all alphabets, the columns' collation only in ASCII.
  */
 function searched(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>
@@ -88,5 +88,5 @@ function searched(fields: readonly Field[], columnOf: (field: Field) => string):
   return `((${lines.join(' || chr(10) || ')}) collate "default")`;
 }
 
-/** A LIKE pattern of a word within a text; what has a meaning in patterns stands for itself. */
+/** Returns a LIKE pattern that matches text containing the word; wildcards are escaped. */
 const pattern = (word: string): string => `%${word.replace(/[\\%_]/g, '\\$&')}%`;

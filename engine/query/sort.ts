@@ -4,19 +4,19 @@ import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
 import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
-/** The order of a resource's lists, as its YAML says. */
+/** The default order of a resource's lists. */
 export interface Sort {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Fields that callers may choose, by name; empty if they may not. */
+  /** Fields that callers can sort by, by name; empty if the order is fixed. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
-/** The requested order, and where in it the page begins. */
+/** The requested order, and the position where the page starts. */
 export interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Of `?cursor=`. */
+  /** The position in `?cursor=`. */
   readonly after?: UnverifiedCursor;
 }
 
@@ -31,7 +31,8 @@ interface Yaml {
  */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
-    description: 'The order of a list. Equal values are ordered by id, in the same direction.',
+    description:
+      'Default order of lists. Records with equal values are ordered by ID, in the same direction.',
     type: 'object',
     'x-expected': 'a map such as { by: created_at, direction: desc }',
     examples: [{ by: 'created_at', direction: 'desc' }],
@@ -41,7 +42,7 @@ export const sort: QueryPart<Sort, Order> = {
       by: { description: 'A field.', type: 'string' },
       direction: { description: 'Default: asc.', enum: ['asc', 'desc'] },
       selectable: {
-        description: 'Whether callers may choose another order with ?sort= and ?dir=. Default: true.',
+        description: 'Whether callers can choose another order with ?sort= and ?dir=. Default: true.',
         type: 'boolean',
       },
     },
@@ -55,10 +56,10 @@ export const sort: QueryPart<Sort, Order> = {
     const { by: name = 'id', direction = 'asc', selectable = true } = (yaml ?? {}) as Partial<Yaml>;
     const field = fields.get(name);
     if (field === undefined && yaml !== undefined) {
-      report(['by'], `no field "${name}" here${suggestion(name, [...fields.keys()])}`);
+      report(['by'], `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     }
     if (field !== undefined && field.type.order === undefined) {
-      report(['by'], `a ${field.typeName} field cannot be sorted by`);
+      report(['by'], `${field.typeName} fields cannot be sorted by`);
     }
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };
@@ -97,7 +98,7 @@ export const sort: QueryPart<Sort, Order> = {
         placeholder((asked) => value(asked.after ?? place)),
       ),
     }),
-    // The id ends every order: clients walk pages, and equal values are common.
+    // The ID makes the order unique, so that pages do not overlap.
     order: [...(field.type.order?.(column(field)) ?? []), column({ name: 'id' })].map(
       (key) => `${key} ${direction}`,
     ),
@@ -109,7 +110,7 @@ export const sort: QueryPart<Sort, Order> = {
           {
             name: 'sort',
             in: 'query',
-            description: `Field to sort by; default \`${field.name}\`. Equal values are ordered by id.`,
+            description: `Field to sort by; default \`${field.name}\`. Records with equal values are ordered by ID.`,
             schema: { type: 'string', enum: [...choices.keys()] },
           },
           {
@@ -124,9 +125,6 @@ export const sort: QueryPart<Sort, Order> = {
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
 
-/** The problem of a cursor that was not made for a list. */
+/** Returns the issue of a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>
-  parameterIssue(
-    'cursor',
-    'is not one of this list: take it from a Link header, with the parameters that are there',
-  );
+  parameterIssue('cursor', 'is invalid. Follow the next URL from the Link header unchanged.');

@@ -2,20 +2,20 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Body } from './body.ts';
 
-/** Gives what callers send under former names of fields the names that these have now. */
+/** Translates former field names in requests to current names. */
 export interface Aliases {
   readonly query: (query: Query) => Query;
-  /** A record, or a body that holds records. */
+  /** Translates the keys of a record, or of a body that contains records. */
   readonly body: (body: Body) => Body;
-  /** A name of a field. */
+  /** Translates a field name. */
   readonly name: (name: string) => string;
 }
 
-/** Parameters whose values name fields; what `?fields=` names is shown under that name. */
+/** Parameters whose values are field names. Fields named in `?fields=` are returned under that name. */
 const naming = new Set(['sort', 'expand', 'match']);
 const base = /^\w+/;
 
-/** The former names of a resource's fields; undefined if it has none. */
+/** Returns the former names of a resource's fields, or undefined if it does not have any. */
 export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const current = new Map(fields.flatMap(({ name, aliasOf }) => (aliasOf ? [[name, aliasOf.name]] : [])));
   if (current.size === 0) return undefined;
@@ -26,7 +26,7 @@ export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
     for (const [from, to] of current) {
       if (!Object.hasOwn(given, from)) continue;
       renamed ??= { ...given };
-      // Who sends both knows the new name.
+      // A caller that sends both names knows the current one.
       renamed[to] = Object.hasOwn(given, to) ? given[to] : given[from];
       delete renamed[from];
     }

@@ -3,12 +3,12 @@ import { type Placeholder, quote, record } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { organizationOf, type RowScope } from './rows.ts';
 
-/** Who writes, and where. */
+/** The caller and the location of a write. */
 export interface Author extends RowScope {
   readonly caller: { readonly principal: { readonly user: string | null } };
 }
 
-/** The values that a write binds. */
+/** The values bound by a write. */
 export interface WriteValues extends Author {
   readonly body: Body;
 }
@@ -21,7 +21,7 @@ export interface Assignment {
 
 const user = ({ caller }: Author) => caller.principal.user;
 
-/** The SQL that the server writes into each kind of field. */
+/** SQL of the values set by the server, by kind of field. */
 const serverValues: Readonly<
   Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Author>) => string>>>
 > = {
@@ -36,7 +36,7 @@ const serverValues: Readonly<
   updated: { create: () => 'now()', update: () => 'now()' },
 };
 
-/** The SQL of the value that the server sets for this verb; undefined if it sets none. */
+/** Returns the SQL of the value that the server sets for this verb, or undefined if it does not set one. */
 export const serverValue = (
   field: Field,
   verb: 'create' | 'update',
@@ -54,7 +54,7 @@ export function assign<Input>(
 ): Assignment[] {
   const columns = fieldColumns(field);
   const placeholders = columns.map((_, index) => placeholder((input) => parameters(input)[index] ?? null));
-  // PostgreSQL reads the text of a read-only field itself.
+  // PostgreSQL parses the text of a read-only field.
   const assigned = field.readOnly ? undefined : field.type.assign?.(placeholders);
   return columns.map((column, index) => ({
     column: quote(column.name),
@@ -62,7 +62,7 @@ export function assign<Input>(
   }));
 }
 
-/** The columns that POST or PUT of a body writes: every writable field, and what the server sets. */
+/** Returns the columns written by POST or PUT: all writable fields, and fields set by the server. */
 export const assignments = (
   fields: readonly Field[],
   verb: 'create' | 'update',
@@ -70,7 +70,7 @@ export const assignments = (
 ): Assignment[] =>
   assignmentsOf(fields, verb, placeholder, (field) => assign(field, placeholder, bodyParameters(field)));
 
-/** The columns that a write of bodies writes. @param writable those of a writable field */
+/** Returns the columns written for several bodies. @param writable returns the columns of a writable field */
 export const assignmentsOf = (
   fields: readonly Field[],
   verb: 'create' | 'update',
@@ -83,14 +83,14 @@ export const assignmentsOf = (
     return value === undefined ? [] : [{ column: quote(field.name), value }];
   });
 
-/** Keeps what is stored unless a condition holds. */
+/** Keeps the stored value unless a condition is true. */
 export const assignIf = (condition: string, written: readonly Assignment[]): Assignment[] =>
   written.map(({ column, value }) => ({
     column,
     value: `case when ${condition} then ${value} else ${record}.${column} end`,
   }));
 
-/** A field's parameters from a body; absent and null mean the field's default. */
+/** Returns a field's parameters from a body; absent and null values stand for the field's default. */
 export function bodyParameters(field: Field): (input: Pick<WriteValues, 'body'>) => readonly ParameterText[] {
   const { name, type } = field;
   const absent =

@@ -9,35 +9,35 @@ import type { OperationPlan, OperationRequest, OperationResponse, Parts } from '
 import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
 import { createYield } from './yield.ts';
 
-/** The records of one batch at most, and the values of its body. */
+/** Maximum number of records in a batch, and of values in its body. */
 export const maxItems = 1000;
 const maxValues = 100_000;
-/** The bytes of a batch's body at most. */
+/** Maximum size of a batch body, in bytes. */
 export const batchBytes = 8 * 1024 * 1024;
 
-/** Writes of many records by one statement. */
+/** A plan to write many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {
-  /** Whether nothing is written unless everything can be. */
+  /** Whether nothing is written if any item fails. */
   readonly stops: boolean;
-  /** How many records it has. */
+  /** Number of records in the request. */
   readonly size: number;
-  /** Where an item stands in the body, by its number. */
+  /** Returns the location of an item in the body, by its number. */
   readonly place: (number: number) => string;
-  /** What is wrong with items, by their numbers; the first one is 1. */
+  /** Errors of items by number, starting at 1. */
   readonly failures: ReadonlyMap<number, HttpError>;
-  /** The values of some items, by their numbers. */
+  /** Returns the values of the items with these numbers. */
   readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
 }
 
-/** The body of a batch, without its items' contents. */
+/** The body of a batch, before its items are validated. */
 export interface BatchEnvelope {
   readonly items: readonly unknown[];
   readonly stops: boolean;
-  /** Names of the fields by which records are found. */
+  /** Names of the fields that existing records are matched by. */
   readonly match: readonly string[] | undefined;
 }
 
-/** Reads the body of a batch. @throws HttpError 400 with everything that is wrong with it as a whole */
+/** Parses the body of a batch. @throws HttpError 400 with all issues of the body itself */
 export function envelopeOf(
   request: OperationRequest,
   list: 'records' | 'ids',
@@ -45,7 +45,7 @@ export function envelopeOf(
 ): BatchEnvelope {
   for (const name of ['If-Match', 'If-None-Match']) {
     if (request.headers[name.toLowerCase()] !== undefined)
-      throw errors.malformedHeader(name, 'is not possible with a batch: it is about one record');
+      throw errors.malformedHeader(name, 'cannot be sent with a batch because it applies to a single record');
   }
   const body = request.body(undefined, maxValues);
   const { [list]: items, on_error: onError = 'stop', match, ...more } = body;
@@ -58,7 +58,7 @@ export function envelopeOf(
   if (hasMatch && !isMatch) problems.push(parameterIssue('match', 'must be a list of fields'));
   if (request.strict) {
     const unknown = [...Object.keys(more), ...(match !== undefined && !hasMatch ? ['match'] : [])];
-    problems.push(...unknown.map((key) => parameterIssue(key, 'is not a key of this body')));
+    problems.push(...unknown.map((key) => parameterIssue(key, 'is not a property of this body')));
   }
   rejectRequest(problems);
   return {
@@ -71,7 +71,7 @@ export function envelopeOf(
 const isNames = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string');
 
-/** An item that must be an object. @throws HttpError 400 for anything else */
+/** Returns the item if it is an object. @throws HttpError 400 otherwise */
 export function objectOf(value: unknown): Body {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
     throw errors.invalidItem('must be an object');
@@ -79,24 +79,24 @@ export function objectOf(value: unknown): Body {
   return value as Body;
 }
 
-/** The id of an item, decimal text; undefined if the value is no int64. */
+/** Returns the ID of an item as decimal text, or undefined if the value is not an int64. */
 export const idOf = integerText;
 
-/** How the items of a batch are read. */
+/** Describes how the items of a batch are parsed. */
 export interface BatchItemRules {
   readonly table: ItemTable;
   readonly place: BatchPlan['place'];
-  /** Reads an item. @throws HttpError with everything that is wrong with it */
+  /** Parses an item. @throws HttpError with all of its issues */
   readonly read: (value: unknown) => BatchItem;
-  /** What no two items may have in common. */
+  /** Returns a key that must be unique within the batch. */
   readonly key?: (item: BatchItem) => string;
-  /** The error of those that do. */
+  /** The error of items with the same key. */
   readonly sameKey?: HttpError;
 }
 
 /**
- * Validates the items of a batch, with pauses in which other requests run.
- * @throws HttpError 400 naming the items that are wrong, if the batch stops at errors
+ * Validates the items of a batch, yielding to other requests regularly.
+ * @throws HttpError 400 naming the invalid items, if the batch stops at errors
  */
 export async function batchPlan(
   request: OperationRequest,
@@ -140,14 +140,14 @@ export async function batchPlan(
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
-/** A batch with further items that are left out. @throws HttpError 400 if it stops at errors */
+/** Returns the batch without more failed items. @throws HttpError 400 if it stops at errors */
 export function withFailures<P extends BatchPlan>(plan: P, more: ReadonlyMap<number, HttpError>): P {
   const failures = new Map([...plan.failures, ...more]);
   if (plan.stops && failures.size > 0) throw itemsRefused(plan, failures);
   return { ...plan, failures, skipped: [...failures.keys()].map(String) };
 }
 
-/** The parts of a batch. @param bind binds the statement that writes its items */
+/** Returns how a batch is split. @param bind binds the statement that writes its items */
 export const partsOf = <P extends BatchPlan>(bind: (plan: P) => Statement): Parts<P> => ({
   numbers: ({ size, failures }) =>
     Array.from({ length: size }, (_, index) => index + 1).filter((number) => !failures.has(number)),
@@ -163,7 +163,7 @@ export const partsOf = <P extends BatchPlan>(bind: (plan: P) => Statement): Part
   without: withFailures,
 });
 
-/** Failures of items as the cause of an error: for imports, which report each line. */
+/** Failed items, as the cause of an error, so that imports can report each line. */
 export class ItemFailures extends Error {
   readonly failures: ReadonlyMap<number, HttpError>;
   constructor(failures: ReadonlyMap<number, HttpError>) {
@@ -179,7 +179,7 @@ const itemsRefused = ({ place }: BatchPlan, failures: ReadonlyMap<number, HttpEr
   );
 
 /**
- * The response to a batch whose statement returns the results, and the numbers of the items whose records are missing.
+ * Returns the response to a batch whose statement returns the results and the numbers of the items with missing records.
  * @throws HttpError 400 if records are missing and the batch stops at errors
  */
 export function batchResponse(plan: BatchPlan, [row = []]: TextRows): OperationResponse {

@@ -3,20 +3,20 @@ import { errorMessage, type Field, validator, valueSchema } from '../fields/inde
 import { parameterIssue } from '../query/index.ts';
 import { unknownField } from './unknown.ts';
 
-/** A JSON object as it was sent. */
+/** A JSON object from a request. */
 export type Body = Readonly<Record<string, unknown>>;
 
-/** How a resource validates bodies. */
+/** Validates bodies of a resource. */
 export interface BodyRules {
-  /** All wrong fields; empty if the body is valid. */
+  /** Returns the issues of all invalid fields; empty if the body is valid. */
   readonly validate: (body: Body) => readonly FieldIssue[];
-  /** Keys that `Prefer: handling=strict` refuses: unknown and read-only ones. */
+  /** Returns the keys rejected by `Prefer: handling=strict`: unknown and read-only ones. */
   readonly unexpected: (body: Body) => readonly FieldIssue[];
 }
 
 /**
  * Compiles the validation of a body by a resource's writable fields.
- * @param partial whether a body may lack required fields; they still cannot be null
+ * @param partial whether required fields can be absent; they still cannot be null
  */
 export function bodyRules(fields: readonly Field[], partial = false): BodyRules {
   const writable = fields.filter((field) => !field.readOnly);

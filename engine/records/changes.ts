@@ -85,7 +85,7 @@ const record = (description: string): JsonSchema => ({
 export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
   [changeSchema]: {
     type: 'object',
-    description: 'One change of one record.',
+    description: 'A change to a record.',
     required: [
       'position',
       'at',
@@ -101,10 +101,10 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
     ],
     properties: {
       position: { type: 'string', description: 'Identifies the change.' },
-      at: { type: 'string', format: 'date-time', description: 'When its transaction began, in UTC.' },
+      at: { type: 'string', format: 'date-time', description: 'When the transaction started, in UTC.' },
       actor: {
         type: 'object',
-        description: 'Who did it, with the name of that time: the name of a key, the address of a user.',
+        description: 'The key or user that made the change, with its name or email address at that time.',
         required: ['kind', 'id', 'name'],
         properties: {
           kind: { type: 'string', description: '`user`, `key`, `partner` or `command`.' },
@@ -118,12 +118,12 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
       action: { type: 'string', description: '`create`, `update` or `delete`.' },
       version: {
         ...int64,
-        description: 'Counts the changes of the record. A change with a lower one than is known is older.',
+        description: 'Increases with every change to the record. A lower version is an older change.',
       },
       changed: {
         type: 'array',
         items: { type: 'string' },
-        description: 'The fields whose values differ; of a record that is new or gone all of them.',
+        description: 'The fields whose values differ; all fields if the record was created or deleted.',
       },
       before: record(
         'The record before, without joined and sensitive fields; null where there was none or it is not known.',

@@ -35,14 +35,14 @@ import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './uniques.ts';
 
-/** POST of many records. */
+/** The plan of a POST that creates or updates many records. */
 export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
   readonly caller: IdempotentPlan['caller'];
-  /** The unique fields by which records are found and changed; empty where all are new. */
+  /** The unique fields that existing records are matched by; empty if all records are new. */
   readonly match: string;
 }
 
-/** `POST /R/batch`: up to 1,000 new records, or with `match` new and changed ones, by one statement. */
+/** `POST /R/batch`: creates up to 1,000 records, or with `match` creates and updates records, in one statement. */
 export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> = {
   method: 'POST',
   path: '/batch',
@@ -92,7 +92,7 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
         const { simple, once } = way(plan);
         return (plan.idempotency === undefined ? simple : once).bind(plan);
       },
-      // With `match` nobody knows before.
+      // With `match`, the number is unknown in advance.
       creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : idempotentResponse(plan, rows),
@@ -109,11 +109,11 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
     summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
     body: {
       description:
-        'Up to 1,000 records, 8 MiB. With `match`, records that are there with the same values of these fields are changed as by PATCH; that needs the grant update as well.',
+        'Up to 1,000 records, 8 MiB. With `match`, existing records with the same values in these fields are updated as by PATCH, which also requires the `update` grant.',
       schema: `${recordName}Batch`,
     },
     success: {
-      description: 'What became of each record, in the order of the request.',
+      description: 'The result of each record, in the order of the request.',
       schema: 'BatchResults',
     },
   }),
@@ -128,7 +128,7 @@ interface Way {
   readonly refusals: RejectionFinder;
 }
 
-/** The name of a way: its fields in any order. */
+/** Returns the name of a variant, independent of the order of its fields. */
 const wayName = (match: readonly { readonly name: string }[] = []): string =>
   match
     .map(({ name }) => name)
@@ -145,7 +145,7 @@ const matchError = ({ uniques }: ResourceDefinition): HttpError =>
 
 const matchNeeded = ({ name }: Field): FieldIssue => ({
   field: name,
-  message: `${name} must not be empty: records are matched by it`,
+  message: `${name} must not be empty because records are matched by it`,
 });
 
 function wayOf(context: OperationContext, match: Unique | undefined): Way {

@@ -14,12 +14,12 @@ import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
 import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
 
-/** POST of a record. */
+/** The plan of a POST that creates a record. */
 export interface CreatePlan extends IdempotentPlan, WriteValues {
   readonly caller: IdempotentPlan['caller'];
 }
 
-/** `POST /R`: a new record; absent fields get their defaults, read-only ones what the server sets. */
+/** `POST /R`: creates a record. Absent fields are set to their defaults, read-only ones by the server. */
 export const create: Operation<CreatePlan> = {
   method: 'POST',
   path: '',

@@ -56,7 +56,7 @@ async function* records(
     bom: true,
     cast: (text: string, { index, lines: line, quoting }: InfoField): Cell => {
       // The size limit does not count separators.
-      if (index >= maxCells) throw errors.invalidCsv(`line ${line}: it has more than ${maxCells} cells`);
+      if (index >= maxCells) throw errors.invalidCsv(`line ${line}: more than ${maxCells} cells`);
       return text === '' && !quoting ? undefined : text;
     },
     max_record_size: maxRecord,
@@ -122,9 +122,9 @@ function headerLimit(): (slice: Buffer) => void {
   };
 }
 
-/** The parser's reasons; its own messages quote the text, which may hold personal data. */
+/** Reasons by parser error code. The parser's own messages quote the input, which can contain personal data. */
 const reasons: Readonly<Record<string, string>> = {
-  CSV_INVALID_CLOSING_QUOTE: 'there is something after a closing quote',
+  CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
   CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
   CSV_MAX_RECORD_SIZE: `it is longer than ${maxRecord} bytes, or a quote is not closed`,
   INVALID_OPENING_QUOTE: 'a quote is in a cell that does not begin with one',
@@ -136,7 +136,7 @@ function csvError(cause: unknown) {
   return reason === undefined ? undefined : errors.invalidCsv(`line ${lines}: ${reason}`);
 }
 
-/** The columns of a header; undefined for those that are ignored, whose names are added to `ignored`. */
+/** Returns the columns of a header, undefined for ignored ones, whose names are added to `ignored`. */
 function columnsOf(
   header: readonly Cell[],
   fields: readonly Field[],
@@ -149,7 +149,7 @@ function columnsOf(
   const names = new Set<string>();
   const columns = header.map((name = '', index) => {
     const field = byName.get(name);
-    if (names.has(name)) problems.push(parameterIssue(name, 'is there twice'));
+    if (names.has(name)) problems.push(parameterIssue(name, 'appears twice'));
     names.add(name);
     if (field !== undefined && !field.readOnly) return { name, value: reader(field) };
     ignored.push(excerpt(name));
@@ -158,13 +158,13 @@ function columnsOf(
   });
   if (columns.every((column) => column === undefined))
     problems.push(
-      parameterIssue('header', 'has no writable field: the first line must have the names of fields'),
+      parameterIssue('header', 'does not name a writable field. The first line must contain field names.'),
     );
   if (problems.length > 0) throw errors.invalidFields(problems);
   return columns;
 }
 
-/** How a cell becomes a value of a field. A text that it cannot be stays a text, which is refused like any other. */
+/** Converts a cell to a field value. Text that cannot be converted stays text, which validation rejects. */
 function reader({ type }: Field): Column['value'] {
   const kind = type.json.type;
   if (kind === 'string' && type.empty === '') return (cell) => cell;
@@ -179,7 +179,7 @@ const booleans: Readonly<Record<string, boolean | undefined>> = { true: true, fa
 
 function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell[]) {
   if (cells.length !== columns.length)
-    return errors.invalidCsv(`it has ${cells.length} cells, and the header ${columns.length}`);
+    return errors.invalidCsv(`the line has ${cells.length} cells, but the header has ${columns.length}`);
   const record: Record<string, unknown> = {};
   for (const [index, column] of columns.entries()) {
     const value = column?.value(cells[index]);

@@ -5,10 +5,10 @@ import type { OperationPlan, Parts } from './operation.ts';
 import { isRejection } from './rejections.ts';
 
 /**
- * Finds the items of a batch that a constraint or trigger of the operator's rejects, by trying ever smaller parts of the
- * batch in a transaction that is rolled back: at most two statements for each item. No other query could tell, because such
+ * Finds the items of a batch that an operator's constraint or trigger rejects, by writing ever smaller parts of the
+ * batch in a transaction that is rolled back: at most two statements per item. A query cannot find them, because such
  * a rule can be anything.
- * @returns their errors, by their numbers; empty if each item is accepted when it is written alone
+ * @returns the errors by item number; empty if each item is accepted on its own
  */
 export function rejectedItems<P extends OperationPlan>(
   database: Database,
@@ -31,7 +31,7 @@ export function rejectedItems<P extends OperationPlan>(
           return;
         }
         const [number] = part;
-        // What is refused for another reason is explained when the batch is written without the others.
+        // Other rejections are explained when the batch is written without these items.
         if (rule === undefined || number === undefined) return;
         failures.set(number, errors.rejectedByDatabase(rule, cause));
         if (!reported.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);

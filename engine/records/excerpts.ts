@@ -14,23 +14,23 @@ import { currentNames } from './operations.ts';
 import { type Projection, projection } from './projection.ts';
 import { read } from './read.ts';
 
-/** Runs an operation. @throws HttpError as the operation of the API */
+/** Runs an operation. @throws HttpError like the operation of the API */
 type Run = (database: Database, request: OperationRequest) => Promise<OperationResponse>;
 
-/** Operations that read records for people, who see the start of a long text. */
+/** Operations that return the start of long texts, for display. */
 export interface Excerpts {
   readonly list: Run;
   readonly read: Run;
   readonly history: Run;
-  /** One change of a record with its whole texts, by its position in the parameter `change`. */
+  /** Returns a change with its complete texts, by its position in the parameter `change`. */
   readonly change: Run;
 }
 
 /**
- * Compiles reading operations whose texts the database cuts off, so that a page costs no more than what it shows. Entity
- * tags are those of the whole records.
+ * Compiles read operations whose texts are truncated by the database, so that a page costs no more than it displays.
+ * Entity tags identify the complete records.
  * @param contexts of all resources
- * @param lengths characters of a text to select: of each in lists and histories, and of those of one record
+ * @param lengths characters of a text to select, in lists and histories, and in single records
  * @returns by resource
  */
 export function compileExcerpts(
@@ -61,7 +61,7 @@ export function compileExcerpts(
   );
 }
 
-/** The contexts in which texts are cut off after so many characters. */
+/** Returns the contexts that truncate texts after this many characters. */
 function excerpting(contexts: readonly OperationContext[], excerpt: number) {
   const definitions = contexts.map(({ definition }) => definition);
   const projections = new Map(

@@ -13,13 +13,13 @@ import { rejectedItems } from './database-rejections.ts';
 import type { CompiledOperation, OperationPlan } from './operation.ts';
 import { isRejection } from './rejections.ts';
 
-/** How often a write is tried. More than once, because what is in its way may be gone when the reason is looked for. */
+/** Maximum number of attempts of a write. A conflict can disappear before its reason is found. */
 const maxTries = 10;
 
-/** Statements of a request that are traced one by one; exports and imports run any number. */
+/** Maximum number of traced statements per request; exports and imports run any number. */
 const mostTraced = 100;
 
-/** The parts of an operation that say what runs. */
+/** The parts of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
   'statement' | 'creates' | 'readsOnly' | 'further' | 'retryable' | 'refusal' | 'parts'
@@ -72,13 +72,13 @@ export async function execute<P extends OperationPlan>(
   }
 }
 
-/** On a replica where one is fit for it, otherwise on the primary, as also if the replica fails. */
+/** Runs on a replica if one is suitable, and on the primary otherwise or if the replica fails. */
 async function onReplica(database: Database, plan: OperationPlan, statement: Statement): Promise<TextRows> {
   const { organization, caller } = plan;
   const replica = await database.replicas?.find(organization, canWrite(caller.principal.grants));
   if (replica === undefined) return timed(database, plan, statement);
   return timed(database, plan, statement, replica).catch((cause: unknown) => {
-    // Another server would be no faster, and the turn did not come.
+    // Another server would not be faster if the wait for a slot timed out.
     if (cause instanceof HttpError || isStatementTimeout(cause)) throw cause;
     return timed(database, plan, statement);
   });
@@ -105,7 +105,7 @@ function timed(
   });
 }
 
-/** Short reads share connections, writes are grouped; what has no result there, or is not taken, runs on a connection of its own. */
+/** Short reads share connections and writes are batched; all other statements use a separate connection. */
 async function inTurn(
   database: Database,
   { organization }: OperationPlan,

@@ -10,12 +10,12 @@ import { projectedColumns, statementsByShape } from './projected-columns.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
 
-/** Records of one statement where an index gives them in their order; else each statement reads all, so few must do. */
+/** Records per statement if an index provides the order; otherwise each statement reads all records, so few statements must suffice. */
 const batches = { list: 1000, deep: 1000, scan: 10_000 } as const;
-/** Bytes of texts after which a batch has no further record: with the last one, what a process holds of an export. */
+/** Bytes of text after which a batch ends. Together with the last record, this is the memory of an export. */
 const maxBytes = 4 * 1024 * 1024;
 
-/** The whole of a list in another format, in batches that each begin after the last record of the one before. */
+/** Exports a whole list in batches, each starting after the last record of the previous one. */
 export function exporting<P extends LinkedPlan>(
   context: OperationContext,
   planOf: (request: OperationRequest) => P,
@@ -35,7 +35,7 @@ export function exporting<P extends LinkedPlan>(
     plan: (request) => {
       const plan = planOf(request);
       if (parameterValue(request.query, 'page') !== undefined) {
-        rejectRequest([parameterIssue('page', 'must not be given: every page is sent in this format')]);
+        rejectRequest([parameterIssue('page', 'cannot be used with this format, which contains every page')]);
       }
       return plan;
     },
@@ -55,17 +55,17 @@ export function exporting<P extends LinkedPlan>(
   };
 }
 
-/** Where the next batch begins; undefined after an empty one, for any other may have ended early. */
+/** Returns the position of the next batch, or undefined after an empty one: other batches can end early because of their size. */
 function lastPlace({ asked: { sort } }: LinkedPlan, [row]: TextRows) {
   if (row === undefined) return undefined;
   const [, , id, shown] = row;
   const { place = (text: string) => text } = sort.field.type;
-  // It is not signed, because it does not leave the process.
+  // Unsigned, because it does not leave the process.
   const unsigned = { page: '1', text: '', signature: '' };
   return { ...unsigned, id: String(id), key: shown == null ? null : place(String(shown)) };
 }
 
-/** The statement of one batch: as many records as fit. */
+/** Returns the statement of one batch, with as many records as fit. */
 function batchStatement<P extends LinkedPlan>(
   context: OperationContext,
   { asked }: P,
@@ -85,7 +85,7 @@ function batchStatement<P extends LinkedPlan>(
         $,
         batches[listLane(context, asked)],
       );
-      // The length of a text is known without reading the text.
+      // PostgreSQL knows the length of a text without reading it.
       const before = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
       const rows = rowsWith(`${before} as "_before"`);
       return `select ${shown.columns} from (${rows}) ${record}${shown.joins} where ${record}."_before" < ${maxBytes} order by ${order}`;

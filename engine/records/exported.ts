@@ -6,10 +6,10 @@ import { type FormatName, formatOf } from './formats.ts';
 import type { ExportReader, OperationPlan } from './operation.ts';
 
 /**
- * The whole result of a plan as a stream of bytes. No connection is held between two batches, and no more than two
- * batches are in memory, however slowly the stream is read. It takes a turn until it is read to its end or destroyed.
- * @param assertAllowed called before each part is sent; the stream fails if it rejects
- * @throws HttpError as {@link execute}, for the first batch; the stream fails with it for all others
+ * Returns the whole result of a plan as a stream of bytes. No connection is occupied between two batches, and at most two
+ * batches are in memory, however slowly the stream is read. It occupies a slot until it is consumed or destroyed.
+ * @param assertAllowed called before each batch is sent; the stream fails if it rejects
+ * @throws HttpError like {@link execute}, for the first batch; for later ones the stream fails with this error
  */
 export function exported<P extends OperationPlan>(
   database: Database,
@@ -31,7 +31,7 @@ export function exported<P extends OperationPlan>(
   });
 }
 
-/** The text of each batch. The next one is read while the one before is written. */
+/** Yields the text of each batch. The next batch is read while the previous one is written. */
 async function* batches<P extends OperationPlan>(
   database: Database,
   { begin, head, statement, next }: ExportReader<P>,
@@ -41,7 +41,7 @@ async function* batches<P extends OperationPlan>(
 ): AsyncGenerator<Buffer, undefined> {
   const read = (plan: P): Promise<TextRows> => {
     const rows = execute(database, { statement: () => statement(plan, format) }, plan);
-    // If nobody reads on, its failure is nobody's.
+    // A rejection must be handled even if the stream is destroyed before the rows are awaited.
     rows.catch(() => {});
     return rows;
   };
@@ -51,7 +51,7 @@ async function* batches<P extends OperationPlan>(
   let plan = next(first, rows);
   yield Buffer.from(head(first, format));
   while (plan !== undefined) {
-    // Here and not when this part was read: it may have waited for its reader for any time.
+    // Checked here because a slow reader can delay this batch for any time after it was read.
     await assertAllowed();
     const following = read(plan);
     const [text] = rows[0] ?? [];

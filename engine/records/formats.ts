@@ -1,16 +1,16 @@
 import type { Layout } from '../sql/index.ts';
 
-/** A format, other than JSON, in which many records are sent and taken. */
+/** A format for many records, in addition to JSON. */
 export interface Format {
-  /** Its media type, without parameters. */
+  /** Media type without parameters. */
   readonly type: string;
-  /** How its records are written. */
+  /** How records are serialized. */
   readonly layout: Exclude<Layout, 'array'>;
-  /** The line before the first record; absent: none. */
+  /** Returns the line before the first record, if the format has one. */
   readonly head?: (names: readonly string[]) => string;
 }
 
-/** Every format by its name, which the command line uses too. */
+/** All formats by name; the command line uses the same names. */
 export const formats = {
   csv: { type: 'text/csv', layout: 'csv', head: (names) => `${names.join(',')}\r\n` },
   ndjson: { type: 'application/x-ndjson', layout: 'ndjson' },
@@ -20,9 +20,9 @@ export type FormatName = keyof typeof formats;
 
 export const formatNames = Object.keys(formats) as FormatName[];
 
-/** A format by its name, whichever it is. */
+/** Returns the format with this name. */
 export const formatOf = (name: FormatName): Format => formats[name];
 
-/** The format of a media type; undefined for all others. @param type in lower case, without parameters */
+/** Returns the format of a media type, or undefined. @param type in lower case, without parameters */
 export const formatOfType = (type: string): FormatName | undefined =>
   formatNames.find((name) => formats[name].type === type);

@@ -21,14 +21,14 @@ import { commonParameters, planRequest, recordId, rejectRequest, unknownParamete
 import { organizationOf } from './rows.ts';
 import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
-/** GET of a record's changes. */
+/** The plan of a GET of a record's history. */
 export interface HistoryPlan extends OperationPlan, ById {
-  /** Where the page begins; undefined for the newest change. */
+  /** Where the page starts; undefined for the newest change. */
   readonly after: UnverifiedCursor | undefined;
   readonly links?: LinkContext | undefined;
 }
 
-/** `GET /R/{id}/history`: the changes of a record, newest first, also of one that is gone. */
+/** `GET /R/{id}/history`: the changes to a record, newest first, even if it was deleted. */
 export const history: Operation<HistoryPlan> = {
   method: 'GET',
   path: '/:id/history',
@@ -46,11 +46,11 @@ export const history: Operation<HistoryPlan> = {
       const before = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
       const page = `select * from "crm_ledger" _l where ${ofRecord} and ${before} order by _l."version" desc limit ${pageSize}`;
       const rows = excerpt === undefined ? page : upToBytes(page);
-      // Whether there are older changes: a page of excerpts may end before it is full.
+      // Whether older changes exist: a page of excerpts can end before it is full.
       const more = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
       const fields = shownFields(definition);
       const changes = selectChanges(rows, fields, 'l."version" desc', `, l."version"::text${more}`, excerpt);
-      // A row of nulls: the record is there, and none of its changes.
+      // A row of nulls: the record exists without changes.
       const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
       return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
@@ -83,14 +83,14 @@ export const history: Operation<HistoryPlan> = {
   },
   describe: ({ aRecord, recordName }) => ({
     operationId: `get${recordName}History`,
-    summary: `List the changes of ${aRecord}`,
+    summary: `List the changes to ${aRecord}`,
     parameters: [{ $ref: '#/components/parameters/cursor' }],
     success: {
-      description: 'Up to 20 changes, newest first. The record itself may be gone.',
+      description: 'Up to 20 changes, newest first. The record itself may have been deleted.',
       schema: changesSchema,
       headers: {
         Link: {
-          description: 'Older changes (`rel="next"`), if there may be any.',
+          description: 'The next page of older changes (`rel="next"`), unless this is the last page.',
           schema: { type: 'string' },
         },
       },
@@ -102,16 +102,16 @@ export const history: Operation<HistoryPlan> = {
 const shownFields = (definition: OperationContext['definition']): string =>
   `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
 
-/** The condition that a row `_l` of the ledger is a change of the plan's record. */
+/** The condition that a row `_l` of the change log is a change to the plan's record. */
 const changesOf = (resource: string, $: Placeholder<ById>): string =>
   `_l."organization_id" = ${organizationOf($)} and _l."object" = ${literal(resource)} and _l."object_id" = ${$(idOf)}::bigint`;
 
 const idOf = ({ id }: ById): string => id;
 
-/** Bytes of stored records that one page of excerpts reads; at least one change. */
+/** Maximum bytes of stored records read for one page of excerpts, which has at least one change. */
 const pageBytes = 2 * 1024 * 1024;
 
-/** The first rows of a page of the ledger, up to {@link pageBytes}. The sizes of values are known without reading these. */
+/** Returns the first rows of a page, up to {@link pageBytes}. PostgreSQL knows the sizes of values without reading them. */
 const upToBytes = (page: string): string => {
   const size = `coalesce(octet_length(_l."record"), 0) + coalesce(octet_length(_l."before"), 0)`;
   const newer = 'order by _l."version" desc rows between unbounded preceding and 1 preceding';
@@ -122,14 +122,14 @@ const upToBytes = (page: string): string => {
   ].join(' ');
 };
 
-/** One change of a record, by its position. */
+/** A plan to read one change of a record by its position. */
 export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 
 const positionForm = /^(\d{1,19})-(\d{1,18})$/;
 
-/** Compiles how one change of a record is read, for pages: the API lists changes. */
+/** Compiles how one change is read for the admin UI; the API lists changes. */
 export function compileChange(context: OperationContext): CompiledOperation<ChangePlan> {
   const { definition } = context;
   const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) => {
@@ -153,7 +153,7 @@ export function compileChange(context: OperationContext): CompiledOperation<Chan
   };
 }
 
-/** The place that a request names. @throws HttpError 400 if it is malformed */
+/** Returns the position of the request's cursor. @throws HttpError 400 if it is malformed */
 function placeOf({ query }: OperationRequest): UnverifiedCursor | undefined {
   if (query.cursor === undefined) return undefined;
   const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;

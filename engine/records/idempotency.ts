@@ -44,24 +44,24 @@ const requests = defineTable(
   },
 );
 
-/** The responses to requests that had an `Idempotency-Key`. */
+/** The stored responses to requests with an `Idempotency-Key`. */
 export const idempotencyTables = [requests];
 
-/** How long a response is kept, in hours. */
+/** Retention of stored responses, in hours. */
 export const retentionHours = 24;
 
-/** The `Idempotency-Key` of a request, and the SHA-256 of its body, hexadecimal. */
+/** The `Idempotency-Key` of a request, and the SHA-256 hash of its body as hexadecimal text. */
 interface Idempotency {
   readonly key: string;
   readonly bodyHash: string;
 }
 
-/** A plan that is carried out once, however often it is sent; undefined: as often as it is sent. */
+/** A plan that runs at most once per idempotency key; without a key, it runs every time. */
 export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
-/** Reads the `Idempotency-Key` of a request. @throws HttpError 400 if it is malformed */
+/** Parses the `Idempotency-Key` of a request. @throws HttpError 400 if it is malformed */
 export function idempotencyOf({ headers, bytes }: OperationRequest): Idempotency | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
@@ -75,22 +75,22 @@ const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:
 const key = ({ idempotency }: IdempotentPlan) => idempotency?.key ?? null;
 const bodyHash = ({ idempotency }: IdempotentPlan) => idempotency?.bodyHash ?? null;
 
-/** What a statement does once for each key. */
+/** A statement that runs at most once per key. */
 interface Once {
   /** What the key belongs to. */
   readonly path: string;
-  /** The expressions that write, given the source of what they write: one row, or none. */
+  /** Returns the expressions that write, from a source with one row or none. */
   readonly write: (source: string) => string;
-  /** The statement that selects the response as "record", its versions as "tag" and the id as "record_id". */
+  /** Returns the statement that selects the response as "record", its versions as "tag" and the ID as "record_id". */
   readonly result: string;
-  /** Follows the versions in the entity tag. */
+  /** Appended to the versions in the entity tag. */
   readonly mark: string;
 }
 
 /**
- * A statement that writes once for each key, and stores its response with it: both or neither, so that there
- * is no moment at which a crash leaves one without the other. It returns the response, its entity tag, its id and, for a
- * response that was stored before, the hash of its body; a row of nulls while the first request is still running.
+ * Returns a statement that writes once per key and stores its response atomically with the write, so that a crash cannot
+ * separate them. It returns the response, its entity tag, its ID and, for a
+ * previously stored response, the hash of its body; a row of nulls while the first request is still running.
  */
 export function idempotentStatement<P extends IdempotentPlan>(
   placeholder: Placeholder<P>,
@@ -104,7 +104,7 @@ export function idempotentStatement<P extends IdempotentPlan>(
   const tag = `"tag" || ${literal(mark)}`;
   const stored = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
-    // Nobody waits for the lock: a second request gets 409. It ends with the statement's transaction.
+    // Does not wait for the lock: a second request gets 409. The lock is released with the statement's transaction.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
     `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${stored.join(' and ')})`,
     '_first as materialized (select from _lock where "free" and not exists (select from _earlier))',
@@ -121,13 +121,13 @@ export function idempotentStatement<P extends IdempotentPlan>(
 }
 
 /**
- * The response to a plan that was carried out by {@link idempotentStatement}, now or earlier.
- * @throws HttpError 409 while the first request is still running; 422 if its body was another one
+ * Returns the response to a plan carried out by {@link idempotentStatement}, now or earlier.
+ * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
 export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {
   const [record, tag, , storedHash] = row;
   if (record === null || record === undefined) throw errors.stillRunning();
-  // A batch has none.
+  // A batch does not have an entity tag.
   const headers: Record<string, string> = tag === '' ? {} : { etag: quotedTag(String(tag)) };
   if (storedHash === null) return { body: record, headers };
   if (storedHash !== idempotency?.bodyHash) throw errors.keyReused();
@@ -135,7 +135,7 @@ export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: 
 }
 
 /**
- * Whether a statement failed because another request with the same key ended after this one had begun. Nothing was
- * written; the same statement now finds what is stored.
+ * Returns whether a statement failed because another request with the same key committed after this statement started.
+ * Nothing was written; the same statement now finds the stored response.
  */
 export const lostRace = (cause: unknown): boolean => violatedConstraint(cause) === 'crm_idempotency_pkey';

@@ -17,27 +17,27 @@ export interface FailedLine extends RejectedRecord {
   readonly line: number;
 }
 
-/** What became of an import. */
+/** The result of an import. */
 export interface ImportSummary {
   readonly created: number;
   readonly updated: number;
   readonly failed: number;
-  /** Whether it ended at a line that failed: the lines before that one are written, it and all after it are not. */
+  /** Whether the import stopped at a failed line: only the lines before it were written. */
   readonly stopped: boolean;
   readonly dry_run: boolean;
-  /** Columns of CSV that are no writable field. */
+  /** CSV columns that do not name a writable field. */
   readonly ignored: readonly string[];
-  /** The first lines that failed, see {@link maxReported}. */
+  /** The first failed lines, see {@link maxReported}. */
   readonly lines: readonly FailedLine[];
-  /** Whether more lines failed than `lines` has. */
+  /** Whether more lines failed than `lines` contains. */
   readonly truncated: boolean;
 }
 
-/** Lines that one statement writes, and bytes of them, at most. */
+/** Maximum number and total bytes of lines written by one statement. */
 const [maxLines, maxBytes] = [1000, 4 * 1024 * 1024];
-/** Failed lines that a report has at most. */
+/** Maximum number of failed lines in a report. */
 const maxReported = 1000;
-/** The values of a record that no two records of one statement may share, as texts. */
+/** Returns the values that must be unique within one statement, as text. */
 export const keysOf = ({ uniques }: ResourceDefinition, record: Body): readonly string[] =>
   uniques.flatMap((unique) =>
     unique.some((field) => isBlankValue(record, field))
@@ -45,14 +45,14 @@ export const keysOf = ({ uniques }: ResourceDefinition, record: Body): readonly 
       : [JSON.stringify(unique.map(({ name }) => [name, record[name]]))],
   );
 
-/** What {@link importLines} needs. */
+/** The dependencies of {@link importLines}. */
 interface Importing {
   readonly write: WriteMany;
   readonly keysOf: (record: Body) => readonly string[];
   readonly onProgress: (lines: number) => void;
 }
 
-/** Writes lines in their order, as many with each statement as it takes. */
+/** Writes lines in order, as many per statement as possible. */
 export async function importLines(
   lines: LineReader,
   { stops, isTrial }: ImportWrites,
@@ -87,10 +87,10 @@ export async function importLines(
     }
     onProgress(done);
   };
-  /** Adds a line, after a write if it takes one. */
+  /** Adds a line, after a write if one is due. */
   const add = async (line: ParsedLine): Promise<void> => {
     const own = line.record instanceof HttpError ? [] : keysOf(line.record);
-    // The second record with a key is about the first one, which must be there then.
+    // A second record with the same key updates the first one, which must have been written.
     if (own.some((key) => keys.has(key))) await flush();
     if (stopped) return;
     for (const key of own) keys.add(key);
@@ -127,7 +127,7 @@ export async function importLines(
 const isReadable = (line: ParsedLine): line is ParsedLine & { readonly record: Body } =>
   !(line.record instanceof HttpError);
 
-/** Writes all lines that can be written. @returns the result of each line */
+/** Writes all valid lines. @returns the result of each line */
 async function writeEach(lines: readonly ParsedLine[], write: WriteMany): Promise<readonly WriteOutcome[]> {
   const bodies = lines.filter(isReadable).map(({ record }) => record);
   const written = bodies.length === 0 ? [] : await write(bodies);
@@ -137,7 +137,7 @@ async function writeEach(lines: readonly ParsedLine[], write: WriteMany): Promis
   );
 }
 
-/** Writes the lines before the first one that fails. @returns their results, and that of the failure if there is one */
+/** Writes the lines before the first failed one. @returns their results, and the failure if there was one */
 async function writeUntilFailure(
   lines: readonly ParsedLine[],
   write: WriteMany,
@@ -150,7 +150,7 @@ async function writeUntilFailure(
     const failure = lines[unreadable]?.record;
     return failure instanceof HttpError ? [...results, toRejectedRecord(failure)] : results;
   }
-  // Nothing was written. Without the failure the lines before it can be, unless another one failed meanwhile.
+  // Nothing was written. The lines before the failed one can be written now, unless another line failed concurrently.
   const before = await writeUntilFailure(readable.slice(0, first), write);
   return before.some((result) => typeof result === 'object')
     ? before

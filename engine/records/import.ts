@@ -20,7 +20,7 @@ import { retryWhenBusy } from './retry.ts';
 import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
-/** What an import is asked for. */
+/** The parameters of an import. */
 export interface ImportRequest {
   readonly caller: Caller;
   readonly query: Query;
@@ -38,21 +38,21 @@ export interface ImportPlan extends ImportWrites {
 
 const parameters = ['match', 'on_error', 'dry_run'];
 
-/** Who follows an import. */
+/** Observes an import. */
 interface ImportWatching {
-  /** Called after each statement with the lines done so far. */
+  /** Called after each statement with the number of lines processed. */
   readonly onProgress?: (lines: number) => void;
-  /** Called before each statement; the import ends if it rejects. */
+  /** Called before each statement; the import stops if it rejects. */
   readonly assertAllowed?: () => Promise<void>;
 }
 
 /** Imports into one resource. */
 export interface Import {
-  /** @throws HttpError 400 with everything that is wrong with the parameters; 403 if it may not update what matches */
+  /** @throws HttpError 400 with all invalid parameters; 403 if the caller cannot update matching records */
   readonly plan: (request: ImportRequest) => ImportPlan;
   /**
-   * Writes the records of a body, up to 1,000 with each statement, in their order.
-   * @throws HttpError if the body cannot be read, the caller may not go on or the database fails; its `extra.report` says what is written
+   * Writes the records of a body in order, up to 1,000 per statement.
+   * @throws HttpError if the body cannot be read, access was revoked or the database fails; `extra.report` tells what was written
    */
   readonly run: (
     database: Database,
@@ -62,7 +62,7 @@ export interface Import {
   ) => Promise<ImportSummary>;
 }
 
-/** `POST /R/import`: new records from a body of any length, or with `match` new and changed ones. */
+/** `POST /R/import`: creates records from a body of any length, or with `match` creates and updates records. */
 export const imports = {
   method: 'POST',
   path: '/import',
@@ -103,10 +103,10 @@ export const imports = {
     parameters: described,
     body: {
       description:
-        'Records as CSV, whose first line has the names of fields, or as JSON objects, one on each line. May be compressed with gzip.',
+        'Records as CSV with a header of field names, or as JSON objects, one per line. Can be compressed with gzip.',
       schema: 'Lines',
     },
-    success: { description: 'What became of the lines.', schema: 'ImportReport' },
+    success: { description: 'The result of the import.', schema: 'ImportReport' },
   }),
 } as const;
 
@@ -115,20 +115,19 @@ const described = [
     name: 'match',
     in: 'query',
     description:
-      'Unique fields, separated by commas: a record that is there with the same values is changed as by PATCH. Needs the grant update as well.',
+      'Unique fields, separated by commas. Existing records with the same values are updated as by PATCH, which also requires the `update` grant.',
     schema: { type: 'string' },
   },
   {
     name: 'on_error',
     in: 'query',
-    description:
-      '`continue` writes all lines that can be written; `stop` ends at the first one that fails: those before it are written.',
+    description: '`continue` writes all valid lines; `stop` writes the lines before the first invalid one.',
     schema: { type: 'string', enum: ['continue', 'stop'], default: 'continue' },
   },
   {
     name: 'dry_run',
     in: 'query',
-    description: '`true` validates all lines, also what they refer to, and writes nothing.',
+    description: '`true` validates all lines, including their references, without writing anything.',
     schema: { type: 'boolean', default: false },
   },
 ];
@@ -136,7 +135,7 @@ const described = [
 function planOf({ definition }: OperationContext, { query, headers, ...rest }: ImportRequest): ImportPlan {
   for (const name of ['Idempotency-Key', 'If-Match', 'If-None-Match']) {
     if (headers[name.toLowerCase()] !== undefined)
-      throw errors.malformedHeader(name, 'is not possible with an import; match is');
+      throw errors.malformedHeader(name, 'cannot be sent with an import. Use "match" instead.');
   }
   const known = [...commonParameters, ...parameters];
   const problems: FieldIssue[] = rest.strict
@@ -149,7 +148,7 @@ function planOf({ definition }: OperationContext, { query, headers, ...rest }: I
     problems.push(parameterIssue('on_error', 'must be continue or stop'));
   if (dryRun !== 'true' && dryRun !== 'false')
     problems.push(parameterIssue('dry_run', 'must be true or false'));
-  if (Array.isArray(match)) problems.push(parameterIssue('match', 'must be given once'));
+  if (Array.isArray(match)) problems.push(parameterIssue('match', 'must not be repeated'));
   rejectRequest(problems);
   if (match !== undefined && !allows(rest.caller.principal.grants, definition.name, 'update'))
     throw errors.forbidden(definition.name, 'update');

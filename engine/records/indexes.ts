@@ -7,17 +7,17 @@ import { allPresentSql, distinctionOf, joinedNames } from './uniques.ts';
 /** An index of a resource: SQL keys in their order. */
 export interface ResourceIndex {
   readonly name: string;
-  /** The access method; absent: a B-tree. */
+  /** The access method; a B-tree if absent. */
   readonly method?: 'gin';
   readonly keys: readonly string[];
-  /** The condition of the records that it has; no two of them may have the same keys. Absent: it has all records. */
+  /** The condition of a partial unique index; absent if the index contains all records. */
   readonly uniqueWhere?: string;
 }
 
-/** The keys of an index that begins with the organization and ends with the id. */
+/** Returns the keys of an index that starts with the organization and ends with the ID. */
 const columns = (keys: readonly string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
 
-/** Whether an index, or the primary key, holds records with the same values of some fields in the order of another. */
+/** Returns whether an index or the primary key contains records with equal values of some fields in the order of another. */
 export function isIndexed(definition: ResourceDefinition, equal: readonly Field[], sort: Field): boolean {
   const wanted = columns([...equal.map(lookupKey), indexKey(sort)]);
   const all = indexes(definition).filter(({ uniqueWhere }) => uniqueWhere === undefined);
@@ -26,7 +26,7 @@ export function isIndexed(definition: ResourceDefinition, equal: readonly Field[
   );
 }
 
-/** What the query parts need, each reference and each lookup. */
+/** Returns the indexes required by the query parts, and one for each reference and lookup. */
 export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   const { name, fields } = definition;
   const wanted = [
@@ -52,7 +52,7 @@ export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   return [...found.values(), ...definition.uniques.map((unique) => uniqueIndex(name, unique))];
 }
 
-/** The index that keeps fields unique within each organization. */
+/** Returns the index that keeps fields unique within an organization. */
 function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
   const values = unique.map((field) => quote(field.name));
   return {
@@ -65,9 +65,9 @@ function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
   };
 }
 
-/** A key of an index: an expression needs brackets. */
+/** Returns an index key; expressions need parentheses. */
 const asKey = (key: string): string => (key.startsWith('case ') ? `(${key})` : key);
 
-/** The name of the index that keeps fields unique. */
+/** Returns the name of the index that keeps fields unique. */
 export const uniqueIndexName = (resource: string, unique: Unique): string =>
   identifier(`${resource}_${joinedNames(unique)}_unique`);

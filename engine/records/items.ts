@@ -10,23 +10,23 @@ export interface BatchItem {
   readonly body: Body;
 }
 
-/** Items as one statement takes them. */
+/** The input of one statement. */
 export interface ItemValues {
-  /** The values of all items, a column after the other, each the text of a PostgreSQL array. */
+  /** The values of all items by column, each as the text of a PostgreSQL array. */
   readonly columns: readonly string[];
-  /** Numbers of the items that the statement leaves out, decimal text; the first item is 1. */
+  /** Numbers of the items that the statement skips, as decimal text, starting at 1. */
   readonly skipped: readonly string[];
 }
 
-/** How statements read items: a table `_items` with a row for each, its number in `_n`. */
+/** The items of a statement as a table `_items`, with one row per item and its number in `_n`. */
 export interface ItemTable {
-  /** The expression `_items`. @param guard a source of one row; without it there are no items */
+  /** The expression `_items`. @param guard a source of one row; if it is empty, so is `_items` */
   readonly expression: (placeholder: Placeholder<ItemValues>, guard?: string) => string;
   /** The columns of a field and the SQL of their values. */
   readonly assigned: (field: Field) => readonly Assignment[];
-  /** The condition that an item has a field. */
+  /** The condition that an item contains a field. */
   readonly isGiven: (field: Field) => string;
-  /** Adds an item to columns; undefined stands for one that is left out. */
+  /** Adds an item to the columns; undefined stands for a skipped item. */
   readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
 
@@ -54,7 +54,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
   let next = 2;
   for (const { field, size } of parts) {
     const own = names.slice(next, next + size).map((name) => `_i.${name}`);
-    // Each column is asked for once, in their order.
+    // Columns are requested once each, in order.
     let column = 0;
     assigned.set(
       field,
@@ -107,6 +107,6 @@ const skipped = ({ skipped }: ItemValues) => skipped;
 export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>
   columns.map(({ text }) => `{${text}}`);
 
-/** Writes a value as an element of an array's text. Plain replacements are several times as fast as a pattern's. */
+/** Serializes a value as an array element. Plain replacements are several times faster than a regular expression. */
 const element = (value: ParameterText): string =>
   value === null ? 'null' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;

@@ -4,28 +4,28 @@ import type { Body } from './body.ts';
 import { readJson } from './read-body.ts';
 import { createYield } from './yield.ts';
 
-/** A record among many in a body: what it says, or what is wrong with it. */
+/** One of many records in a body, or the reason why it is invalid. */
 export interface ParsedLine {
-  /** Where it begins in the body; the first line is 1. */
+  /** The line where it starts; the first line is 1. */
   readonly number: number;
-  /** Its bytes, roughly. */
+  /** Approximate size in bytes. */
   readonly size: number;
   readonly record: Body | HttpError;
 }
 
-/** The records of a body in their order, some at a time. */
+/** The records of a body in order, in batches. */
 export interface LineReader extends AsyncIterable<readonly ParsedLine[]> {
-  /** The names of columns that are no writable field; complete once the first record is read. */
+  /** Names of columns that do not name a writable field; complete once the first record was read. */
   readonly ignored: readonly string[];
 }
 
-/** Bytes of one record at most. */
+/** Maximum size of a record, in bytes. */
 export const maxRecord = 1024 * 1024;
 
 /** Number of lines, including empty ones, read without a pause: creating their errors takes tens of microseconds each. */
 const sliceLines = 200;
 
-/** JSON objects, one on each line; empty lines are skipped. @param current gives their fields the names of now */
+/** Parses JSON objects, one per line; empty lines are skipped. @param current translates former field names */
 export const ndjsonLines = (
   source: AsyncIterable<Buffer>,
   current = (record: Body): Body => record,
@@ -38,7 +38,7 @@ async function* jsonRecords(
   source: AsyncIterable<Buffer>,
   current: (record: Body) => Body,
 ): AsyncGenerator<readonly ParsedLine[]> {
-  /** The beginning of a line whose end is not there yet; nothing of it is kept once it is too long. */
+  /** The start of an incomplete line; discarded once the line is too long. */
   let pending: Buffer[] = [];
   let pendingSize = 0;
   let number = 0;
@@ -79,7 +79,7 @@ async function* jsonRecords(
   if (last !== undefined) yield [last];
 }
 
-/** Whether there is nothing but whitespace of JSON. */
+/** Returns whether the text consists of JSON whitespace only. */
 function isBlank(bytes: Buffer): boolean {
   for (const byte of bytes) {
     if (byte !== carriageReturn && byte !== space && byte !== tab) return false;
@@ -93,7 +93,7 @@ function objectOf(bytes: Buffer): Body | HttpError {
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
     return isObject && !(value instanceof ExactNumber)
       ? (value as Body)
-      : errors.invalidJson('a line must be an object');
+      : errors.invalidJson('each line must be an object');
   } catch (cause) {
     if (cause instanceof HttpError) return cause;
     throw cause;

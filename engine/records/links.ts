@@ -15,7 +15,7 @@ export interface LinkedPlan extends OperationPlan {
   readonly links?: LinkContext | undefined;
 }
 
-/** What a cursor belongs to: with anything else its signature is wrong. */
+/** Returns the context that a cursor is signed for; it is invalid in any other. */
 function signedText({ organization, resource, asked }: Omit<LinkedPlan, 'query'>, place: string): string {
   const { sort, filters, search } = asked;
   const conditions = filters.map(({ field, operator, values }) => [field.name, operator, values.toSorted()]);
@@ -23,20 +23,20 @@ function signedText({ organization, resource, asked }: Omit<LinkedPlan, 'query'>
   return JSON.stringify([organization, resource, order, conditions, search, place]);
 }
 
-/** Whether the cursor of a request, if it has one, was made for such a list. */
+/** Returns whether the request's cursor, if any, was issued for this list. */
 export function isValidCursor(linked: LinkedPlan): boolean {
   const { after } = linked.asked.sort;
   if (after === undefined) return true;
   return linked.links?.signing.verify(signedText(linked, after.text), after.signature) === true;
 }
 
-/** Characters of the parameters that links repeat: clients take no more than about 16 KB of headers. */
+/** Maximum length of the parameters repeated in links: many clients accept only 16 KB of headers. */
 const maxParameters = 4000;
 
 /**
- * The Link header of a page (RFC 8288): the first page, and the next one if there may be one.
+ * Returns the Link header of a page (RFC 8288): the first page, and the next one unless this is the last.
  * @param last the last record of a full page
- * @returns undefined where the parameters are too long to repeat
+ * @returns undefined if the parameters are too long to repeat
  */
 export function linkHeader(
   linked: LinkedPlan,
@@ -51,12 +51,12 @@ export function linkHeader(
   if (last === undefined) return first;
   const page = String(BigInt(asked.sort.after?.page ?? asked.page.page) + 1n);
   const text = positionText({ ...last, page });
-  // Of letters, digits, "-", "_" and "." only.
+  // Contains only letters, digits, "-", "_" and ".".
   const cursor = encodeCursor(text, links.signing.sign(signedText(linked, text)));
   return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${cursor}>; rel="next", ${first}`;
 }
 
-/** The parameters of a request for its other pages. */
+/** Returns a request's parameters for its other pages. */
 function repeated(query: Query): string {
   const names = Object.keys(query).filter((name) => name !== 'page' && name !== 'cursor');
   if (names.length === 0) return '';

@@ -7,17 +7,17 @@ import { responseValueSql } from './projection.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** Which records of a list a statement reads. */
+/** The records that a list's statement reads. */
 export interface Selection {
-  /** The WHERE clause of the list, without its place in the order. */
+  /** The WHERE clause of the list, without the cursor's position. */
   readonly conditions: string;
-  /** The keys of the order, each with its direction. */
+  /** The sort keys, each with its direction. */
   readonly order: string;
-  /** The columns of {@link listColumns}, and the joins that they need, each beginning with a space. */
+  /** The columns of {@link listColumns} and the joins they need, each starting with a space. */
   readonly shown: { readonly columns: string; readonly joins: string };
-  /** The statement that selects them in their order. */
+  /** The statement that selects the columns in order. */
   readonly page: string;
-  /** The statement that selects the rows of the table in their order, with a further column. */
+  /** The statement that selects the table's rows in order, with an additional column. */
   readonly rowsWith: (further: string) => string;
 }
 
@@ -26,7 +26,7 @@ export interface ListInput extends OperationPlan {
   readonly asked: ParsedQuery;
 }
 
-/** @param most records, instead of a page */
+/** @param most maximum number of records, instead of a page */
 export function compileListScope(
   context: OperationContext,
   asked: ParsedQuery,
@@ -44,11 +44,11 @@ export function compileListScope(
   const ofPage = `limit ${most ?? limit}`;
   const paged = `${ofPage}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
   const gathered = findsFirst(asked);
-  // Where many rows are passed or sorted, only those of the page are read whole and have their columns computed.
+  // If many rows are skipped or sorted, only the rows of the page are read completely and their columns computed.
   const keysFirst = gathered || listLane(context, asked) !== 'list';
   const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
     (condition) => {
-      // OFFSET 0 keeps the planner from walking the order instead, which reads every record that does not match.
+      // OFFSET 0 prevents the planner from walking the sort index, which would read every record that does not match.
       const found = gathered
         ? `(select ${record}.* from ${table} ${record} ${conditions}${condition} offset 0) ${record}`
         : `${table} ${record} ${conditions}${condition}`;
@@ -73,13 +73,13 @@ export function compileListScope(
   };
 }
 
-/** The further column with the sort key of a record that does not show it. */
+/** An additional column with the sort key of a record whose projection does not include it. */
 const sortKey = '_key';
 
 const hasSortKey = (context: OperationContext, asked: ParsedQuery): boolean =>
   projectedColumns(context, asked).some(({ name }) => name === asked.sort.field.name);
 
-/** What the statement of a list selects; id and sort key of the last record come after their number. */
+/** Returns what a list's statement selects; the ID and sort key of the last record follow their number. */
 export function listColumns(context: OperationContext, asked: ParsedQuery): SelectedColumns {
   const fields = projectedColumns(context, asked);
   return hasSortKey(context, asked)
@@ -88,8 +88,8 @@ export function listColumns(context: OperationContext, asked: ParsedQuery): Sele
 }
 
 /**
- * Whether the plan of a short list is the same for all values: an index has its records in their order. Otherwise the
- * planner has to know the values, and many lists cannot be one statement.
+ * Returns whether a short list has the same plan for all values, because an index provides the order. Otherwise the
+ * planner has to know the values, and several lists cannot share a statement.
  */
 export function hasStablePlan(context: OperationContext, asked: ParsedQuery): boolean {
   const { equal, find, sort } = queryCost(asked);
@@ -98,13 +98,13 @@ export function hasStablePlan(context: OperationContext, asked: ParsedQuery): bo
   return listLane(context, asked) === 'list' && asked.sort.after === undefined && inOrder;
 }
 
-/** Whether an index finds the records, but not in the order of the list: they are gathered, then sorted. */
+/** Returns whether an index finds the records in another order than the list's, so that they must be sorted. */
 function findsFirst(asked: ParsedQuery): boolean {
   const { find, gather, sort } = queryCost(asked);
   return gather || find.some((field) => field !== sort);
 }
 
-/** Whether an index gives the page without reading the organization's other records, and how much of the index. */
+/** Returns the lane by whether an index provides the page without a scan, and how much of the index is read. */
 export function listLane({ definition }: OperationContext, asked: ParsedQuery): 'list' | 'deep' | 'scan' {
   const { equal, find, sort, scan } = queryCost(asked);
   const inOrder = find.every((field) => field === sort);

@@ -27,9 +27,9 @@ import { commonParameters, planRequest, rejectRequest, unknownParameters } from 
 import { wrapBody } from './responses.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
-/** GET of a list; `asked` has the parsed parameters of each query part. */
+/** The plan of a list; `asked` contains the parsed parameters of each query part. */
 export interface ListPlan extends LinkedPlan {
-  /** How to count the records of all pages; undefined: not at all. */
+  /** How to count the records of all pages, or undefined if they are not counted. */
   readonly counting: CountMode | undefined;
   readonly strict: boolean;
 }
@@ -51,7 +51,7 @@ export const list: Operation<ListPlan> = {
       );
     const compiled: CompiledOperation<ListPlan> = {
       plan: (request) => {
-        // Unknown names with brackets are refused by the filters, strict or not.
+        // Filters reject unknown names with brackets, whether the request is strict or not.
         const problems: FieldIssue[] = unknownParameters(request, known).filter(
           ({ field }) => !field.includes('['),
         );
@@ -64,7 +64,7 @@ export const list: Operation<ListPlan> = {
         if (!isValidCursor(plan)) rejectRequest([foreignCursorIssue()]);
         return plan;
       },
-      // A page beyond the end of any table is empty without a statement, unless its records are to be counted.
+      // A page beyond the end of any table is empty; it needs a statement only to count records.
       statement: (plan) =>
         plan.asked.page.offset === undefined && plan.counting === undefined
           ? undefined
@@ -99,16 +99,16 @@ export const list: Operation<ListPlan> = {
 const headers = {
   Link: {
     description:
-      'The first page (`rel="first"`) and, where this one is full, the next (`rel="next"`), at a constant cost however far it is.',
+      'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
     schema: { type: 'string' },
   },
   'X-Total-Count': {
-    description: 'The number of records on all pages, with `Prefer: count=exact` or `count=estimated`.',
+    description: 'The total number of records, with `Prefer: count=exact` or `count=estimated`.',
     schema: { type: 'integer', minimum: 0 },
   },
 };
 
-/** The headers of a page. */
+/** Returns the headers of a page. */
 function headersOf(
   { counting, strict }: ListPlan,
   link: string | undefined,
@@ -121,7 +121,7 @@ function headersOf(
   };
 }
 
-/** The statement of a list: its records, how many they are, and id and sort key of the last one. */
+/** Returns the statement of a list: its records, their number, and the ID and sort key of the last one. */
 function listStatement(
   context: OperationContext,
   asked: ParsedQuery,
@@ -139,14 +139,14 @@ function listStatement(
     const many = hasStablePlan(context, asked) ? listOfMany(page) : undefined;
     return prepare<ListPlan>(name, listLane(context, asked), page, selected, many);
   }
-  // The total is there also where the page is empty, so the database makes one row of both.
+  // The total is required even if the page is empty, so the database returns both in one row.
   return prepare<ListPlan>(name, 'scan', ($) => {
     const { page, conditions } = parts($);
     return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
   });
 }
 
-/** The lists of many requests that differ in their values alone, one after the other. @param page the statement of one */
+/** Combines lists that differ only in their values. @param page the statement of one list */
 const listOfMany = (page: ($: Placeholder<ListPlan>) => string): BatchForm<ListPlan> => ({
   write: ($) => ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
   differ: 0,

@@ -6,30 +6,30 @@ import { statementsByShape } from './projected-columns.ts';
 import { visibleSql } from './rows.ts';
 import { type ById, byIdSql, tableOf } from './statements.ts';
 
-/** The filters of a resource's list, asked of one record. */
+/** The filters of a resource's list, applied to one record. */
 export interface Matching {
-  /** Names of the parameters that are filters. */
+  /** Names of the filter parameters. */
   readonly parameters: readonly string[];
-  /** Reads filters; adds everything that is wrong to `problems`. */
+  /** Parses filters; adds all issues to `problems`. */
   readonly parse: (query: Query, problems: FieldIssue[]) => ParsedQuery;
-  /** Selects a row if the record meets them. */
+  /** Selects a row if the record matches. */
   readonly statement: (plan: MatchPlan) => Statement;
-  /** Selects the ids of the records that meet them, the lowest first, at most so many. */
+  /** Selects the IDs of matching records in ascending order, up to a limit. */
   readonly found: (plan: FindPlan) => Statement;
 }
 
-/** Whether a record meets filters. */
+/** Returns whether a record matches filters. */
 export interface MatchPlan extends OperationPlan, ById {
   readonly asked: ParsedQuery;
 }
 
-/** Which records meet filters. */
+/** Returns the records that match filters. */
 export interface FindPlan extends OperationPlan {
   readonly asked: ParsedQuery;
   readonly most: number;
 }
 
-/** Compiles the filters of a resource for one record at a time, and for all. */
+/** Compiles a resource's filters, for a single record and for all records. */
 export function matching(context: OperationContext): Matching {
   const { definition } = context;
   const byShape = statementsByShape<MatchPlan>(context, 'match');

@@ -15,52 +15,52 @@ import type { Projection } from './projection.ts';
 export interface Principal {
   /** `command` is the command line, `partner` a partner endpoint. */
   readonly kind: 'key' | 'user' | 'command' | 'partner';
-  /** Id of the key or the user; null for the others. */
+  /** ID of the key or user; null for the command line and partners. */
   readonly actor: string | null;
-  /** The name of the key, the address of the user; null for the others. */
+  /** The key's name or the user's email address; null for the command line and partners. */
   readonly name: string | null;
   readonly organization: string;
-  /** The user who acts; null for a key without a creator or whose creator was removed. */
+  /** The acting user; null for a key without a creator or whose creator was removed. */
   readonly user: string | null;
   readonly grants: Grants;
 }
 
-/** What the statements of a request cost. */
+/** The cost of a request's statements. */
 export interface Trace {
-  /** Of the last one. */
+  /** The lane of the last statement. */
   lane: Lane | undefined;
-  /** All of them, their waits for a turn included, in milliseconds. */
+  /** Duration of all statements including their waits for a slot, in milliseconds. */
   statementMs: number;
-  /** The first of them, in their order; absent where nobody traces. */
+  /** The first statements in order; absent if tracing is disabled. */
   readonly statements?: TracedStatement[] | undefined;
 }
 
-/** A statement of a request, its waits for a turn included. */
+/** A statement of a request, including its wait for a slot. */
 export interface TracedStatement {
-  /** Empty for one that is planned each time. */
+  /** Empty if the statement is unnamed and planned each time. */
   readonly name: string;
   readonly lane: Lane;
-  /** When it began, in milliseconds since 1970, and how long it took. */
+  /** Start in milliseconds since 1970, and duration. */
   readonly at: number;
   readonly ms: number;
 }
 
-/** Who a write is recorded for in the organization's ledger. */
+/** The author of a write, as recorded in the organization's change log. */
 export interface Caller extends EffectCaller {
   readonly principal: Principal;
-  /** Of the request, where anybody asks. */
+  /** The request's costs, if they are measured. */
   readonly trace?: Trace;
 }
 
-/** Signs texts with the secrets of the instance; nodes that share them verify each other's. */
+/** Signs text with the secrets of the instance; nodes with the same secrets verify each other's signatures. */
 export interface TextSigner {
   readonly sign: (text: string) => string;
   readonly verify: (text: string, signature: string) => boolean;
 }
 
-/** What a list links to its other pages with. */
+/** What a list needs to link to its other pages. */
 export interface LinkContext {
-  /** The address of the list at the moment, without parameters. */
+  /** Returns the current URL of the list, without parameters. */
   readonly url: () => string;
   readonly signing: TextSigner;
 }
@@ -68,28 +68,28 @@ export interface LinkContext {
 /** How to count all records of a list: `Prefer: count=…`. */
 export type CountMode = 'exact' | 'estimated';
 
-/** One request to an operation, not validated yet. */
+/** A request to an operation, before validation. */
 export interface OperationRequest {
   readonly caller: Caller;
   readonly query: Query;
-  /** `Prefer: handling=strict` (RFC 7240): refuse what would be ignored. */
+  /** `Prefer: handling=strict` (RFC 7240): reject what would otherwise be ignored. */
   readonly strict: boolean;
-  /** The request's headers, names in lower case; one that was sent several times is joined by commas. */
+  /** Request headers with names in lower case; repeated ones are joined by commas. */
   readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The id in the path; undefined for operations on the collection. */
+  /** The ID in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
   /** `Prefer: count=…`: how lists count their records. */
   readonly counting?: CountMode | undefined;
-  /** What lists link to their other pages with; absent where nobody follows links. */
+  /** What lists need to link to their other pages; absent if links are not used. */
   readonly links?: LinkContext;
   /**
-   * Reads the body.
-   * @param types the content types that it may have, `application/json` by default
-   * @param maxValues how many values it may hold, if not as many as usual
+   * Parses the body.
+   * @param types accepted content types, `application/json` by default
+   * @param maxValues maximum number of values, if it differs from the default
    * @throws HttpError 400 unless it is a JSON object
    */
   readonly body: (types?: readonly string[], maxValues?: number) => Body;
-  /** The body as it was sent. */
+  /** Returns the body as it was sent. */
   readonly bytes: () => Buffer;
 }
 
@@ -97,16 +97,16 @@ export interface OperationRequest {
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
-  /** How statements read several records at once. */
+  /** How statements read the items of a batch. */
   readonly items: ItemTable;
   readonly projection: Projection;
-  /** Those of all resources, by name. */
+  /** The projections of all resources, by name. */
   readonly projections: ReadonlyMap<string, Projection>;
-  /** Characters of each text that is read, see `excerpts.ts`; absent: all. */
+  /** Maximum characters selected of each text, see `excerpts.ts`; all if absent. */
   readonly excerpt?: number;
   /** The effects of every write of this instance. */
   readonly effects: readonly Effect[];
-  /** The references that point to records of this resource. */
+  /** References that point to records of this resource. */
   readonly referrers: readonly Referrer[];
 }
 
@@ -116,20 +116,20 @@ export interface Referrer {
   readonly field: string;
 }
 
-/** The work of a request on the database, as data. */
+/** The database work of a request, as data. */
 export interface OperationPlan {
   /** Id of the caller's organization. */
   readonly organization: string;
   readonly caller: Caller;
 }
 
-/** What the OpenAPI document says of an operation; the rest follows from its path, action and status. */
+/** The OpenAPI description of an operation; everything else follows from its path, action and status. */
 export interface OperationDescription {
   readonly operationId: string;
   readonly summary: string;
-  /** Further query parameters. */
+  /** Additional query parameters. */
   readonly parameters?: readonly JsonSchema[];
-  /** The description of the body; undefined where the operation has none. */
+  /** The description of the body; undefined if the operation does not have one. */
   readonly body?: {
     readonly description?: string;
     /** The name of its schema in the document. */
@@ -137,7 +137,7 @@ export interface OperationDescription {
     /** Its content types, `application/json` by default. */
     readonly types?: readonly string[];
   };
-  /** The response on success; `schema` is the name of a schema of the document. */
+  /** The response on success; `schema` is the name of a schema in the document. */
   readonly success: {
     readonly description: string;
     readonly schema: string;
@@ -150,101 +150,101 @@ export interface DescribedResource {
   readonly definition: ResourceDefinition;
   /** With its article, as in "a lead". */
   readonly aRecord: string;
-  /** In Pascal case, for schemas and operation ids: `Lead` and `Leads`. */
+  /** In Pascal case, for schemas and operation IDs: `Lead` and `Leads`. */
   readonly recordName: string;
   readonly pluralName: string;
 }
 
 /**
- * What a route does with records. Everything that depends on the definition alone is computed by `compile`, once;
- * a request then walks plan → statement → execute → respond.
+ * What a route does with records. Everything that depends on the definition alone is computed once by `compile`;
+ * each request then runs plan → statement → execute → respond.
  */
 export interface Operation<P extends OperationPlan = OperationPlan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Appended to the path of the resource. */
   readonly path: '' | '/:id' | '/:id/history' | '/batch';
-  /** The grant that it needs. */
+  /** The required grant. */
   readonly action: Action;
   /** The status of success. */
   readonly status: 200 | 201;
-  /** Bytes that its body may have, if not as many as usual. */
+  /** Maximum size of the body in bytes, if it differs from the default. */
   readonly bodyLimit?: number;
-  /** Further formats in which the whole result can be had, see `export` of {@link CompiledOperation}. */
+  /** Additional formats of the whole result, see `export` of {@link CompiledOperation}. */
   readonly formats?: readonly FormatName[];
   readonly compile: (context: OperationContext) => CompiledOperation<P, Planned>;
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
 
-/** What an operation responds. */
+/** The response of an operation. */
 export interface OperationResponse {
   /** JSON text, or its bytes. */
   readonly body: string | Buffer;
-  /** Headers besides those that every response has; names in lower case. */
+  /** Additional headers; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Instead of the status of the operation's success; a 304 has no body. */
+  /** Replaces the success status; a 304 has an empty body. */
   readonly status?: 304;
 }
 
-/** Explains why the database refused a write: a reference to no record of the organization, or a value that another record has. */
+/** Explains why the database rejected a write: a missing reference, or a duplicate of a unique value. */
 export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
-  /** Finds what is refused; undefined if nothing can be. */
+  /** Returns the statement that finds the rejected items, or undefined if none can be rejected. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** What is left to do, by the rows of that statement. @throws HttpError if that is nothing */
+  /** Returns the remaining plan, given the rows of that statement. @throws HttpError if nothing remains */
   readonly remaining: (plan: P, rows: TextRows) => P;
 }
 
-/** How the items of a batch are written apart, to find those that a rule of the operator's in the database rejects. */
+/** Splits a batch, to find the items rejected by an operator's constraint or trigger. */
 export interface Parts<P extends OperationPlan = OperationPlan> {
-  /** The numbers of the items that a plan writes. */
+  /** Returns the numbers of the items that a plan writes. */
   readonly numbers: (plan: P) => readonly number[];
-  /** The statement that writes some of them. */
+  /** Returns the statement that writes only these items. */
   readonly statement: (plan: P, numbers: readonly number[]) => Promise<Statement>;
-  /** The plan without the items that failed. @throws HttpError if it stops at errors */
+  /** Returns the plan without the failed items. @throws HttpError if it stops at errors */
   readonly without: (plan: P, failures: ReadonlyMap<number, HttpError>) => P;
 }
 
-/** How the whole result of an operation is read for another format than JSON, batch after batch. */
+/** Reads the whole result of an operation in batches, for export formats. */
 export interface ExportReader<P extends OperationPlan = OperationPlan> {
-  /** Validates a request, for the first batch. @throws HttpError as `plan` of {@link CompiledOperation} */
+  /** Validates a request, for the first batch. @throws HttpError like `plan` of {@link CompiledOperation} */
   readonly plan: (request: OperationRequest) => P;
-  /** Statements that run before the first batch. */
+  /** Returns statements that run before the first batch. */
   readonly begin: (plan: P) => readonly Statement[];
-  /** What comes before the first record, ASCII. */
+  /** Returns the ASCII text before the first record. */
   readonly head: (plan: P, format: FormatName) => string;
-  /** The statement of a batch, whose rows are records in the format. */
+  /** Returns the statement of a batch, whose rows are records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
-  /** The plan of the batch after one with these rows; undefined: there are no more records. */
+  /** Returns the plan of the batch after these rows, or undefined after the last batch. */
   readonly next: (plan: P, rows: TextRows) => P | undefined;
 }
 
-/** An operation of one resource, ready to run. `Planned` is a promise where validating takes long. */
+/** An operation of one resource, ready to run. `Planned` is a promise if validation is asynchronous. */
 export interface CompiledOperation<
   P extends OperationPlan = OperationPlan,
   Planned extends P | Promise<P> = P,
 > {
   /**
    * Validates a request.
-   * @throws HttpError 400 with everything that is wrong, then 404 for an id that cannot exist
+   * @throws HttpError 400 with all issues, then 404 for an ID that cannot exist
    */
   readonly plan: (request: OperationRequest) => Planned;
-  /** The statement of a plan; undefined if the response needs none. */
+  /** Returns the statement of a plan, or undefined if the response does not need one. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** The response to a plan. @throws HttpError 404 if there is no such record */
+  /** Returns the response to a plan. @throws HttpError 404 if the record does not exist */
   readonly respond: (plan: P, rows: TextRows) => OperationResponse;
-  /** The id of the created record, decimal text, for the Location header. */
+  /** Returns the ID of the created record as decimal text, for the Location header. */
   readonly createdId?: (rows: TextRows) => string;
-  /** Whether the statement failed, without writing anything, so that running it again may succeed. */
+  /** Returns whether the statement failed without writing anything, so that a retry may succeed. */
   readonly retryable?: (cause: unknown) => boolean;
-  /** How many records its statement creates at least; absent if it creates none. */
+  /** Returns the minimum number of records that the statement creates; absent if it never creates any. */
   readonly creates?: (plan: P) => number;
-  /** Whether it only reads, so that its statements may run on a replica. */
+  /** Whether it only reads, so that its statements can run on a replica. */
   readonly readsOnly?: true;
-  /** A further statement that the rows of the first one call for; its rows come after them. */
+  /** Returns a second statement required by the rows of the first; its rows are appended. */
   readonly further?: (plan: P, rows: TextRows) => Statement | undefined;
-  /** Explains a write that the database refused. */
+  /** Explains a write that the database rejected. */
   readonly refusal?: ExplainRejection<P>;
-  /** The items of a batch; absent for a single write. */
+  /** Splits a batch into items; absent for a single write. */
   readonly parts?: Parts<P>;
-  /** The whole result in the further formats of the operation. */
+  /** Exports the whole result in the additional formats. */
   readonly export?: ExportReader<P>;
 }

@@ -30,7 +30,7 @@ import { createRejectionFinder } from './rejections.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 
-/** `PATCH /R/batch`: changes fields of up to 1,000 records, each with its id, by one statement. */
+/** `PATCH /R/batch`: updates fields of up to 1,000 records, each with its ID, in one statement. */
 export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   method: 'PATCH',
   path: '/batch',
@@ -87,11 +87,11 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
     body: {
       description:
-        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. The others stay as they are.',
+        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. Other fields are not changed.',
       schema: `${recordName}BatchPatch`,
     },
     success: {
-      description: 'What became of each record, in the order of the request.',
+      description: 'The result of each record, in the order of the request.',
       schema: 'BatchResults',
     },
   }),

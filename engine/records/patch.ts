@@ -10,18 +10,18 @@ import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
-/** PATCH of a record; the body has the fields to write. */
+/** The plan of a PATCH; the body contains the fields to write. */
 export interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
-  /** The names of the writable fields that the body has. */
+  /** Names of the writable fields in the body. */
   readonly given: readonly string[];
 }
 
-/** How bodies are validated that may lack required fields. */
+/** Validates bodies without all required fields. */
 export const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
   fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
 
-/** `PATCH /R/{id}`: a JSON merge patch (RFC 7396). Fields that the body does not have stay as they are. */
+/** `PATCH /R/{id}`: a JSON merge patch (RFC 7396). Fields absent from the body are not changed. */
 export const patch: Operation<PatchPlan> = {
   method: 'PATCH',
   path: '/:id',
@@ -34,7 +34,7 @@ export const patch: Operation<PatchPlan> = {
     const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
       const given = `${$((plan) => plan.given)}::text[]`;
       return assignmentsOf(definition.fields, 'update', $, (field) =>
-        // One statement for every choice of fields, so that the server keeps its plan.
+        // One statement for any combination of fields, so that the server can reuse its plan.
         assignIf(
           `${literal(field.name)} = any(${given})`,
           assign<PatchPlan>(field, $, bodyParameters(field)),
@@ -61,10 +61,10 @@ export const patch: Operation<PatchPlan> = {
     operationId: `patch${recordName}`,
     summary: `Change fields of ${aRecord}`,
     body: {
-      description: 'The fields to change (JSON merge patch, RFC 7396). The others stay as they are.',
+      description: 'The fields to change (JSON merge patch, RFC 7396). Other fields are not changed.',
       schema: `${recordName}Patch`,
       types: mergePatchTypes,
     },
-    success: { description: 'The record as it is now.', schema: recordName },
+    success: { description: 'The updated record.', schema: recordName },
   }),
 };

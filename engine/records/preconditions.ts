@@ -5,28 +5,28 @@ import type { OperationContext, OperationRequest } from './operation.ts';
 /** Versions of a record, as {@link OperationContext.projection} selects them. */
 type Versions = string;
 
-/** What `If-Match` and `If-None-Match` of a request ask for. */
+/** The conditions in `If-Match` and `If-None-Match`. */
 export interface Preconditions {
-  /** The record must have one of these versions; null: any. */
+  /** The record must have one of these versions; null if any version is accepted. */
   readonly match: readonly Versions[] | null;
-  /** The record must have none of these versions; `*`: it must not exist; null: it may have any. */
+  /** The record must not have any of these versions; `*` if it must not exist; null if any version is accepted. */
   readonly noneMatch: readonly Versions[] | '*' | null;
 }
 
-/** A plan whose request may have conditions; undefined: it has none. */
+/** A plan whose request can have conditions. */
 export interface ConditionalPlan {
   readonly conditions: Preconditions | undefined;
 }
 
-/** A strong entity tag: the versions, and how the record is shown. */
+/** Returns a strong entity tag: the versions and the mark of the projection. */
 export const entityTag = ({ projection }: OperationContext, versions: Versions): string =>
   quotedTag(`${versions}-${projection.mark}`);
 
-/** An entity tag as headers have it. */
+/** Quotes an entity tag for headers. */
 export const quotedTag = (opaque: string): string => `"${opaque}"`;
 
 /**
- * Reads the conditions of a request about one record (RFC 9110, section 13.1).
+ * Parses the conditions of a request for one record (RFC 9110, section 13.1).
  * @throws HttpError 400 unless each is `*` or a list of entity tags
  */
 export function parsePreconditions(
@@ -44,7 +44,7 @@ export function parsePreconditions(
   };
 }
 
-/** The condition that a record with these versions (undefined: it has no tag) does not meet, in the order of RFC 9110, section 13.2.2. */
+/** Returns the condition that a record with these versions (undefined if it has no tag) does not meet, in the order of RFC 9110, section 13.2.2. */
 export function unmetPrecondition(
   { match, noneMatch }: Preconditions,
   versions: Versions | undefined,
@@ -54,14 +54,14 @@ export function unmetPrecondition(
   return noneMatch === '*' || (noneMatch !== null && isOneOf(noneMatch)) ? 'noneMatch' : undefined;
 }
 
-/** SQL of whether the row that a statement writes meets the conditions. */
+/** Returns SQL of whether the row to write meets the conditions. */
 export const preconditionsSql = (
   { projection: { currentVersions } }: OperationContext,
   placeholder: Placeholder<ConditionalPlan>,
 ): string =>
   `coalesce(${currentVersions} = any(${placeholder(match)}::text[]), true) and coalesce(${currentVersions} <> all(${placeholder(noneMatch)}::text[]), true)`;
 
-// A record that is there never meets "If-None-Match: *": no version is in an empty list.
+// An existing record never meets "If-None-Match: *": its version cannot be in an empty list.
 const match = ({ conditions }: ConditionalPlan) =>
   conditions?.noneMatch === '*' ? [] : (conditions?.match ?? null);
 const noneMatch = ({ conditions }: ConditionalPlan) =>
@@ -72,7 +72,7 @@ interface Tag {
   readonly opaque: string;
 }
 
-/** Empty elements of a list are skipped (RFC 9110, section 5.6.1). No two blanks stand side by side: it stays linear. */
+/** Empty list elements are skipped (RFC 9110, section 5.6.1). The pattern never repeats blanks twice, so matching stays linear. */
 const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
 
 const malformed = (name: string) => errors.malformedHeader(name, 'must be * or a list of entity tags');
@@ -91,7 +91,7 @@ function tagsOf(name: string, header: string | undefined): '*' | readonly Tag[] 
   return tags;
 }
 
-/** The versions in a tag that this definition of the resource has made; others match no record. */
+/** Returns the versions in tags issued for this definition of the resource; other tags never match. */
 function versionsIn({ projection }: OperationContext, opaque: string): Versions[] {
   const end = `-${projection.mark}`;
   return opaque.endsWith(end) ? [opaque.slice(0, -end.length)] : [];

@@ -17,10 +17,10 @@ import type { OperationContext, Principal } from './operation.ts';
 import type { Projection } from './projection.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 
-/** The key of a record that holds the records of its references, by their names. No field can have this name. */
+/** The key under which expanded records are returned. No field can have this name. */
 const expanded = { name: 'expanded', type: { encode: verbatim, json: { type: 'string' } } };
 
-/** The columns of each record for what its request asks to see, in their order. */
+/** Returns the columns of each record that the request selects, in order. */
 export const projectedColumns = (
   { definition }: Pick<OperationContext, 'definition'>,
   { selection, expansion }: RequestedProjection,
@@ -29,7 +29,7 @@ export const projectedColumns = (
   return expansion.length === 0 ? fields : [...fields, expanded];
 };
 
-/** The SQL of {@link projectedColumns}, and the joins that it needs. */
+/** Returns the SQL of {@link projectedColumns}, and the joins it needs. */
 export function selectProjection(
   context: OperationContext,
   { selection, expansion }: RequestedProjection,
@@ -45,7 +45,7 @@ export function selectProjection(
   };
 }
 
-/** The record that a reference points to, as JSON; null if there is none. */
+/** Returns SQL of the referenced record as JSON, or null if it does not exist. */
 function referredRecord(
   { projections }: OperationContext,
   reference: Field,
@@ -58,7 +58,7 @@ function referredRecord(
   return `(select row_to_json(_r) from (select ${target.columns} from (${found}) ${record}${target.joins}) _r) as ${quote(reference.name)}`;
 }
 
-/** @throws HttpError 403 unless the caller may read what is expanded */
+/** @throws HttpError 403 unless the caller can read the expanded resources */
 export function authorizeExpansion(
   { grants }: Principal,
   { expansion }: Pick<RequestedProjection, 'expansion'>,
@@ -68,11 +68,11 @@ export function authorizeExpansion(
   }
 }
 
-/** Statements kept for one operation; the least recently used is dropped and prepared again when needed. */
+/** Maximum number of cached statements per operation; the least recently used is dropped and prepared again when needed. */
 const maxShapes = 500;
 
 /**
- * The statements of an operation whose text depends on what is asked, each prepared when it is first needed.
+ * Caches the statements of an operation whose text depends on the request; each is prepared when first needed.
  * @param prefix of their names
  * @returns a function of the shape and of what prepares its statement under a name
  */

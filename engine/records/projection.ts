@@ -7,23 +7,23 @@ import { column, quote, record, versionColumn } from '../sql/index.ts';
 export interface Projection {
   /** The record's columns, named like its fields. */
   readonly columns: string;
-  /** The joins that joined fields need; each begins with a space. */
+  /** The joins required by joined fields; each starts with a space. */
   readonly joins: string;
-  /** The columns of some of its fields, and the joins that these need. */
+  /** Returns the columns of some fields, and the joins they need. */
   readonly only: (fields: readonly Field[]) => Pick<Projection, 'columns' | 'joins'>;
-  /** The columns that the ledger keeps: those of the record's own fields, without sensitive ones. */
+  /** The columns stored in the change log: the record's own fields without sensitive ones. */
   readonly kept: string;
-  /** SQL text of the versions that the record's text follows from: its own, and those of joined records. */
+  /** SQL text of the versions that determine the record's text: its own and those of joined records. */
   readonly versions: string;
   /** The same without the joins, for conditions of a write. */
   readonly currentVersions: string;
-  /** Identifies how a record is shown: two definitions that show the same row differently have different marks. */
+  /** Identifies the projection: definitions that return the same row differently have different marks. */
   readonly mark: string;
 }
 
 /**
  * The record as columns named like its fields, and the joins that joined fields need.
- * @param excerpt characters of each text to select; undefined: all
+ * @param excerpt maximum characters of each text; all if undefined
  */
 export function projection(
   definition: ResourceDefinition,
@@ -83,18 +83,18 @@ export function projection(
   };
 }
 
-/** Whether the ledger keeps the values of a field. What is joined is another record's. */
+/** Returns whether the change log stores a field's values. Joined values belong to other records. */
 export const isLogged = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
 
-/** SQL of a stored value as responses have it. */
+/** Returns SQL of a stored value as returned in responses. */
 export const responseValueSql = (field: Field): string =>
   field.type.read?.(fieldColumns(field).map(column)) ?? column(field);
 
-/** A reference that joined fields follow. */
+/** A reference followed by joined fields. */
 interface Link {
   readonly alias: string;
   readonly from: string;
-  /** The condition that finds its record. */
+  /** The condition that finds the referenced record. */
   readonly same: string;
   /** SQL of its version, from SQL of the joined one. */
   readonly version: (joined: string) => string;
@@ -102,7 +102,7 @@ interface Link {
 
 const versionOf = (alias: string) => `${alias}.${quote(versionColumn)}`;
 
-/** The versions of the record and of joined ones, a dot between; empty where there is no such record. */
+/** SQL of the versions of the record and of joined ones, separated by dots; empty if a record does not exist. */
 const versionsOf = (joined: readonly string[]): string =>
   [`${versionOf(record)}::text`, ...joined.map((version) => `coalesce((${version})::text, '')`)].join(
     ` || '.' || `,
@@ -127,7 +127,7 @@ function joinedText(
     const texts = (field.show ?? []).map((name) => {
       const text = target.fields.find((each) => each.name === name)?.type.text;
       const shown = `${table}.${quote(name)}`;
-      // Null if there is no such record, or if that record's field is null.
+      // Null if the record does not exist or its field is null.
       return `coalesce(${text?.(shown) ?? shown}, '')`;
     });
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;

@@ -12,9 +12,9 @@ export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/me
 
 /**
  * Reads a body as a JSON object, with every number exact. A byte order mark is skipped.
- * @param bytes the raw body; undefined if there is none
- * @param types the content types that it may have
- * @param maxValues how many values it may hold, if not as many as usual
+ * @param bytes the raw body; undefined if the request does not have one
+ * @param types accepted content types
+ * @param maxValues maximum number of values, if it differs from the default
  * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as one of the types
  */
 export function readBody(
@@ -44,8 +44,8 @@ export function readJson(bytes: Buffer, maxValues?: number): unknown {
   try {
     return parseExactJson(text, maxValues);
   } catch (cause) {
-    // V8's messages quote the body, which may hold personal data.
-    const reason = cause instanceof RangeError ? cause.message : 'is not JSON';
+    // V8's messages quote the body, which can contain personal data.
+    const reason = cause instanceof RangeError ? cause.message : 'is not valid JSON';
     throw errors.invalidJson(`it ${reason}`);
   }
 }

@@ -13,13 +13,13 @@ import { commonParameters, planRequest, recordId, rejectRequest, unknownParamete
 import { recordResponse, recordRow } from './responses.ts';
 import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
-/** GET of one record. */
+/** The plan of a GET of one record. */
 export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
-  /** What to show of it; undefined: all of its fields, and nothing else. */
+  /** The requested projection; undefined for all fields without expansion. */
   readonly shown: RequestedProjection | undefined;
 }
 
-/** `GET /R/{id}`: the record, or 404; 304 if the caller has it as it is. */
+/** `GET /R/{id}`: the record, or 404; 304 if the caller has the current version. */
 export const read: Operation<ReadPlan> = {
   method: 'GET',
   path: '/:id',
@@ -59,7 +59,7 @@ export const read: Operation<ReadPlan> = {
       readsOnly: true,
       respond: ({ conditions, shown }, rows) => {
         const [body, versions] = recordRow(context, rows);
-        // What is shown in part has no tag: its bytes may change without the record's version.
+        // A partial record has no entity tag: its bytes can change without the record's version.
         const response = shown === undefined ? recordResponse(context, rows) : { body };
         const failed =
           conditions && unmetPrecondition(conditions, shown === undefined ? versions : undefined);
@@ -77,8 +77,8 @@ export const read: Operation<ReadPlan> = {
 };
 
 /**
- * What a request asks to see of the record; undefined if that is all of it and nothing else.
- * @throws HttpError 403 for a reference to what the caller may not read
+ * Returns the requested projection, or undefined for all fields without expansion.
+ * @throws HttpError 403 for a reference to a resource that the caller cannot read
  */
 function shownOf(
   { definition }: OperationContext,
@@ -90,7 +90,7 @@ function shownOf(
   return shown.selection === undefined && shown.expansion.length === 0 ? undefined : shown;
 }
 
-/** The statement that reads what is shown of a record. */
+/** Returns the statement that reads a projection of a record. */
 const shownStatement = (context: OperationContext, shown: RequestedProjection, name: string) =>
   prepare<ReadPlan>(
     name,

@@ -29,12 +29,12 @@ export interface RecordResource {
   readonly operations: Pick<CompiledOperations, 'create'>;
 }
 
-/** Records for the modules of the instance, within a module's transaction. Ids are decimal text. */
+/** Access to records for modules, within a module's transaction. IDs are decimal text. */
 export interface Records {
   /**
-   * Creates a record as POST would.
-   * @param readOnly values of fields that callers may not write, as PostgreSQL reads them
-   * @throws HttpError 400 with every wrong field; 409 for values that another record has
+   * Creates a record like POST.
+   * @param readOnly values of read-only fields, as PostgreSQL parses them
+   * @throws HttpError 400 with every invalid field; 409 for a duplicate value
    */
   readonly create: (
     resource: string,
@@ -42,14 +42,14 @@ export interface Records {
     readOnly?: Readonly<Record<string, unknown>>,
   ) => Promise<string>;
   /**
-   * Writes some fields of a record, also those that callers may not write; the others stay as they are.
-   * @param values by field; a read-only field's as PostgreSQL reads it
+   * Updates some fields of a record, including read-only ones; other fields are not changed.
+   * @param values by field; values of read-only fields as PostgreSQL parses them
    */
   readonly patch: (resource: string, id: string, values: Readonly<Record<string, unknown>>) => Promise<void>;
   /**
    * Finds a record by a field that is declared as a lookup, or by id, and locks it; the newest of several.
    * @param key the field and the value to find it by
-   * @param last records whose field has one of these values come after all others
+   * @param last records whose field has one of these values are considered last
    */
   readonly find: (
     resource: string,
@@ -59,7 +59,7 @@ export interface Records {
 }
 
 /**
- * Records as one caller works with them.
+ * Access to records for one caller.
  * @param run runs a statement within the caller's transaction and returns the id in its first row
  */
 export function records(
@@ -112,7 +112,7 @@ export function records(
   };
 }
 
-/** The error for values that another record has, without its id: within the transaction no further statement runs. */
+/** Returns the error of a duplicate value, without the other record's ID: the failed transaction cannot run a statement. */
 function duplicateOf({ name, uniques }: ResourceDefinition, cause: unknown): HttpError | undefined {
   const constraint = violatedConstraint(cause);
   const unique = uniques.find((each) => uniqueIndexName(name, each) === constraint);

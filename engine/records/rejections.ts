@@ -16,22 +16,22 @@ import type { ExplainRejection, OperationContext, OperationPlan } from './operat
 import { visibleSql } from './rows.ts';
 import { allPresentSql, itemValues, namesOf, sameKeySql } from './uniques.ts';
 
-/** Whether the database refused a write because of a reference or a unique field. */
+/** Returns whether the database rejected a write because of a reference or a unique field. */
 export const isRejection = (cause: unknown): boolean =>
   [foreignKeyViolation, uniqueViolation].includes(sqlState(cause) ?? '');
 
-/** What a write is about: new records, or those with the items' ids, replaced or with the rest kept; or those that match. */
+/** Records to write: new ones, those with the items' IDs (replaced or updated), or matching ones. */
 export type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
 
-/** Finds out which items the database refuses, and why. */
+/** Finds the items that the database rejects, and the reasons. */
 export interface RejectionFinder {
-  /** Undefined if the database refuses none. */
+  /** Undefined if the database cannot reject any item. */
   readonly statement: Prepared<OperationPlan & ItemValues> | undefined;
-  /** The errors of the items that are refused, by their numbers. */
+  /** Returns the errors of the rejected items, by number. */
   readonly errors: (plan: OperationPlan, rows: TextRows) => ReadonlyMap<number, HttpError>;
 }
 
-/** Compiles how to find out which items the database refuses: those whose references lead nowhere or whose values others have. */
+/** Compiles a search for rejected items: missing references and duplicates of unique values. */
 export function createRejectionFinder(
   definition: ResourceDefinition,
   table: ItemTable,
@@ -41,7 +41,7 @@ export function createRejectionFinder(
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
   const checked = [...new Set([...references, ...uniques.flat()])];
   const prepared = () =>
-    // Unnamed, because it is rare.
+    // Unnamed, because it rarely runs.
     prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
       const finalValue = (field: Field) => {
         const value = table.assigned(field)[0]?.value ?? 'null';
@@ -82,7 +82,7 @@ export function createRejectionFinder(
   };
 }
 
-/** Explains a refused write of one record. @param itemOf the record that a plan writes */
+/** Explains a rejected write of one record. @param itemOf returns the record that a plan writes */
 export function explainRejection<P extends OperationPlan>(
   { definition, items }: OperationContext,
   writes: WriteTarget,
@@ -105,7 +105,7 @@ export function explainRejection<P extends OperationPlan>(
   };
 }
 
-/** What is wrong with an item: its references first, then values that another record has. */
+/** Returns the error of an item: missing references first, then duplicates. */
 function errorOf(
   results: readonly string[],
   references: readonly Field[],
@@ -115,7 +115,7 @@ function errorOf(
   const missing = references.filter((_, index) => results[index] === 'true');
   if (missing.length > 0) {
     return errors.missingReferences(
-      missing.map(({ name }) => ({ field: name, message: `${name} refers to a record that does not exist` })),
+      missing.map(({ name }) => ({ field: name, message: `${name} does not refer to an existing record` })),
     );
   }
   for (const [index, unique] of uniques.entries()) {
@@ -128,7 +128,7 @@ function errorOf(
   return undefined;
 }
 
-/** The record that an item is about: SQL of its id, and the join that finds it. */
+/** Returns SQL of the ID of an item's record, and the join that finds it. */
 function ownSql(
   { name }: ResourceDefinition,
   table: ItemTable,

@@ -18,7 +18,7 @@ import { clearReferencesSql, isReferenceConflict } from './remove.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 
-/** `DELETE /R/batch`: up to 1,000 records are gone, by one statement. */
+/** `DELETE /R/batch`: deletes up to 1,000 records in one statement. */
 export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   method: 'DELETE',
   path: '/batch',
@@ -46,7 +46,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
             return { id, body: {} };
           },
           key: ({ id }) => String(id),
-          sameKey: errors.invalidItem('is there several times'),
+          sameKey: errors.invalidItem('appears several times'),
         }),
       statement: bind,
       respond: batchResponse,
@@ -57,10 +57,10 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   describe: ({ pluralName, definition }) => ({
     operationId: `batchDelete${pluralName}`,
     summary: `Delete many ${definition.name.replaceAll('_', ' ')}`,
-    body: { description: 'Up to 1,000 ids.', schema: 'BatchIds' },
+    body: { description: 'Up to 1,000 IDs.', schema: 'BatchIds' },
     success: {
       description:
-        'What became of each record, in the order of the request; references to those that are gone became null.',
+        'The result of each record, in the order of the request. References to deleted records are set to null.',
       schema: 'BatchResults',
     },
   }),

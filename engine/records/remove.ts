@@ -7,10 +7,10 @@ import { recordRow } from './responses.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
 
-/** Whether a delete was refused because of a reference that was written meanwhile; the next one sees it. */
+/** Returns whether a delete was rejected because of a concurrently written reference; a retry sees the reference. */
 export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
-/** `DELETE /R/{id}`: the record is gone; references to it are null. */
+/** `DELETE /R/{id}`: deletes the record and sets references to it to null. */
 export const remove: Operation<WriteById> = {
   method: 'DELETE',
   path: '/:id',
@@ -45,11 +45,11 @@ export const remove: Operation<WriteById> = {
   describe: ({ aRecord, recordName }) => ({
     operationId: `delete${recordName}`,
     summary: `Delete ${aRecord}`,
-    success: { description: 'The record is gone; references to it became null.', schema: 'Deleted' },
+    success: { description: 'The record was deleted. References to it were set to null.', schema: 'Deleted' },
   }),
 };
 
-/** Which rows {@link clearReferencesSql} leaves alone, and how it finds its inputs. */
+/** Which rows {@link clearReferencesSql} skips, and how it finds its inputs. */
 interface Unlinking {
   readonly join?: JoinInputs | undefined;
   /** An expression with the ids of records that the statement deletes: they cannot be changed as well. */
@@ -58,7 +58,7 @@ interface Unlinking {
 
 /**
  * Makes the references to what `_written` deleted null, each a change of its record with its effects. The foreign keys
- * only refuse what is left: the database changes no record by itself, so that nothing is missing in the ledger.
+ * only reject remaining references: the database never changes records by itself, so that the change log is complete.
  */
 export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
@@ -79,7 +79,7 @@ export const clearReferencesSql = (
       const bound = sameOrganization(row);
       const [first, ...more] = references.map(({ field }) => `${row}.${quote(field)}`);
       const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${more.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
-      // Several fields of a record may refer to what is deleted, and a statement changes a record once.
+      // Several fields of a record can refer to a deleted record, but a statement can update a record only once.
       const found = [first, ...more].map(
         (field) =>
           `select ${row}."organization_id", ${row}."id", _written."id" as "_cause" from ${table} ${row} join _written on ${bound} and ${field} = _written."id"`,
@@ -89,7 +89,7 @@ export const clearReferencesSql = (
           ? `${update} from _written where ${bound} and ${first} = _written."id"${left} returning ${row}.*, _written."id" as "_cause"`
           : `${update} from (${found.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${left} returning ${row}.*, _f."_cause"`;
       const projection = projections.get(resource);
-      if (projection === undefined) throw new Error(`${resource} is no resource`);
+      if (projection === undefined) throw new Error(`Unknown resource ${resource}`);
       const recorded = { definition: { name: resource }, effects, projection };
       const ofInput = join && ((alias: string) => join(alias, '_cause'));
       return `, ${name} as (${changed})${effectsOf(recorded, 'update', $, { name }, ofInput)}`;

@@ -7,12 +7,12 @@ import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
-/** PUT of a record. */
+/** The plan of a PUT. */
 export interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }
 
-/** `PUT /R/{id}`: every writable field as a POST of the same body would make it; read-only ones stay. */
+/** `PUT /R/{id}`: sets every writable field as a POST of the same body would; read-only fields are not changed. */
 export const replace: Operation<ReplacePlan> = {
   method: 'PUT',
   path: '/:id',
@@ -39,9 +39,9 @@ export const replace: Operation<ReplacePlan> = {
     operationId: `replace${recordName}`,
     summary: `Replace ${aRecord}`,
     body: {
-      description: 'Every field to keep. A writable field that is absent gets its default.',
+      description: 'All writable fields. An absent field is set to its default.',
       schema: `${recordName}Input`,
     },
-    success: { description: 'The record as it is now.', schema: recordName },
+    success: { description: 'The updated record.', schema: recordName },
   }),
 };

@@ -4,30 +4,30 @@ import type { Body, BodyRules } from './body.ts';
 import type { OperationContext, OperationPlan, OperationRequest } from './operation.ts';
 import { unknownParameter } from './unknown.ts';
 
-/** Query parameters that every operation knows; `org` chooses the organization of people, keys have their own. */
+/** Query parameters of every operation; `org` selects a user's organization, keys belong to one. */
 export const commonParameters: readonly string[] = ['org'];
 
-/** What every plan has. */
+/** Returns the common part of all plans. */
 export const planRequest = ({ caller }: OperationRequest): OperationPlan => ({
   organization: caller.principal.organization,
   caller,
 });
 
-/** An id of a path. One that is no int64 cannot exist, so it is missing like any other. @throws HttpError 404 */
+/** Returns the ID in the path. An ID that is not an int64 cannot exist. @throws HttpError 404 */
 export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
   { id: text = '' }: OperationRequest,
 ): string {
-  if (text === '') throw errors.noPath('. Did you mean it without the last slash?');
+  if (text === '') throw errors.noPath('. Remove the trailing slash.');
   const id = int64(text);
   if (id === undefined) throw errors.noRecord(definition.singular);
   return id;
 }
 
 /**
- * The body of a request, validated.
- * @param types the content types that it may have
- * @throws HttpError 400 with everything that is wrong
+ * Returns the validated body of a request.
+ * @param types accepted content types
+ * @throws HttpError 400 with all issues
  */
 export function validBody(rules: BodyRules, request: OperationRequest, types?: readonly string[]): Body {
   const body = request.body(types);
@@ -36,7 +36,7 @@ export function validBody(rules: BodyRules, request: OperationRequest, types?: r
   return body;
 }
 
-/** Problems for parameters that would be ignored, if the caller sent `Prefer: handling=strict`. */
+/** Returns issues for unknown parameters if the caller sent `Prefer: handling=strict`. */
 export function unknownParameters(
   { strict, query }: OperationRequest,
   known: readonly string[],
@@ -47,7 +47,7 @@ export function unknownParameters(
     .map(unknownParameter(known));
 }
 
-/** @throws HttpError 400 if there are problems */
+/** @throws HttpError 400 if there are issues */
 export function rejectRequest(problems: readonly FieldIssue[]): void {
   if (problems.length > 0) throw errors.invalidFields(problems);
 }

@@ -6,9 +6,9 @@ import type { CountMode, OperationContext } from './operation.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** The position of the column in the statement of a list. */
+/** Index of the column in a list's statement. */
 const total = 4;
-/** Up to here an estimate is exact. */
+/** Maximum count up to which an estimate is exact. */
 const counted = 10_000;
 
 /**
@@ -41,7 +41,7 @@ export function estimate(
   return bind(plan);
 }
 
-/** The number of records on all pages, decimal text; undefined if it was not asked for. */
+/** Returns the number of records on all pages as decimal text, or undefined if it was not requested. */
 export function totalOf([page, plan]: TextRows): string | undefined {
   const number = page?.[total]?.toString();
   const estimated = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];

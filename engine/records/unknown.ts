@@ -2,7 +2,7 @@ import type { FieldIssue } from '../errors.ts';
 import { parameterIssue } from '../query/index.ts';
 import { suggestion } from '../yaml/index.ts';
 
-/** Comparing names takes time, and a request may have many: only the first are compared, and none that is longer. */
+/** Comparing names takes time, and a request can contain many, so only the first short names are compared. */
 const maxHints = 5;
 const maxCompared = 60;
 
@@ -15,10 +15,10 @@ const problem =
     return parameterIssue(name, message + (isCompared ? suggestion(name, known) : ''));
   };
 
-/** Fields that `Prefer: handling=strict` refuses. @param known those that a body may have */
+/** Issues of fields rejected by `Prefer: handling=strict`. @param known accepted fields */
 export const unknownField = (known: readonly string[]): Problem =>
   problem('is not a field of this resource', known);
 
-/** Parameters that `Prefer: handling=strict` refuses. @param known those of the operation */
+/** Issues of parameters rejected by `Prefer: handling=strict`. @param known accepted parameters */
 export const unknownParameter = (known: readonly string[]): Problem =>
   problem('is not a parameter of this operation', known);

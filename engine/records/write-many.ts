@@ -8,7 +8,7 @@ import { execute } from './execute.ts';
 import type { Caller } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 
-/** Why a record was not written. */
+/** The reason why a record was not written. */
 export interface RejectedRecord {
   readonly error: string;
   readonly code: string;
@@ -17,23 +17,23 @@ export interface RejectedRecord {
   readonly constraint?: string;
   /** Number of entries that `fields` lacks. */
   readonly more?: number | undefined;
-  /** Id of the record that is in the way, as a JSON number. */
+  /** ID of the conflicting record, as a JSON number. */
   readonly existing_id?: object;
 }
 
-/** What became of a record. */
+/** The result of a record. */
 export type WriteOutcome = 'created' | 'updated' | RejectedRecord;
 
 /** Writes records, or says why it does not. */
 export type WriteMany = (bodies: readonly Body[]) => Promise<readonly WriteOutcome[]>;
 
-/** How the records of an import are written. */
+/** Options of an import's writes. */
 export interface ImportWrites {
   readonly caller: Caller;
   readonly strict: boolean;
-  /** The unique fields by which records are found and changed; undefined: all are new. */
+  /** The unique fields that existing records are matched by; undefined if all records are new. */
   readonly match: readonly string[] | undefined;
-  /** Whether it ends at the first record that fails: then none is written unless all can be. */
+  /** Whether it stops at the first failed record; then nothing is written unless all records can be. */
   readonly stops: boolean;
   /** Whether everything is validated and nothing is written. */
   readonly isTrial: boolean;
@@ -70,7 +70,7 @@ export const writeMany =
     }
   };
 
-/** What a batch responds about a record. */
+/** A batch's result for one record. */
 type Result = { readonly status: number; readonly id?: unknown } & RejectedRecord;
 
 function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): WriteOutcome {
@@ -86,7 +86,7 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[]
     return failure === undefined ? 'created' : toRejectedRecord(failure);
   });
 
-/** An error as a report has it. */
+/** Returns an error in the form of a report. */
 export function toRejectedRecord({
   message,
   code,

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 
-/** How long work goes on without a pause, in milliseconds. */
+/** Maximum duration of work without a pause, in milliseconds. */
 const sliceMs = 10;
 
-/** Makes a function that long work calls between its parts: now and then it lets other requests run. */
+/** Returns a function for long-running work to call between steps; it regularly lets other requests run. */
 export function createYield(): () => Promise<void> | undefined {
   let since = performance.now();
   return () => {

@@ -25,7 +25,7 @@ export function feedRequest(query: Query, lastEventId: string | undefined): Feed
   const once = (name: string): string | undefined => {
     const value = query[name];
     if (!Array.isArray(value)) return value === '' ? undefined : (value as string | undefined);
-    problems.push({ field: name, message: `${name} must be given once` });
+    problems.push({ field: name, message: `${name} must not be repeated` });
     return undefined;
   };
   const after = lastEventId ?? once('after');

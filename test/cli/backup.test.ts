@@ -114,9 +114,9 @@ for (const driver of drivers) {
       assert.equal(json.bytes, statSync(file).size);
       assert.equal(statSync(file).mode & 0o777, 0o600);
       const bytes = readFileSync(file);
-      await assert.rejects(backup(file), /cannot be written: something else is there already/);
+      await assert.rejects(backup(file), /cannot be written: it already exists/);
       assert.deepEqual(readFileSync(file), bytes);
-      await assert.rejects(backup(join(folder.path, 'none/x.backup')), /cannot be written: it is not there/);
+      await assert.rejects(backup(join(folder.path, 'none/x.backup')), /cannot be written: it does not exist/);
       assert.deepEqual(
         readdirSync(folder.path).filter((name) => name.includes('partial')),
         [],
@@ -284,7 +284,7 @@ for (const driver of drivers) {
 describe('a file that is no whole backup', () => {
   const source = join(folder.path, `${drivers[0]}.backup`);
   const wrong: readonly (readonly [name: string, make: (path: string) => void, says: RegExp])[] = [
-    ['missing', () => {}, /cannot be read: it is not there/],
+    ['missing', () => {}, /cannot be read: it does not exist/],
     ['a folder', (path) => mkdirSync(path), /cannot be read: it is a folder/],
     ['empty', (path) => writeFileSync(path, ''), /not a whole backup/],
     ['something else', (path) => writeFileSync(path, 'id,name\n'), /cut off or damaged/],

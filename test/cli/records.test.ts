@@ -94,7 +94,7 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           'no such file',
-          { args: ['import', 'leads', file('none.csv')], says: `${file('none.csv')}: it is not there` },
+          { args: ['import', 'leads', file('none.csv')], says: `${file('none.csv')}: it does not exist` },
         ],
         [
           'a format that nothing says',
@@ -104,7 +104,7 @@ describe(`records on the command line (${driver})`, () => {
           'a header without fields',
           {
             args: ['import', 'leads', file('bad.csv')],
-            says: 'header has no writable field: the first line must have the names of fields',
+            says: 'header does not name a writable field. The first line must contain field names.',
           },
         ],
         [

@@ -323,7 +323,7 @@ describe('check', () => {
     });
     test(`one that is not there ${flags.join('')}`, async () => {
       const run = await crm(['check', ...flags], { ...nowhere, CRM_CONFIG: `${wrong.path}.gone` });
-      assertRefused(run, /cannot read .*config\.yaml\.gone: it is not there/);
+      assertRefused(run, /cannot read .*config\.yaml\.gone: it does not exist/);
     });
   }
 });

@@ -63,7 +63,7 @@ onBothDrivers(
       assert.equal(checked, readme.match(/ \/\/ → /g)?.length, 'every arrow');
       const [[fields] = []] = errors.mock.calls.map((call) => call.arguments);
       assert.deepEqual(fields, [
-        { field: 'account_id', message: 'account_id refers to a record that does not exist' },
+        { field: 'account_id', message: 'account_id does not refer to an existing record' },
       ]);
     });
   },

@@ -1,4 +1,4 @@
-// Which lane each list is in, and that the database serves those of the lane "list" from an index.
+// Checks the lane of each list, and that lists in the lane "list" are served by an index.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type pg from 'pg';

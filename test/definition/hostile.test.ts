@@ -263,7 +263,7 @@ describe('the folder of definitions', () => {
 
   test('a folder that is not there is told by name', async () => {
     await assert.rejects(readSources('/nowhere/at/all'), {
-      message: 'cannot read the folder /nowhere/at/all: it is not there',
+      message: 'cannot read the folder /nowhere/at/all: it does not exist',
     });
   });
 });

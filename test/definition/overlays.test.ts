@@ -119,7 +119,7 @@ const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...li
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfilters: [zone, nme]\n' },
-    'own/x.yaml:2:17  no field "nme" here. Did you mean "name"?',
+    'own/x.yaml:2:17  unknown field "nme". Did you mean "name"?',
   ],
   [
     { 'own/x.yaml': 'extends: leads\nunique: [zone, nme]\n' },
@@ -127,7 +127,7 @@ const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...li
   ],
   [
     { 'own/x.yaml': 'extends: leads\nsort: { by: nme }\n' },
-    'own/x.yaml:2:13  no field "nme" here. Did you mean "name"?',
+    'own/x.yaml:2:13  unknown field "nme". Did you mean "name"?',
   ],
 ];
 

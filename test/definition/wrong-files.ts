@@ -232,21 +232,21 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     things(link, '  a: { type: joined, through: p, show: [b], retired: true }', b),
     'things.yaml:5:45  a joined field stores nothing: take it out',
   ],
-  [things('  a: { type: string, retired: true }', 'filters: [a]'), 'things.yaml:5:11  no field "a" here'],
+  [things('  a: { type: string, retired: true }', 'filters: [a]'), 'things.yaml:5:11  unknown field "a"'],
   // Lists.
   [
     things('  name: { type: text }', 'sort: { by: nam }'),
-    'things.yaml:5:13  no field "nam" here. Did you mean "name"?',
+    'things.yaml:5:13  unknown field "nam". Did you mean "name"?',
   ],
   [
     things('  status: { type: string }', 'filters: [id, statuss]'),
-    'things.yaml:5:15  no field "statuss" here. Did you mean "status"?',
+    'things.yaml:5:15  unknown field "statuss". Did you mean "status"?',
   ],
   ...['org', 'page', 'sort', 'dir', 'cursor', 'q'].map(
     (name) =>
       [
         things(`  ${name}: { type: string }`, `filters: [${name}]`),
-        `things.yaml:5:11  "${name}" has another meaning`,
+        `things.yaml:5:11  "${name}" is a reserved query parameter`,
       ] as const,
   ),
   // Syntax.

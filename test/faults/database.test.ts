@@ -48,7 +48,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   function assertFailed(answer: Answer): void {
     assert.equal(answer.status, 500, answer.text);
     assertErrorShape(answer);
-    assert.equal(answer.json.error, 'the database did not answer as expected');
+    assert.equal(answer.json.error, 'The database did not respond as expected');
     assert.match(String(answer.json.request_id), /./);
     assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
     assert.doesNotMatch(answer.text, /ECONN|postgres|127\.0\.0\.1|timeout|timed out|terminat/i);

@@ -148,7 +148,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     writeFileSync(file, '');
     for (const [folder, reason] of [
       [file, 'it is not a folder'],
-      [join(file, 'data'), 'a part of its path is not a folder'],
+      [join(file, 'data'), 'a component of its path is not a folder'],
       ...(process.platform === 'linux'
         ? ([
             ['/sys/crm-data', /^(this process may not write there|it is on a read-only file system)$/],

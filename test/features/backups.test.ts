@@ -119,9 +119,9 @@ for (const driver of drivers) {
     test('a failure is remembered and shown, and does not count as one', async () => {
       await forget();
       const wrong = join(settingsFile, 'folder');
-      await assert.rejects(make({ folder: wrong }), /cannot be used: a part of its path is not a folder/);
+      await assert.rejects(make({ folder: wrong }), /cannot be used: a component of its path is not a folder/);
       const { ended, made: whole } = await lastBackups(tablesOf(instance.database));
-      assert.match(ended?.error ?? '', /a part of its path is not a folder/);
+      assert.match(ended?.error ?? '', /a component of its path is not a folder/);
       assert.equal(whole, undefined);
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
       const findings = async () =>

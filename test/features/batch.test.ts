@@ -143,9 +143,9 @@ onBothDrivers(
       );
       assert.deepEqual(done[3], {
         status: 409,
-        error: 'another record has the same email',
+        error: 'Another record has the same email',
         code: 'duplicate',
-        fields: [{ field: 'email', message: 'another record has the same email' }],
+        fields: [{ field: 'email', message: 'Another record has the same email' }],
         existing_id: taken,
       });
       assert.deepEqual(done[5], done[6], 'foreign looks like missing');

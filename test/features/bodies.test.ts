@@ -100,7 +100,7 @@ onBothDrivers('bodies', (instance) => {
       Uint8Array.from([...Buffer.from('{"name":"'), ...values, ...Buffer.from('"}')]);
     const reasons = {
       empty: 'the body is empty',
-      json: 'it is not JSON',
+      json: 'it is not valid JSON',
       object: 'the body must be an object',
       type: 'the Content-Type must be application/json',
       utf8: 'the body is not UTF-8',
@@ -206,7 +206,7 @@ onBothDrivers('bodies', (instance) => {
             await writes.refused(definition, call, (answer) =>
               assert.deepEqual(errorOf(answer), {
                 code: 'invalid_json',
-                error: `invalid JSON body: ${reasons[reason]}`,
+                error: `Invalid JSON body: ${reasons[reason]}`,
               }),
             );
           }
@@ -220,7 +220,7 @@ onBothDrivers('bodies', (instance) => {
           await writes.refused(definition, { headers }, (answer) =>
             assert.deepEqual(errorOf(answer), {
               code: 'invalid_json',
-              error: 'invalid JSON body: the body is empty',
+              error: 'Invalid JSON body: the body is empty',
             }),
           );
         }

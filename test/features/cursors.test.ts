@@ -196,7 +196,7 @@ onBothDrivers(
 
     describe('a foreign or altered cursor is 400', () => {
       const message =
-        'cursor is not one of this list: take it from a Link header, with the parameters that are there';
+        'cursor is invalid. Follow the next URL from the Link header unchanged.';
       const refused = async (path: string, key = alpha.key) => {
         const answer = await get(path, key);
         assert.deepEqual(
@@ -256,7 +256,7 @@ onBothDrivers(
 
       test('with page', async () => {
         const { status, json } = await get(`${await nextOf('/api/v1/leads')}&page=2`);
-        const text = 'page must not be given with cursor, which has its own place';
+        const text = 'page cannot be combined with cursor';
         assert.deepEqual([status, json.error], [400, text]);
       });
     });

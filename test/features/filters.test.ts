@@ -187,17 +187,17 @@ onBothDrivers(
       ['n_string[contains]=%00', 'n_string[contains]', 'must be a string'],
       ['n_string[is_null]=yes', 'n_string[is_null]', 'must be true or false'],
       ['n_string[is_null]=null', 'n_string[is_null]', 'must be true or false'],
-      ['n_integer[gt]=1&n_integer[gt]=2', 'n_integer[gt]', 'must be given once'],
-      ['n_string[starts_with]=a&n_string[starts_with]=b', 'n_string[starts_with]', 'must be given once'],
+      ['n_integer[gt]=1&n_integer[gt]=2', 'n_integer[gt]', 'must not be repeated'],
+      ['n_string[starts_with]=a&n_string[starts_with]=b', 'n_string[starts_with]', 'must not be repeated'],
       [
         Array.from({ length: 51 }, (_, value) => `n_integer[in]=${value}`).join('&'),
         'n_integer[in]',
-        'must be given at most 50 times',
+        'must not be repeated more than 50 times',
       ],
       [
         'n_boolean[starts_with]=t',
         'n_boolean[starts_with]',
-        'is no filter of this list: accepted are n_boolean[eq], n_boolean[ne], n_boolean[gt], n_boolean[gte], n_boolean[lt], n_boolean[lte], n_boolean[in], n_boolean[is_null]',
+        'is not a filter of this list. Available filters: n_boolean[eq], n_boolean[ne], n_boolean[gt], n_boolean[gte], n_boolean[lt], n_boolean[lte], n_boolean[in], n_boolean[is_null]',
       ],
     ];
     for (const [query, field, text] of refused) {
@@ -321,14 +321,14 @@ onBothDrivers('the filters of the five resources', (instance) => {
       as: 'admin',
       does: 'GET /api/v1/cases?status[eq]=New',
       gets: 400,
-      has: { error: 'status[eq] is no filter of this list: this list has no filters with operators' },
+      has: { error: 'status[eq] is not a filter of this list. This list does not support filters with operators' },
     },
     { as: 'admin', does: 'GET /api/v1/cases?created_at[gte]=2020-01-01T00:00:00Z', gets: 400 },
     {
       as: 'admin',
       does: 'GET /api/v1/contacts?email[like]=x',
       gets: 400,
-      has: { error: 'email[like] is no filter of this list: accepted are email[eq], email[in]' },
+      has: { error: 'email[like] is not a filter of this list. Available filters: email[eq], email[in]' },
     },
   ]);
 

@@ -87,7 +87,7 @@ onBothDrivers(
           with: '',
           ...as(csv),
           gets: 400,
-          has: { error: 'invalid CSV: the body is empty' },
+          has: { error: 'Invalid CSV: the body is empty' },
         }),
         refused({ as: 'acme', does: `${leads}?dry_run=yes&on_error=no`, with: '', ...as(csv), gets: 400 }),
         refused({
@@ -112,7 +112,7 @@ onBothDrivers(
           with: 'last_name,last_name\na,b',
           ...as(csv),
           gets: 400,
-          has: { error: 'last_name is there twice' },
+          has: { error: 'last_name appears twice' },
         }),
         refused({
           as: 'acme',
@@ -128,7 +128,7 @@ onBothDrivers(
           with: 'last_name\n"a',
           ...as(csv),
           gets: 400,
-          has: { error: 'invalid CSV: line 2: a quote is not closed' },
+          has: { error: 'Invalid CSV: line 2: a quote is not closed' },
         }),
         refused({
           as: 'acme',
@@ -166,7 +166,7 @@ onBothDrivers(
       const bytes = Buffer.from('last_name\nM\xfcller\n', 'latin1');
       assert.deepEqual(
         [(await load('', csv, bytes)).json.error, await count()],
-        ['invalid CSV: it is not UTF-8', 0],
+        ['Invalid CSV: it is not UTF-8', 0],
       );
       const line = await load('', ndjson, Buffer.from('{"last_name":"M\xfcller"}\n{}', 'latin1'));
       assert.deepEqual([line.json.created, line.json.failed], [1, 1]);
@@ -225,12 +225,12 @@ onBothDrivers(
             code: 'invalid_input',
             fields: [{ field: 'amount', message: 'amount must be a number' }],
           },
-          { line: 5, error: 'invalid CSV: it has 2 cells, and the header 3', code: 'invalid_csv' },
+          { line: 5, error: 'Invalid CSV: the line has 2 cells, but the header has 3', code: 'invalid_csv' },
           {
             line: 6,
-            error: 'account_id refers to a record that does not exist',
+            error: 'account_id does not refer to an existing record',
             code: 'missing_reference',
-            fields: [{ field: 'account_id', message: 'account_id refers to a record that does not exist' }],
+            fields: [{ field: 'account_id', message: 'account_id does not refer to an existing record' }],
           },
           {
             line: 8,
@@ -338,14 +338,14 @@ onBothDrivers(
             const { status, json } = await load(query, csv, bytes, more);
             assert.deepEqual(
               [status, json.code, json.error],
-              [400, 'invalid_csv', `invalid CSV: line ${line}: it has more than 2000 cells`],
+              [400, 'invalid_csv', `Invalid CSV: line ${line}: more than 2000 cells`],
             );
           }
         }
       }
       for (const header of [`"\n",${'b'.repeat(131_072)}`, `"${'\n'.repeat(131_072)}"`]) {
         const { status, json } = await load('', csv, `last_name,${header}\nx,y\n`);
-        assert.deepEqual([status, json.error], [400, 'invalid CSV: the header is longer than 131072 bytes']);
+        assert.deepEqual([status, json.error], [400, 'Invalid CSV: the header is longer than 131072 bytes']);
       }
       assert.equal(await count(), before, 'nothing is written before the batch is full');
     });
@@ -363,7 +363,7 @@ onBothDrivers(
       const { status, json } = await load('', csv, body);
       assert.deepEqual(
         [status, json.code, json.error],
-        [400, 'invalid_csv', 'invalid CSV: line 1003: there is something after a closing quote'],
+        [400, 'invalid_csv', 'Invalid CSV: line 1003: text follows a closing quote'],
       );
       assert.deepEqual(json.report, { ...none, created: 1000 });
       assert.equal(await count(), before + 1000);

@@ -278,7 +278,7 @@ onBothDrivers('API keys', (instance) => {
           assert.equal(answer.status, expected, `${action} with ${JSON.stringify(granted)}: ${answer.text}`);
           if (expected === 200 || expected === 201) continue;
           assertErrorShape(answer);
-          assert.equal(answer.json.error, `the profile does not grant ${action} on ${definition.name}`);
+          assert.equal(answer.json.error, `Your profile does not grant ${action} on ${definition.name}`);
         }
       }
     });

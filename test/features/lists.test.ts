@@ -292,8 +292,11 @@ onBothDrivers('lists', (instance) => {
       });
 
       test(`${definition.name}: not an integer is 400`, async () => {
-        const message = 'page must be an integer';
-        const body = { error: message, code: 'invalid_input', fields: [{ field: 'page', message }] };
+        const bodyOf = (message: string) => ({
+          error: message,
+          code: 'invalid_input',
+          fields: [{ field: 'page', message }],
+        });
         const wrong = [
           'abc',
           '1.5',
@@ -309,13 +312,14 @@ onBothDrivers('lists', (instance) => {
           '１',
           '\0',
         ];
-        for (const query of [
-          ...wrong.map((page) => `page=${encodeURIComponent(page)}`),
-          'page=1&page=2',
-          'page=1&page=1',
-        ]) {
+        const cases = [
+          ...wrong.map((page) => [`page=${encodeURIComponent(page)}`, 'page must be an integer'] as const),
+          ['page=1&page=2', 'page must not be repeated'],
+          ['page=1&page=1', 'page must not be repeated'],
+        ] as const;
+        for (const [query, message] of cases) {
           const answer = await get(definition, query);
-          assert.deepEqual([answer.status, errorOf(answer)], [400, body], query);
+          assert.deepEqual([answer.status, errorOf(answer)], [400, bodyOf(message)], query);
         }
       });
     }
@@ -396,7 +400,7 @@ onBothDrivers('lists', (instance) => {
         const refused = await get(definition, `${many}&${is('a')}&${is('b')}`);
         assert.equal(refused.status, 400);
         assert.deepEqual(refused.json.fields, [
-          { field: name, message: `${name} must be given at most ${maxFilterValues} times` },
+          { field: name, message: `${name} must not be repeated more than ${maxFilterValues} times` },
         ]);
       });
 

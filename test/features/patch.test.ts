@@ -131,7 +131,7 @@ onBothDrivers('PATCH', (instance) => {
     });
     assert.equal(answer.status, 400);
     assertErrorShape(answer);
-    assert.match(answer.text, /account_id refers to a record that does not exist/);
+    assert.match(answer.text, /account_id does not refer to an existing record/);
     assert.equal((await instance().call(`GET ${path}`, { key })).text, before);
   });
 

@@ -47,7 +47,7 @@ onBothDrivers(
       assert.deepEqual([status, json.code], [403, 'quota_exceeded'], JSON.stringify(json));
       assert.match(
         String(json.error),
-        /the organization may have \d+ (?:records|MB of records), and no more/,
+        /The organization has reached its limit of \d+ (?:records|MB of records)\. Delete some/,
       );
     };
     const home = async () => readable((await admin.get('/setup/o/acme')).text);
@@ -78,7 +78,7 @@ onBothDrivers(
           last_name: 'F',
         });
         assert.equal(form.status, 403);
-        assert.match(readable(form.text), /the organization may have 5 records/);
+        assert.match(readable(form.text), /The organization has reached its limit of 5 records/);
         assert.match(await home(), /Records: 5 of 5\. No more can be created\./);
         assert.equal((await ask('PATCH', 'leads/1', { last_name: 'G' })).status, 200);
         assert.equal((await ask('GET', 'leads/1')).status, 200);
@@ -117,7 +117,7 @@ onBothDrivers(
         await until(async () => (await item())?.error !== '', 'try it');
         const waiting = await item();
         assert.equal(waiting?.status, 'waiting');
-        assert.match(waiting?.error ?? '', /may have 5 records/);
+        assert.match(waiting?.error ?? '', /has reached its limit of 5 records/);
       });
 
       test('what is deleted makes room at once, and another quota counts at once', async () => {

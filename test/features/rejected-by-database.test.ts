@@ -66,7 +66,7 @@ onBothDrivers(
     const rejected = ({ status, json }: Answer, constraint: string) => {
       assert.deepEqual(
         [status, json.code, json.constraint, json.error],
-        [400, 'rejected_by_database', constraint, `the database rejects the record: ${constraint}`],
+        [400, 'rejected_by_database', constraint, `The database rejected the record: ${constraint}`],
       );
     };
     const count = async () => {

@@ -98,7 +98,7 @@ onBothDrivers(
         gets: 400,
         has: {
           code: 'invalid_input',
-          error: `fields knows no "Subject": accepted are ${ofCases}, separated by commas`,
+          error: `fields contains the unknown field "Subject". Available fields: ${ofCases}`,
         },
       },
       {
@@ -122,7 +122,7 @@ onBothDrivers(
         as: 'admin',
         does: 'GET /api/v1/cases?expand=account',
         gets: 400,
-        has: { error: 'expand knows no "account": accepted are account_id, contact_id, separated by commas' },
+        has: { error: 'expand contains the unknown field "account". Available fields: account_id, contact_id' },
       },
       {
         name: 'a resource without references ignores expand',
@@ -158,7 +158,7 @@ onBothDrivers(
             as: 'cases',
             does: `${does}?expand=account_id&fields=nothing`,
             gets: 403,
-            has: { error: 'the profile does not grant read on accounts' },
+            has: { error: 'Your profile does not grant read on accounts' },
           },
         ],
       ),
@@ -196,7 +196,7 @@ onBothDrivers(
         for (const refusal of refusals) {
           assert.deepEqual(
             [refusal.status, errorOf(refusal)],
-            [404, { error: 'case not found in your organization', code: 'not_found' }],
+            [404, { error: 'Case not found in your organization', code: 'not_found' }],
           );
         }
       }
@@ -205,16 +205,16 @@ onBothDrivers(
     test('a path that is not there says what is', async () => {
       const all = '/api/v1 has accounts, cases, contacts, leads, loose, opportunities, tight';
       for (const [path, error] of [
-        ['/api/v1/lead', `no such path; ${all}. Did you mean "leads"?`],
-        ['/api/v1/Leads?status=New', `no such path; ${all}. Did you mean "leads"?`],
-        ['/api/v1/opportunity/7', `no such path; ${all}. Did you mean "opportunities"?`],
-        ['/api/v1/nothing', `no such path; ${all}`],
-        [`/api/v1/${'<script>'.repeat(1000)}`, `no such path; ${all}`],
-        ['/api/v1/leads/7/notes', `no such path; ${all}`],
-        ['/api/v1', `no such path; ${all}`],
-        ['/leads/7', 'no such path. Did you mean "/api/v1/leads"?'],
-        ['/nowhere', 'no such path; the API is under /api/v1'],
-        ['/', 'no such path; the API is under /api/v1'],
+        ['/api/v1/lead', `Path not found; ${all}. Did you mean "leads"?`],
+        ['/api/v1/Leads?status=New', `Path not found; ${all}. Did you mean "leads"?`],
+        ['/api/v1/opportunity/7', `Path not found; ${all}. Did you mean "opportunities"?`],
+        ['/api/v1/nothing', `Path not found; ${all}`],
+        [`/api/v1/${'<script>'.repeat(1000)}`, `Path not found; ${all}`],
+        ['/api/v1/leads/7/notes', `Path not found; ${all}`],
+        ['/api/v1', `Path not found; ${all}`],
+        ['/leads/7', 'Path not found. Did you mean "/api/v1/leads"?'],
+        ['/nowhere', 'Path not found; the API is under /api/v1'],
+        ['/', 'Path not found; the API is under /api/v1'],
       ]) {
         for (const key of [acme.key, undefined]) {
           const answer = await instance().call(`GET ${path}`, key === undefined ? {} : { key });
@@ -222,7 +222,7 @@ onBothDrivers(
         }
       }
       const slash = await instance().call('GET /api/v1/leads/', acme);
-      const error = 'no such path. Did you mean it without the last slash?';
+      const error = 'Path not found. Remove the trailing slash.';
       assert.deepEqual([slash.status, errorOf(slash)], [404, { error, code: 'not_found' }]);
     });
 

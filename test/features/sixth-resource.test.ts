@@ -140,7 +140,7 @@ onBothDrivers(
         as: 'beta',
         does: 'GET /api/v1/projects/{project}',
         gets: 404,
-        has: { error: 'project not found in your organization' },
+        has: { error: 'Project not found in your organization' },
       },
       { as: 'beta', does: 'PUT /api/v1/projects/{project}', with: full, gets: 404 },
       { as: 'beta', does: 'DELETE /api/v1/projects/{project}', gets: 404 },
@@ -217,7 +217,7 @@ onBothDrivers(
             await instance().call(`PUT /api/v1/projects/${values.project}`, call),
           ];
           for (const answer of refusals) {
-            const message = `${field} refers to a record that does not exist`;
+            const message = `${field} does not refer to an existing record`;
             assert.deepEqual(
               [answer.status, errorOf(answer)],
               [400, { error: message, code: 'missing_reference', fields: [{ field, message }] }],

@@ -11,7 +11,7 @@ import { logged } from '../support/logged.ts';
 
 const hidden = 'what-nobody-may-read';
 const failed = 'the server failed';
-const database = 'the database did not answer as expected';
+const database = 'The database did not respond as expected';
 
 /** What a page says in place of a text for programs. */
 const said: Readonly<Record<string, string>> = {
@@ -53,7 +53,7 @@ const thrown: Readonly<Record<string, readonly [make: () => unknown, status: num
   'a statement that was cancelled': [
     () => Object.assign(new Error(hidden), { code: '57014' }),
     503,
-    'the request took too long',
+    'The request took too long',
   ],
   "a driver's error": [
     () => Object.assign(new Error(hidden), { code: '23505', detail: hidden, where: hidden, query: hidden }),

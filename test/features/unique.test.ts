@@ -37,7 +37,7 @@ onBothDrivers(
       assert.deepEqual(
         [error, code, (fields as { field: string }[]).map(({ field }) => field), existing_id],
         [
-          `another record has the same ${names.join(' and ')}`,
+          `Another record has the same ${names.join(' and ')}`,
           'duplicate',
           names,
           existing === undefined ? undefined : Number(existing),

@@ -129,10 +129,10 @@ for (const [name, operator] of Object.entries(operators)) {
   b: ${options}
 filters: [{ field: b, operators: [${name}] }]`);
     const lines = told('{ type: joined, through: p, show: [a] }');
-    assert.deepEqual(lines, [`things.yaml:7:35  a joined field cannot be filtered by with "${name}"`]);
+    assert.deepEqual(lines, [`things.yaml:7:35  joined fields cannot be used as filters with "${name}"`]);
     if (nullable) {
       assert.deepEqual(told('{ type: string }'), [
-        `things.yaml:7:35  "${name}" needs a field with "nullable: true"`,
+        `things.yaml:7:35  "${name}" requires a field with "nullable: true"`,
       ]);
     }
   });

@@ -106,7 +106,7 @@ describe('page', () => {
     '--1',
     '1;drop',
   ]) {
-    test(`"${given}" is no integer`, () => {
+    test(`"${given}" is not an integer`, () => {
       assert.deepEqual(
         refusal(() => page(given)),
         {
@@ -118,10 +118,10 @@ describe('page', () => {
     });
   }
 
-  test('twice is no integer', () => {
+  test('a repeated page is rejected', () => {
     assert.equal(
       refusal(() => listPlan(leads, input({ page: ['1', '2'] }))).message,
-      'page must be an integer',
+      'page must not be repeated',
     );
   });
 
@@ -302,9 +302,7 @@ describe('ids in a path', () => {
           status: 404,
           fields: [],
           message:
-            id === ''
-              ? 'no such path. Did you mean it without the last slash?'
-              : 'lead not found in your organization',
+            id === '' ? 'Path not found. Remove the trailing slash.' : 'Lead not found in your organization',
         });
       }
     });

@@ -24,9 +24,9 @@ function outcome(run: () => unknown): unknown {
   }
 }
 
-const notJson = 'invalid JSON body: it is not JSON';
-const notObject = 'invalid JSON body: the body must be an object';
-const wrongType = 'invalid JSON body: the Content-Type must be application/json';
+const notJson = 'Invalid JSON body: it is not valid JSON';
+const notObject = 'Invalid JSON body: the body must be an object';
+const wrongType = 'Invalid JSON body: the Content-Type must be application/json';
 
 describe('readBody', () => {
   for (const [body, expected] of [
@@ -37,7 +37,7 @@ describe('readBody', () => {
     ['{"":1}', { '': 1 }],
     ['{"a":"\\u0000\\ud800"}', { a: '\0\ud800' }],
     ['{"a":-0}', { a: -0 }],
-    ['', 'invalid JSON body: the body is empty'],
+    ['', 'Invalid JSON body: the body is empty'],
     ['[]', notObject],
     ['[{}]', notObject],
     ['null', notObject],
@@ -91,7 +91,7 @@ describe('readBody', () => {
       const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')]);
       assert.equal(
         outcome(() => read(body)),
-        'invalid JSON body: the body is not UTF-8',
+        'Invalid JSON body: the body is not UTF-8',
       );
     }
   });
@@ -99,7 +99,7 @@ describe('readBody', () => {
   test('UTF-16 is not UTF-8', () => {
     for (const start of [[0xff, 0xfe], []]) {
       const body = Buffer.concat([Buffer.from(start), Buffer.from('{"a":1}', 'utf16le')]);
-      assert.match(String(outcome(() => read(body))), /^invalid JSON body: /);
+      assert.match(String(outcome(() => read(body))), /^Invalid JSON body: /);
     }
   });
 
@@ -147,7 +147,7 @@ describe('readBody', () => {
     );
     assert.equal(
       outcome(() => readBody('application/json', undefined)),
-      'invalid JSON body: the body is empty',
+      'Invalid JSON body: the body is empty',
     );
   });
 
@@ -166,7 +166,7 @@ describe('readBody', () => {
     fc.assert(
       fc.property(texts, (text) => {
         const result = outcome(() => read(text));
-        if (typeof result === 'string') assert.match(result, /^invalid JSON body: /);
+        if (typeof result === 'string') assert.match(result, /^Invalid JSON body: /);
         else assert.ok(typeof result === 'object' && result !== null && !Array.isArray(result));
       }),
     );
@@ -262,7 +262,7 @@ describe('parseExactJson', () => {
         `{"a":${'{"a":'.repeat(depth)}${inner}${'}'.repeat(depth)}}`,
       ]);
       for (const result of takes(5000, () => texts.map((text) => outcome(() => read(text))))) {
-        if (typeof result === 'string') assert.equal(result, 'invalid JSON body: it is nested too deeply');
+        if (typeof result === 'string') assert.equal(result, 'Invalid JSON body: it is nested too deeply');
       }
     });
   }

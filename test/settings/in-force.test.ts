@@ -117,9 +117,9 @@ describe('missing and unusable paths are reported in one line with their locatio
   writeFileSync(at('file'), 'kept');
   const cases: readonly (readonly [args: string, variable: string, path: string, says: string])[] = [
     ['check', 'CRM_CONFIG', 'folder.yaml', 'cannot read …: it is a folder'],
-    ['check', 'CRM_CONFIG', 'nothing.yaml', 'cannot read …: it is not there'],
-    ['check', 'CRM_CONFIG', 'file/config.yaml', 'cannot read …: a part of its path is not a folder'],
-    ['check', 'RESOURCES_DIR', 'nothing', 'cannot read the folder …: it is not there'],
+    ['check', 'CRM_CONFIG', 'nothing.yaml', 'cannot read …: it does not exist'],
+    ['check', 'CRM_CONFIG', 'file/config.yaml', 'cannot read …: a component of its path is not a folder'],
+    ['check', 'RESOURCES_DIR', 'nothing', 'cannot read the folder …: it does not exist'],
     ['check', 'RESOURCES_DIR', 'file', 'cannot read the folder …: it is a file, not a folder'],
     ['check', 'RESOURCES_DIR', 'folder.yaml', 'cannot read …/things.yaml: it is a folder'],
     ['check', 'MIGRATIONS_DIR', 'file', 'cannot read the folder …: it is a file, not a folder'],

@@ -161,7 +161,7 @@ describe('error messages have locations', () => {
 
   test('a missing file', async () => {
     const config = readConfig({ CRM_CONFIG: join(project, 'no-such.yaml') });
-    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it is not there/);
+    await assert.rejects(readSettings(config), /cannot read .*no-such\.yaml: it does not exist/);
   });
 });
 
@@ -241,7 +241,7 @@ describe('a running service reloads its file', () => {
     const rejections = times('rejected a change');
     renameSync(file.path, `${file.path}.old`);
     await until(() => times('rejected a change') > rejections, 'log that it is missing');
-    assert.match(service.stderr(), /cannot read .*config\.yaml: it is not there/);
+    assert.match(service.stderr(), /cannot read .*config\.yaml: it does not exist/);
     assert.equal(await status('zero-partner-secret'), 400);
     file.replace(withSecret('three-partner-secret'));
     await becomes('three-partner-secret', 400);

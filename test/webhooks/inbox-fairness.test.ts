@@ -295,7 +295,7 @@ onBothDrivers(
       await flood(tables(), busy, maxWaiting);
       const refused = await until503(() => deliver(instance(), second, message(fresh('full'))));
       assert.equal(refused.headers.get('retry-after'), '60');
-      assert.equal(refused.json.error, 'too many events wait to be processed; try again later');
+      assert.equal(refused.json.error, 'Too many events are waiting to be processed. Try again later.');
       const other = fresh('other');
       assert.equal((await deliver(instance(), quiet, message(other))).status, 200, 'another organization');
       await becomes(quiet, other, 'done');

@@ -80,7 +80,7 @@ export const keyAuthentication = fastifyPlugin(
 /** A person in the organization that `?org=` names; with a single membership it may be absent. */
 function principalOf(session: Session, { org }: Query): Principal {
   const { memberships, user } = session;
-  if (Array.isArray(org)) throw errors.invalidParameter('org', 'must be given once');
+  if (Array.isArray(org)) throw errors.invalidParameter('org', 'must not be repeated');
   const only = memberships.size === 1 ? [...memberships.values()][0] : undefined;
   const named = typeof org === 'string' && org !== '' ? org : undefined;
   if (named === undefined && memberships.size > 1) throw errors.organizationNeeded();

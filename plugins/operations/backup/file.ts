@@ -27,7 +27,7 @@ export async function writeBackup(
   make: (save: (lines: BackupLines) => Promise<void>) => Promise<void>,
   check: (path: string) => Promise<unknown>,
 ): Promise<number> {
-  if (existsSync(file)) throw new UserError(`${file} cannot be written: something else is there already`);
+  if (existsSync(file)) throw new UserError(`${file} cannot be written: it already exists`);
   const name = `${partial.prefix}${basename(file)}.${randomBytes(4).toString('hex')}${partial.suffix}`;
   const path = join(dirname(file), name);
   try {

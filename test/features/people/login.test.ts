@@ -185,7 +185,7 @@ onBothDrivers('login', (instance) => {
         assert.equal(answer.status, 401);
         assert.deepEqual(told(answer), told(missing));
         assert.deepEqual(errorOf(answer), {
-          error: 'missing or invalid credentials',
+          error: 'Missing or invalid credentials',
           code: 'unauthenticated',
         });
       });

@@ -11,11 +11,11 @@ type Which = 'none' | 'one' | 'several';
 const all: readonly Grant[] = [{ object: 'leads', actions: ['*'] }];
 const reading: readonly Grant[] = [{ object: 'leads', actions: ['list', 'read'] }];
 
-const unauthenticated = 'missing or invalid credentials';
-const noMember = 'you are no member of this organization';
-const needed = 'org is required: you belong to several organizations';
-const once = 'org must be given once';
-const notGranted = (action: string) => `the profile does not grant ${action} on leads`;
+const unauthenticated = 'Missing or invalid credentials';
+const noMember = 'You are not a member of this organization';
+const needed = 'org is required because you belong to several organizations';
+const once = 'org must not be repeated';
+const notGranted = (action: string) => `Your profile does not grant ${action} on leads`;
 
 onBothDrivers('organizations', (instance) => {
   const organizations: Record<string, Organization> = {};
@@ -68,7 +68,7 @@ onBothDrivers('organizations', (instance) => {
       headers,
       ...(writes(method) && method !== 'DELETE' ? { body: { last_name: 'New' } } : {}),
     });
-  const missingLead = 'lead not found in your organization';
+  const missingLead = 'Lead not found in your organization';
   const refusedWith = (answer: Answer, status: number, error: string) => {
     assert.deepEqual([answer.status, answer.json.error], [status, error]);
     assertErrorShape(answer);
@@ -275,7 +275,7 @@ onBothDrivers('organizations', (instance) => {
           const answer = await call(method, where, cookie);
           if (allowed) assert.equal(answer.status, status, answer.text);
           else {
-            refusedWith(answer, 403, 'a session cookie may write only from pages of this origin');
+            refusedWith(answer, 403, 'Writes with a session cookie are only allowed from pages of this origin');
             assert.equal((await call('GET', path, cookie)).text, before);
           }
         }

@@ -19,9 +19,9 @@ const theirs = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
 export function clientCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('client')
-    .description('write a typed client of this API as an npm package; needs no database')
-    .option('--output <folder>', 'where to; the source that is there from before is replaced', 'client')
-    .option('--url <url>', 'make it for the instance there, instead of from the definitions here')
+    .description('generate a typed client for this API as an npm package; needs no database')
+    .option('--output <folder>', 'output folder; an existing client source is replaced', 'client')
+    .option('--url <url>', 'generate it for the instance at this URL instead of the local definitions')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, writeClient(options)));
 }

@@ -44,7 +44,7 @@ interface Visit {
 /** How long a check may take, and opening the database, in milliseconds. */
 const limitMs = 10_000;
 
-const late = (ms: number): string => `nothing within ${ms / 1000} s`;
+const late = (ms: number): string => `no response within ${ms / 1000} s`;
 
 /** Examines an instance that may not be well. Changes no record and no setting, and ends within a limited time whatever hangs. */
 export async function runDoctor(environment: Environment = process.env): Promise<DoctorReport> {
@@ -89,11 +89,11 @@ async function have<Part extends DoctorSubject>(
 /** Has config.yaml and the definitions. */
 async function haveFiles(visit: Visit, config: Config): Promise<void> {
   const { parts } = visit;
-  const correct = 'Correct the line; a running server keeps the settings that it had before.';
+  const correct = 'Correct the line. A running server keeps its previous settings.';
   await have(visit, 'settingsFile', 'config.yaml', correct, () => readSettingsFile(config));
   if (parts.settingsFile === undefined) visit.missing.set('settings', 'config.yaml cannot be used');
   else parts.settings = parts.settingsFile.settings;
-  const advice = 'Correct it; "crm check" says when all definitions are right.';
+  const advice = 'Correct it, and run "crm check" to validate all definitions.';
   await have(visit, 'resources', 'the definitions', advice, async () => {
     const resources = await loadResources(config);
     checkModules(resources);
@@ -108,25 +108,25 @@ async function haveDatabase(visit: Visit, config: Config): Promise<void> {
   const reason = whyLeftAlone(config);
   if (reason !== undefined) missing.set('database', reason);
   else {
-    const advice = 'See whether the server runs, and whether DATABASE_URL or DATA_DIR is right.';
+    const advice = 'Check that the server is running and that DATABASE_URL or DATA_DIR is correct.';
     const opening = open(config, visit);
     // As a server that is starting.
     if (await opening.then(() => false, isFolderLocked))
       missing.set(
         'database',
-        `another process has ${config.dataFolder} and is no server that can be reached: stop it first`,
+        `another process is using ${config.dataFolder} and does not respond as a server. Stop it first.`,
       );
     else await have(visit, 'database', 'the database', advice, () => opening);
   }
   if (config.authSecrets.length === 0 && !existsSync(secretFile(config.dataFolder))) {
-    missing.set('secrets', 'the instance has no secret yet');
+    missing.set('secrets', 'the instance does not have a secret yet');
     return;
   }
   try {
     parts.secrets = instanceSecrets(config);
   } catch {
     // The check of secrets says why.
-    missing.set('secrets', 'the secret of the instance cannot be used');
+    missing.set('secrets', 'the instance’s secret cannot be used');
   }
 }
 
@@ -134,10 +134,11 @@ async function haveDatabase(visit: Visit, config: Config): Promise<void> {
 function whyLeftAlone({ databaseAddress, dataFolder }: Config): string | undefined {
   if (databaseAddress !== undefined) return undefined;
   const cluster = join(dataFolder, 'pgdata', 'PG_VERSION');
-  if (!existsSync(cluster)) return `there is no database in ${dataFolder} yet: the first start makes it`;
+  if (!existsSync(cluster))
+    return `${dataFolder} does not contain a database yet; the first start creates it`;
   // The server could not open what another user leaves there.
   const isOthers = process.getuid !== undefined && statSync(cluster).uid !== process.getuid();
-  return isOthers ? `${dataFolder} belongs to another user: run the command as that one` : undefined;
+  return isOthers ? `${dataFolder} belongs to another user. Run the command as that user.` : undefined;
 }
 
 /** Opens the database for a few queries. */
@@ -178,10 +179,10 @@ async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget
     findings.push(...found.map((finding) => ({ check: name, ...finding })));
   } catch (cause) {
     if (notMigrated.includes(sqlState(cause) ?? '')) {
-      skipped.push({ check: name, reason: 'the database lacks migrations' });
+      skipped.push({ check: name, reason: 'the database has pending migrations' });
       return;
     }
-    const advice = 'Run "crm doctor" again, and see the log of the server.';
+    const advice = 'Run "crm doctor" again, and check the server’s log.';
     findings.push({ check: name, place: name, problem: `no result: ${firstLine(cause)}`, advice });
     // What is silent would be waited for again and again.
     if (!needs.includes('database') || !(cause instanceof TimeoutError)) return;

@@ -11,9 +11,9 @@ import { engineSpec } from './engine-spec.ts';
 export function newCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('new')
-    .description('make a folder for an instance of your own: config.yaml, resources, migrations')
-    .argument('<folder>', 'a new or empty folder, such as ./my-crm')
-    .option('--engine <spec>', 'what npm installs as crm-engine, such as a file: or a version')
+    .description('create a folder for a new instance, with config.yaml, resources and migrations')
+    .argument('<folder>', 'a new or empty folder, for example ./my-crm')
+    .option('--engine <spec>', 'the version or file: specification of crm-engine to install')
     .addOption(jsonResult())
     .action((folder, { json, engine }) => run(json, makeInstance(folder, engine)));
 }

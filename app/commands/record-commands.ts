@@ -30,7 +30,7 @@ type Line = CommandLine<Instance>;
 const shownLines = 20;
 
 const formatOption = () =>
-  new Option('--format <format>', 'default: by the name of the file').choices(formatNames);
+  new Option('--format <format>', 'default: from the file extension').choices(formatNames);
 const collect = (value: string, others: readonly string[]): readonly string[] => [...others, value];
 
 /** `export` and `import`. */
@@ -38,28 +38,28 @@ export function recordCommands(line: Line): void {
   const { program, run } = line;
   program
     .command('export <resource> [file]')
-    .description('write records as CSV or NDJSON to a file of your own, or to standard output')
+    .description('export records as CSV or NDJSON to a file or standard output')
     .addOption(organizationOption())
     .addOption(formatOption())
     .option(
       '--filter <parameter>',
-      'a parameter of the list, such as status=New or sort=id; several',
+      'a list parameter, for example status=New or sort=id; repeatable',
       collect,
       [],
     )
-    .option('--force', 'replace the file if there is one')
+    .option('--force', 'overwrite an existing file')
     .addOption(jsonResult())
     .action((resource, file, { json, ...options }) =>
       run(json, exportRecords(line, resource, file, { ...options, isJson: json === true })),
     );
   program
     .command('import <resource> <file>')
-    .description('create records from CSV or NDJSON; - is standard input')
+    .description('import records from CSV or NDJSON; - reads standard input')
     .addOption(organizationOption())
     .addOption(formatOption())
-    .option('--match <fields>', 'change records that have the same values of these unique fields')
+    .option('--match <fields>', 'update existing records with the same values in these unique fields')
     .addOption(
-      new Option('--on-error <what>', 'what a line that fails means for those after it')
+      new Option('--on-error <what>', 'whether to continue or stop after a line that fails')
         .choices(['continue', 'stop'])
         .default('continue'),
     )

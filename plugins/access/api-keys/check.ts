@@ -28,8 +28,8 @@ export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
       const isUsed = last_used_at !== null && last_used_at.getTime() > now - usedMs;
       return {
         place: `organization ${slug}`,
-        problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ', and is in use' : ''}`,
-        advice: `Rotate it at /setup/o/${slug}/keys, or make another: crm key create --org ${slug} --profile …`,
+        problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ' and is in use' : ''}`,
+        advice: `Rotate it at /setup/o/${slug}/keys, or create a new one: crm key create --org ${slug} --profile …`,
         ...(isUsed ? {} : { isNote: true as const }),
       };
     });

@@ -19,31 +19,31 @@ type Line = CommandLine<{ readonly config: KeyConfig & AuditConfig; readonly dat
 /** `key …`. */
 export function keyCommands(line: Line): void {
   const { program, run } = line;
-  const key = program.command('key').description('API keys of an organization');
+  const key = program.command('key').description("manage an organization's API keys");
   key
     .command('create')
-    .description('create a key; it is printed once')
+    .description('create an API key; the key is printed once')
     .addOption(organizationOption())
-    .requiredOption('--profile <name>', 'its profile: what it may do, such as read-only')
+    .requiredOption('--profile <name>', "the key's profile, for example read-only")
     .option('--name <name>', 'name of the key', 'API key')
-    .option('--expires <time>', 'when it expires, such as 2027-01-31; default: never')
+    .option('--expires <time>', 'expiry time, for example 2027-01-31; default: never')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, create(line, options)));
   key
     .command('list')
-    .description('list the keys, without their secrets')
+    .description('list API keys without their secrets')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, options)));
   key
     .command('revoke <id>')
-    .description('revoke a key permanently')
+    .description('revoke an API key permanently')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, revoke(line, id, options)));
   key
     .command('rotate <id>')
-    .description('replace a key by a new one with its name, profile and expiry; it is printed once')
+    .description('replace an API key, keeping its name, profile and expiry; the new key is printed once')
     .addOption(organizationOption())
     .option('--overlap <hours>', 'how long the old key stays valid, from 0 to 720 hours', '24')
     .addOption(jsonResult())

@@ -31,7 +31,9 @@ interface Options {
 
 /** `profile …`. */
 export function profileCommands(line: Line): void {
-  const profile = line.program.command('profile').description('profiles: what their holders may do');
+  const profile = line.program
+    .command('profile')
+    .description("manage an organization's profiles (sets of grants)");
   profile
     .command('list')
     .description('list the profiles of an organization with their grants')
@@ -42,24 +44,24 @@ export function profileCommands(line: Line): void {
     .command('create <name>')
     .description('create a profile')
     .addOption(organizationOption())
-    .requiredOption('--grant <grants...>', 'object:action,action; * * means all, as in *:list,read')
+    .requiredOption('--grant <grants...>', 'object:action,action; "*" means all, for example *:list,read')
     .addOption(jsonResult())
     .action((name, { json, ...options }) => line.run(json, create(line, name, options)));
   profile
     .command('grant <name> <grants...>')
-    .description('let the holders of a profile do more; what they have stays')
+    .description('add grants to a profile')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'add', grants, org)));
   profile
     .command('revoke <name> <grants...>')
-    .description('take grants of a profile away, as "profile list" shows them')
+    .description('remove grants from a profile; "crm profile list" shows them')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'take', grants, org)));
   profile
     .command('delete <name>')
-    .description('delete a profile that no member, key or invitation has')
+    .description('delete a profile that is not used by a member, key or invitation')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((name, { json, org }) => line.run(json, remove(line, name, org)));

@@ -33,33 +33,33 @@ type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Datab
 /** `user …`: commands for users of all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
-  const user = program.command('user').description('users of all organizations');
+  const user = program.command('user').description('manage users of all organizations');
   user
     .command('create <email>')
-    .description('create a user with a membership')
+    .description('create a user and add them to an organization')
     .addOption(organizationOption())
-    .requiredOption('--profile <name>', "the user's profile there")
+    .requiredOption('--profile <name>', "the user's profile in the organization")
     .option(
       '--password-stdin',
       'read the password from standard input; default: generate one and print it once',
     )
-    .option('--existing', 'add a membership to an existing user, who keeps the password')
+    .option('--existing', 'add an existing user to the organization; the password does not change')
     .addOption(jsonResult())
     .action((email, { json, ...options }) => run(json, create(line, email, options)));
   user
     .command('list')
-    .description('list users with their state and memberships')
+    .description('list users with their states and memberships')
     .option('--org <slug>', 'only members of this organization')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, options)));
   user
     .command('show <user>')
-    .description('show a user, by e-mail address or id')
+    .description('show a user, by email address or ID')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, show(line, wanted)));
   user
     .command('reset-password <user>')
-    .description('change the password of a user and end its sessions')
+    .description('change the password of a user and end their sessions')
     .option(
       '--password-stdin',
       'read the password from standard input; default: generate one and print it once',
@@ -68,19 +68,19 @@ export function userCommands(line: Line): void {
     .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
   user
     .command('reset-second-factor <user>')
-    .description('remove the second factors of a user who has lost them and end its sessions')
+    .description('remove the second factors of a user who has lost them, and end their sessions')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, resetFactor(line, wanted)));
   user
     .command('unlink <user>')
     .description(
-      'remove the links of a user to OpenID Connect providers; the next login there links it again',
+      'remove a user’s links to OpenID Connect providers; the next login there links the user again',
     )
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, unlink(line, wanted)));
   user
     .command('disable <user>')
-    .description('disable a user and end its sessions; its API keys stay valid')
+    .description('disable a user and end their sessions; their API keys stay valid')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, disable(line, wanted)));
   user
@@ -90,7 +90,7 @@ export function userCommands(line: Line): void {
     .action((wanted, { json }) => run(json, enable(line, wanted)));
   user
     .command('verify <user>')
-    .description('verify the address of a user: other organizations may then add the user')
+    .description('mark the email address of a user as verified, so that other organizations can add the user')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, verify(line, wanted)));
 }

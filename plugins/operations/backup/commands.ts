@@ -22,20 +22,20 @@ export function backupCommands(line: Line): void {
   const { program, run } = line;
   program
     .command('backup')
-    .description('write the whole database to a file where nothing is, while the service runs')
-    .argument('<file>', 'such as crm-2026-11-23.backup')
-    .option('--verify', 'also restore it into a temporary database, and compare every row')
+    .description('back up the database to a new file; the service can keep running')
+    .argument('<file>', 'the file to create, for example crm-2026-11-23.backup')
+    .option('--verify', 'also restore the backup into a temporary database and compare every row')
     .addOption(jsonResult())
     .action((file, { json, verify }) => run(json, backup(line, resolve(file), verify === true)));
   program
     .command('restore')
-    .description('put a backup into an empty database, or a new DATA_DIR, and compare every row')
-    .argument('<file>', 'what "backup" wrote')
-    .option('--check', 'only into a temporary database: whether the file could be restored')
+    .description('restore a backup into an empty database or a new DATA_DIR, and compare every row')
+    .argument('<file>', 'a file written by "crm backup"')
+    .option('--check', 'only restore into a temporary database, to check that the file can be restored')
     .addOption(
       new Option(
         '--keys <what>',
-        'disable: every API key is revoked, because one that was revoked after the backup would open again; keep: they stay as they were',
+        'disable: revoke every API key, because keys revoked after the backup would become valid again; keep: restore API keys as they were',
       )
         .choices(['disable', 'keep'] as const)
         .default('disable' as const),
@@ -46,13 +46,8 @@ export function backupCommands(line: Line): void {
     );
   program
     .command('move')
-    .description(
-      'copy everything to another database, from embedded to PostgreSQL or back, and compare every row',
-    )
-    .requiredOption(
-      '--to <place>',
-      'postgres://user:password@host/name of an empty database, or a new folder',
-    )
+    .description('copy all data to another database, embedded or PostgreSQL, and compare every row')
+    .requiredOption('--to <place>', 'an empty database (postgres://user:password@host/name) or a new folder')
     .addOption(jsonResult())
     .action(({ json, to }) => run(json, move(line.config(), to)));
 }

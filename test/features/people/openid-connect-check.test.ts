@@ -65,7 +65,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
       ],
       'another issuer': [
         (response) => json({ ...whole(), issuer: 'https://other.example' })(response),
-        () => `${issuer} has a discovery document of another issuer: "https://other.example"`,
+        () => `${issuer} has a discovery document for another issuer: "https://other.example"`,
       ],
       'an issuer that is no address': [
         (response) => json({ ...whole(), issuer: 'other' })(response),
@@ -92,7 +92,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
     );
     assert.equal(
       await problemOf(settings('http://idp.example')),
-      'http://idp.example has no TLS, which only a provider on this machine may lack',
+      'http://idp.example does not use TLS, which is only allowed for a provider on this machine',
     );
   });
 

@@ -40,7 +40,7 @@ async function writeClient({
     throw new UserError(`${output} cannot be read: ${fileReason(cause)}`, { cause });
   });
   if (present.length > 0 && !existsSync(join(folder, ofResources)))
-    throw new UserError(`${output} has files, but no client: choose an empty folder`);
+    throw new UserError(`${output} contains files but not a client. Choose an empty folder.`);
   await mkdir(folder, { recursive: true });
   // In a clone, the default is the shipped client itself.
   if (folder !== shipped) {
@@ -51,7 +51,7 @@ async function writeClient({
   await writeFile(join(folder, ofResources), source);
   return {
     json: { folder, files: [...theirs, 'src'] },
-    text: `Wrote a client to ${output}; its README.md shows how to use it.`,
+    text: `Wrote a client to ${output}. See its README.md for usage.`,
   };
 }
 
@@ -69,6 +69,6 @@ async function descriptionAt(url: string): Promise<Document> {
   });
   if (!response.ok) throw new UserError(`${address} responds ${response.status}`);
   return (await response.json().catch((cause: unknown) => {
-    throw new UserError(`${address} is no JSON`, { cause });
+    throw new UserError(`${address} did not return valid JSON`, { cause });
   })) as Document;
 }

@@ -19,7 +19,7 @@ export function devCommand({ program, run }: CommandLine<Instance>): void {
 /** @returns what to print once it listens; what edits do is told on standard error */
 async function dev(): Promise<CommandResult> {
   const config = readConfig();
-  if (config.workers > 1) throw new UserError('crm dev serves by one process: unset WORKERS');
+  if (config.workers > 1) throw new UserError('crm dev runs a single process. Unset WORKERS.');
   const { url, resources, database, press, close } = await startDevServer(config, (text) =>
     process.stderr.write(`${text}\n`),
   );

@@ -24,7 +24,7 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
     if (cause.code === 'ENOENT') return [];
     throw new UserError(`${given} cannot be read: ${fileReason(cause)}`, { cause });
   });
-  if (present.length > 0) throw new UserError(`${given} is not empty: choose a new folder`);
+  if (present.length > 0) throw new UserError(`${given} is not empty. Choose a new folder.`);
   const { spec, isLocal } =
     engine === undefined ? await engineSpec(folder) : { spec: engine, isLocal: false };
   const files = await filesOf(basename(folder), spec);
@@ -39,7 +39,7 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
   });
   return {
     json: { folder, files: Object.keys(files), engine: spec },
-    text: `Made ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
+    text: `Created ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
   };
 }
 

@@ -125,7 +125,7 @@ const importRecords = async (
   { org, match, onError, dryRun, ...options }: ImportOptions,
 ): Promise<CommandResult> => {
   const format = formatFor(file === '-' ? undefined : file, options.format);
-  if (format === undefined) throw new UserError(`say --format ${formatNames.join(' or ')}`);
+  if (format === undefined) throw new UserError(`cannot detect the format. Pass --format ${formatNames.join(' or ')}.`);
   return withInstance(async (instance) => {
     const upload = resourceOf(instance, name).uploads.import;
     const caller = await callerIn(instance, org);
@@ -153,11 +153,11 @@ function textOf({
   const counts = `${created} created, ${updated} updated, ${failed} failed`;
   const shown = lines.slice(0, shownLines).map(({ line, error }) => `line ${line}: ${error}`);
   return [
-    isTrial ? `Nothing was written. It would be: ${counts}.` : `${counts}.`,
+    isTrial ? `Dry run, nothing was written. Result: ${counts}.` : `${counts}.`,
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}`] : []),
     ...shown,
     ...(failed > shown.length ? [`and ${failed - shown.length} more lines`] : []),
-    ...(stopped ? ['It stopped there; no line after that was written.'] : []),
+    ...(stopped ? ['Stopped there. Later lines were not written.'] : []),
   ].join('\n');
 }
 
@@ -172,7 +172,7 @@ function resourceOf({ resources }: Instance, name: string): Resource {
   const found = resources.find((resource) => resource.name === name);
   if (found !== undefined) return found;
   const names = resources.map((resource) => resource.name);
-  throw new UserError(`there is no resource "${name}"${suggestion(name, names)}`);
+  throw new UserError(`resource "${name}" does not exist${suggestion(name, names)}`);
 }
 
 /** The command line as a caller who may do everything in an organization. */
@@ -208,7 +208,7 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
       throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     if (!(cause instanceof HttpError)) throw cause;
     const { created = 0, updated = 0 } = (cause.extra.report ?? {}) as Partial<ImportSummary>;
-    const written = cause.extra.report ? `; before that, ${created} were created and ${updated} updated` : '';
+    const written = cause.extra.report ? `; before the error, ${created} records were created and ${updated} updated` : '';
     throw new UserError(`${cause.message}${written}`, { cause });
   }
 }

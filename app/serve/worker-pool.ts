@@ -90,7 +90,7 @@ export function createWorkerPool(
 
   const lead: WorkerPool['lead'] = async (isFirst) => {
     const [next] = serving;
-    if (next === undefined) throw new UserError('no worker serves');
+    if (next === undefined) throw new UserError('no worker is serving');
     leader = next;
     tell(next, { kind: 'lead', isFirst });
     return hear(next, 'leading');

@@ -114,7 +114,7 @@ for (const driver of drivers) {
       assert.equal(json.bytes, statSync(file).size);
       assert.equal(statSync(file).mode & 0o777, 0o600);
       const bytes = readFileSync(file);
-      await assert.rejects(backup(file), /cannot be written: something else is there already/);
+      await assert.rejects(backup(file), /cannot be written because it already exists/);
       assert.deepEqual(readFileSync(file), bytes);
       await assert.rejects(backup(join(folder.path, 'none/x.backup')), /cannot be written: it is not there/);
       assert.deepEqual(

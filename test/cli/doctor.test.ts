@@ -380,7 +380,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     const lines = linesOf(wrong);
     assert.ok(
       lines.some((line) =>
-        /^database not_utf8: its encoding is LATIN1, which has not every character/.test(line),
+        /^database not_utf8: its encoding is LATIN1, which cannot store every character/.test(line),
       ),
       lines.join('\n'),
     );
@@ -422,7 +422,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
       const found = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
       assert.match(
         String(found?.[0]?.problem),
-        /^that of the database server is 3\d{3}\.\d s ahead of that of this machine$/,
+        /^the database clock is 3\d{3}\.\d s ahead of this machine’s clock$/,
       );
     } finally {
       await database.close();
@@ -474,7 +474,7 @@ describe('doctor of what cannot be opened', () => {
       const report = reportOf({ stdout, stderr, code });
       const lines = linesOf(report.wrong);
       const expected = [
-        /^ulimit -n: a process may open 400 files here, and MAX_CONNECTIONS needs 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
+        /^ulimit -n: a process can open 400 files, but MAX_CONNECTIONS requires 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
         ...(disk === undefined ? [] : [/^\S+\/data: the disk is nearly full: \d+ MiB of 8 MiB are free\./]),
         /^\S+\/data: other users of this machine can access it \(mode 0755\)\. Restrict access: chmod go= /,
         /^\S+\/data\/auth-secret: other users of this machine can access it \(mode 0644\)/,
@@ -541,7 +541,7 @@ describe('doctor of what cannot be opened', () => {
     assert.ok(
       skipped.some(
         ({ check, reason }) =>
-          check === 'writing' && /nothing-yet yet: the first start makes it$/.test(reason),
+          check === 'writing' && /nothing-yet does not contain a database yet; the first start creates it$/.test(reason),
       ),
     );
   });

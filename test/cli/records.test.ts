@@ -79,7 +79,7 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           'an unknown resource',
-          { args: ['export', 'lead'], says: 'there is no resource "lead". Did you mean "leads"?' },
+          { args: ['export', 'lead'], says: 'resource "lead" does not exist. Did you mean "leads"?' },
         ],
         [
           'an unknown parameter',

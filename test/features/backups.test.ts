@@ -143,7 +143,7 @@ for (const driver of drivers) {
         .updateTable('crm_backups')
         .set({ started_at: new Date(Date.now() - 50 * 3_600_000) })
         .execute();
-      assert.match((await findings()).join(), /every 24 hours, and the last one is of 20/);
+      assert.match((await findings()).join(), /every 24 hours, but the last one is from 20/);
     });
   });
 }

@@ -38,7 +38,7 @@ function normalPassword(password: string): string | undefined {
 export async function checkNewPassword(password: string, email: string): Promise<void> {
   const normal = normalPassword(password);
   if (normal === undefined || [...normal].length < shortest) {
-    throw new UserError(`a password has ${shortest} to ${longest} characters`);
+    throw new UserError(`the password must have ${shortest} to ${longest} characters`);
   }
   await rejectGuessable(normal, email);
 }

@@ -99,7 +99,7 @@ const create = (
     );
     return {
       json: { id, name, organization: org, grants },
-      text: `Profile "${name}" made in "${org}", with ${grant.length} grant(s).`,
+      text: `Profile "${name}" created in "${org}" with ${grant.length} grant(s).`,
     };
   });
 
@@ -122,7 +122,7 @@ const adjust = (
     const left = [...(changed?.grants ?? [])].sort();
     return {
       json: { id: changed?.id, name, organization: org, grants: left },
-      text: `Profile "${name}" of "${org}" grants ${left.join(' ') || 'nothing'} now.`,
+      text: `Profile "${name}" of "${org}" now grants ${left.join(' ') || 'nothing'}.`,
     };
   });
 
@@ -134,5 +134,5 @@ const remove = ({ withInstance }: Line, name: string, org: string): Promise<Comm
       await deleteProfile(tables, commandLine(config), organization, found);
       return found;
     });
-    return { json: { id, name, deleted: true }, text: `Profile "${name}" of "${org}" is deleted.` };
+    return { json: { id, name, deleted: true }, text: `Profile "${name}" of "${org}" deleted.` };
   });

@@ -116,14 +116,14 @@ const create = (
       if (existing) return addExisting(tables, actor, { email, organization, profile });
       if ((await userFor(tables, email, organization)) !== undefined) {
         throw new UserError(
-          `${email} is known already: --existing makes it a member of "${options.org}" with the password it has`,
+          `${email} already has a user. Pass --existing to add it to "${options.org}" with its current password.`,
         );
       }
       return createUser(tables, actor, { email, organization, profile, password: () => password });
     });
     const text = existing
-      ? `User ${email} is now ${options.profile} of "${options.org}" too; the password is as it was.`
-      : `User ${email} made, as ${options.profile} of "${options.org}".`;
+      ? `User ${email} is now ${options.profile} of "${options.org}" too. The password did not change.`
+      : `User ${email} created as ${options.profile} of "${options.org}".`;
     return {
       json: {
         id,
@@ -147,7 +147,7 @@ const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Pr
       json: { users },
       text:
         users.length === 0
-          ? 'There are no users.'
+          ? 'No users found.'
           : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
     };
   });
@@ -180,7 +180,7 @@ const reset = (
     });
     return {
       json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...shown.json },
-      text: `User ${user.email} has another password; ${user.sessions} session(s) ended.${shown.text}`,
+      text: `User ${user.email} has a new password; ${user.sessions} session(s) ended.${shown.text}`,
     };
   });
 
@@ -204,19 +204,19 @@ const change =
 const disable = change(
   disableUser,
   { disabled: true },
-  'is disabled; sessions and tokens end on every node within a second, keys go on.',
+  'is disabled. Sessions and tokens end on every node within a second; API keys stay valid.',
 );
 
 const resetFactor = change(
   resetSecondFactor,
   { second_factor: false },
-  'has no second factor any more; sessions and tokens end on every node within a second.',
+  'no longer has a second factor. Sessions and tokens end on every node within a second.',
 );
 
 const unlink = change(
   unlinkUser,
   { unlinked: true },
-  'is linked to no provider; the next login at one links it again.',
+  'is no longer linked to a provider. The next login at a provider links it again.',
 );
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');
@@ -224,14 +224,14 @@ const enable = change(enableUser, { disabled: false }, 'can log in again.');
 const verify = change(
   verifyAddress,
   { verified: true },
-  'is verified; other organizations may add the user.',
+  'is verified. Other organizations can add the user.',
 );
 
 /** The password to set, and whether to show it: only a generated one is shown. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
   if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
   const password = generatePassword();
-  return { password, shown: { json: { password }, text: `\nPassword, shown this once: ${password}` } };
+  return { password, shown: { json: { password }, text: `\nPassword (shown only once): ${password}` } };
 }
 
 const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>

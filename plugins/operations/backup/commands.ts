@@ -68,7 +68,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
     const rows = counts.reduce((sum, [, count]) => sum + count, 0);
     return {
       json: { file, bytes, rows, tables: Object.fromEntries(counts), verified: verify },
-      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', restored them elsewhere, and found every one' : ''}.\nWhoever has the file has everything that is in the database: keep it as you keep the database.`,
+      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', and verified them by a test restore' : ''}.\nThe file contains all data of the database. Protect it as you protect the database.`,
     };
   });
 
@@ -85,16 +85,16 @@ async function restore(
   const { rows, tables, ended, migrated, notes } = restored;
   const ofKeys =
     keys === 'keep'
-      ? 'API keys are as they were, also those that were revoked after the backup.'
-      : `API keys revoked: ${ended.keys}, since one that was revoked after the backup would open again; --keys keep leaves them as they were.`;
+      ? 'API keys were restored as they were, including keys revoked after the backup.'
+      : `API keys revoked: ${ended.keys}, because keys revoked after the backup would become valid again. Pass --keys keep to keep them.`;
   return {
     json: { file, made_at: manifest.made_at, rows, tables, keys, ended, migrated, notes },
     text: [
-      `Restored ${rows} rows of ${tables} tables, as they were at ${manifest.made_at}, and found every one.`,
+      `Restored ${rows} rows of ${tables} tablesfrom ${manifest.made_at} and verified every row.`,
       ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
       `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
       ofKeys,
-      'Followers of the change feed are told to begin again (410).',
+      'Readers of the change feed will get 410 and must start again.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };
@@ -104,7 +104,7 @@ async function checked(config: RestoreConfig, file: string): Promise<CommandResu
   const { rows, tables } = (await about(file, checkFile(config, file))).restored;
   return {
     json: { file, rows, tables, ok: true },
-    text: `${file} is whole: restored elsewhere, ${rows} rows of ${tables} tables are as it says.`,
+    text: `${file} is complete: a test restore verified ${rows} rows of ${tables} tables.`,
   };
 }
 
@@ -138,7 +138,7 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
   const { rows, tables, notes } = await withDatabase(config, noModel, async (database) => {
     const [node] = database.isServed ? ['a running service has DATA_DIR'] : await runningNodes(database);
     if (node !== undefined) {
-      throw new UserError(`${node}: stop it first, or what it writes meanwhile is lost`);
+      throw new UserError(`${node}. Stop it first, because its writes during the move would be lost.`);
     }
     return withDump(database, config, async (lines) => {
       const { manifest, rest } = await begun(lines);
@@ -157,9 +157,9 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
       notes,
     },
     text: [
-      `Moved ${rows} rows of ${tables} tables, and found every one. To use them, ${next}.`,
-      'The database before is as it was: do not serve it again, or both send what waits to be sent.',
-      'Followers of the change feed are told to begin again (410).',
+      `Moved ${rows} rows of ${tables} tables and verified every row. To use the new database, ${next}.`,
+      'The old database is unchanged. Do not serve it again, or pending messages will be sent twice.',
+      'Readers of the change feed will get 410 and must start again.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };

@@ -43,7 +43,7 @@ export async function withDump<T>(
 ): Promise<T> {
   const { applied, pending, waiting } = await readMigrationLog(database, config);
   const [unfinished] = [...pending, ...waiting];
-  if (unfinished !== undefined) throw new UserError(`a migration has not ended yet: ${unfinished}`);
+  if (unfinished !== undefined) throw new UserError(`a migration is still running: ${unfinished}`);
   return inSnapshot(database, async (tables) => {
     await removeTimeouts(tables);
     const stored = await backupColumns(tables, tablesIn(config, applied));

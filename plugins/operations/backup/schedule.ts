@@ -46,10 +46,10 @@ export function scheduleBackups(app: FastifyInstance, services: ScheduleServices
     if (folder === '') return;
     try {
       const file = await backUpIfDue(services, stopping.signal);
-      if (file !== undefined) app.log.info({ file }, 'made a backup');
+      if (file !== undefined) app.log.info({ file }, 'backup created');
     } catch (cause) {
       if (stopping.signal.aborted) return;
-      app.log.error({ folder, reason: reasonOf(cause) }, 'a backup could not be made; trying again later');
+      app.log.error({ folder, reason: reasonOf(cause) }, 'backup failed; it will be retried');
     }
   });
 }

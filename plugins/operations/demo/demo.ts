@@ -149,7 +149,7 @@ async function readSamples(file: string): Promise<(Samples & { readonly file: st
   try {
     const samples = parse(text, { maxAliasCount: 0 }) as Samples | null;
     if (!Array.isArray(samples?.records) || !isDate(String(samples.as_of))) {
-      throw new Error('it needs as_of, a date, and a list of records');
+      throw new Error('it must contain as_of (a date) and a list of records');
     }
     return { ...samples, file };
   } catch (cause) {

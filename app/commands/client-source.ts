@@ -74,9 +74,7 @@ export function clientSource(document: Document): string {
   const resources = resourcesOf(document);
   const codes = document.components.schemas.ErrorCode?.['x-extensible-enum'] ?? [];
   if (resources.length === 0 || codes.length === 0)
-    throw new UserError(
-      'the description does not contain resources. Pass the URL of a CRM instance.',
-    );
+    throw new UserError('the description does not contain resources. Pass the URL of a CRM instance.');
   return `${[
     '// Written by `crm client`: the resources of an instance. Run it again when they change.\n' +
       "import * as crm from './client.ts';\nimport * as events from './events.ts';\nimport type * as http from './http.ts';",

@@ -125,7 +125,8 @@ const importRecords = async (
   { org, match, onError, dryRun, ...options }: ImportOptions,
 ): Promise<CommandResult> => {
   const format = formatFor(file === '-' ? undefined : file, options.format);
-  if (format === undefined) throw new UserError(`cannot detect the format. Pass --format ${formatNames.join(' or ')}.`);
+  if (format === undefined)
+    throw new UserError(`cannot detect the format. Pass --format ${formatNames.join(' or ')}.`);
   return withInstance(async (instance) => {
     const upload = resourceOf(instance, name).uploads.import;
     const caller = await callerIn(instance, org);
@@ -208,7 +209,9 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
       throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     if (!(cause instanceof HttpError)) throw cause;
     const { created = 0, updated = 0 } = (cause.extra.report ?? {}) as Partial<ImportSummary>;
-    const written = cause.extra.report ? `; before the error, ${created} records were created and ${updated} updated` : '';
+    const written = cause.extra.report
+      ? `; before the error, ${created} records were created and ${updated} updated`
+      : '';
     throw new UserError(`${cause.message}${written}`, { cause });
   }
 }

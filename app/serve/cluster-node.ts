@@ -55,8 +55,7 @@ export async function registerAsNode(
       if (await contract(config, database)) app.log.info('dropped what only older nodes used');
     } catch (cause) {
       const { message } = cause as Error;
-      if (message !== told)
-        app.log.warn({ reason: message }, 'cannot drop what only older nodes used');
+      if (message !== told) app.log.warn({ reason: message }, 'cannot drop what only older nodes used');
       told = message;
     }
   });

@@ -541,7 +541,8 @@ describe('doctor of what cannot be opened', () => {
     assert.ok(
       skipped.some(
         ({ check, reason }) =>
-          check === 'writing' && /nothing-yet does not contain a database yet; the first start creates it$/.test(reason),
+          check === 'writing' &&
+          /nothing-yet does not contain a database yet; the first start creates it$/.test(reason),
       ),
     );
   });

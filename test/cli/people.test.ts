@@ -300,7 +300,10 @@ describe('commands beside a running service (postgresql)', () => {
   crmTable(
     (
       [
-        [['show', 'nobody@people.example'], 'user nobody@people.example does not exist. "crm user list" lists all users.'],
+        [
+          ['show', 'nobody@people.example'],
+          'user nobody@people.example does not exist. "crm user list" lists all users.',
+        ],
         [['verify', '999999'], 'user 999999 does not exist. "crm user list" lists all users.'],
         [['disable', 'nobody'], 'that is not an email address'],
         [['list', '--org', 'nowhere'], 'there is no organization "nowhere"'],
@@ -337,7 +340,7 @@ describe('commands beside a running service (postgresql)', () => {
         ['2027-02-31', /is not a time/],
         ['2999-01-31T12:00:00', /is not a time/],
         ['tomorrow', /is not a time/],
-        ['2020-01-31', /is past/],
+        ['2020-01-31', /is in the past/],
       ] as const
     ).map((each) => [`--expires ${each[0]} is refused, and no key made`, each] as const),
     ([text]) => [key('read-only', '--expires', text), storage.environment],

@@ -106,7 +106,10 @@ onBothDrivers(
           server.mode = 'accept';
         });
         assert.equal(answer.status, 200);
-        assert.equal(problemOf(answer), 'The email could not be sent. Pass on the link and the code yourself.');
+        assert.equal(
+          problemOf(answer),
+          'The email could not be sent. Pass on the link and the code yourself.',
+        );
         assert.ok(!answer.text.includes(mailPassword));
         const { pathname: path } = new URL(shownIn(answer, 'link'));
         for (const mail of mailsTo(email)) assert.equal((await accept(first(mail))).status, 400, 'void');

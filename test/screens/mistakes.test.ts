@@ -224,7 +224,10 @@ describe('mistakes on the setup screens', () => {
       () => alone('change', (id, profile) => ({ id, profile })),
       lastOne,
     ],
-    'member: none to remove': [() => at('members', 'remove', { id: '999999999' }), 'this member does not exist'],
+    'member: none to remove': [
+      () => at('members', 'remove', { id: '999999999' }),
+      'this member does not exist',
+    ],
     'member: none to change': [
       () => at('members', 'change', { id: '999999999', profile: readOnly }),
       'this member does not exist',

@@ -86,9 +86,7 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
     .where(({ or, eb }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', new Date())]))
     .executeTakeFirstOrThrow();
   if (Number(live) >= quota)
-    throw new UserError(
-      `the organization has reached its limit of ${quota} API keys. Revoke an unused key.`,
-    );
+    throw new UserError(`the organization has reached its limit of ${quota} API keys. Revoke an unused key.`);
 }
 
 /** Every key of an organization, oldest first. */

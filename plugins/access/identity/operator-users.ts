@@ -98,7 +98,8 @@ export async function listUsers(
 export async function findUserBy(tables: Tables, wanted: string): Promise<UserInfo> {
   const found = await listUsers(tables, isRowId(wanted) ? { id: wanted } : { email: normalEmail(wanted) });
   const [user, ...more] = found;
-  if (user === undefined) throw new UserError(`user ${wanted} does not exist. "crm user list" lists all users.`);
+  if (user === undefined)
+    throw new UserError(`user ${wanted} does not exist. "crm user list" lists all users.`);
   if (more.length === 0) return user;
   const each = found.map(({ id, organization }) =>
     organization === null ? `${id} (verified)` : `${id} (unverified, of "${organization}")`,
@@ -117,7 +118,9 @@ export async function verifyAddress(tables: Tables, actor: Actor, user: UserInfo
   const sameAddress = await listUsers(tables, { email: user.email });
   const verified = sameAddress.find(({ verified_at }) => verified_at !== null);
   if (verified !== undefined) {
-    throw new UserError(`another user with the email address ${user.email} is already verified: ${verified.id}`);
+    throw new UserError(
+      `another user with the email address ${user.email} is already verified: ${verified.id}`,
+    );
   }
   await markVerified(tables, user.id);
   await record(tables, actor, user.id, 'verify');

@@ -195,7 +195,10 @@ export const loginFragment: Fragment = {
                 items: object({
                   id,
                   user_agent: text,
-                  method: { ...text, description: 'How the user logged in, for example `Password and code`.' },
+                  method: {
+                    ...text,
+                    description: 'How the user logged in, for example `Password and code`.',
+                  },
                   created_at: time,
                   last_seen_at: time,
                   expires_at: time,
@@ -241,7 +244,8 @@ export const loginFragment: Fragment = {
       type: 'http',
       scheme: 'bearer',
       bearerFormat: 'JWT',
-      description: 'The `access_token` of a login. If the user has several organizations, `?org=` selects one.',
+      description:
+        'The `access_token` of a login. If the user has several organizations, `?org=` selects one.',
     },
     session: {
       type: 'apiKey',

@@ -243,7 +243,9 @@ export function memberPages(
           : made.code;
         return {
           shown: {
-            ...(mailed && { problem: 'The email could not be sent. Pass on the link and the code yourself.' }),
+            ...(mailed && {
+              problem: 'The email could not be sent. Pass on the link and the code yourself.',
+            }),
             made: passedOn(
               `Invitation for ${email}`,
               'Send both. The code is shown this once; the invitation can be used once, within 7 days.',

@@ -45,9 +45,7 @@ export async function findOrLinkUser(
   const linked = await linkedUser(tables, claimed);
   if (linked !== undefined) return enabled(linked);
   if (claimed.isReadOnly) {
-    throw new UserError(
-      `This instance is read-only, so ${name} cannot be linked now. Try again later.`,
-    );
+    throw new UserError(`This instance is read-only, so ${name} cannot be linked now. Try again later.`);
   }
   const email = claimed.isVerified ? parseEmail(claimed.email ?? '') : undefined;
   if (email === undefined) {

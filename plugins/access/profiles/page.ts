@@ -138,7 +138,9 @@ export function profilePages(
         kind: 'form',
         title: 'Create a profile',
         action: `/setup/o/${slug}/profiles/create`,
-        inputs: [nameInput(field(given, 'name'), 'A new profile has no grants. You add them in the next step.')],
+        inputs: [
+          nameInput(field(given, 'name'), 'A new profile has no grants. You add them in the next step.'),
+        ],
         submit: 'Create profile',
         cancel: back,
       }),
@@ -160,7 +162,8 @@ export function profilePages(
         return {
           kind: 'form',
           title: profile.name,
-          intro: 'Actions that members and keys with this profile can perform. A check in the first row applies to every row.',
+          intro:
+            'Actions that members and keys with this profile can perform. A check in the first row applies to every row.',
           action: `/setup/o/${slug}/profiles/change`,
           hidden: [{ name: 'id', value: profile.id }],
           inputs: [matrix(profile, fields(given, 'grant'))],

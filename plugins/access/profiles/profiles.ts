@@ -226,7 +226,9 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   const [object = '', list = '', ...rest] = text.split(':');
   const actions = list.split(',');
   if (rest.length > 0 || list === '') {
-    throw new UserError(`"${text}" is not a grant. Use object:action,action, for example ${objects[0]}:list,read.`);
+    throw new UserError(
+      `"${text}" is not a grant. Use object:action,action, for example ${objects[0]}:list,read.`,
+    );
   }
   if (object !== wildcard && !objects.includes(object)) {
     throw new UserError(`object "${object}" does not exist. Available: ${objects.join(', ')}, ${wildcard}.`);

@@ -64,6 +64,7 @@ function keptSecret(folder: string): string {
     }
   }
   const secret = readFileSync(file, 'utf8').trim();
-  if (!isLongEnough(secret)) throw new UserError(`${file} does not contain a valid secret. Delete the file or set AUTH_SECRETS.`);
+  if (!isLongEnough(secret))
+    throw new UserError(`${file} does not contain a valid secret. Delete the file or set AUTH_SECRETS.`);
   return secret;
 }

@@ -146,9 +146,7 @@ const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Pr
     return {
       json: { users },
       text:
-        users.length === 0
-          ? 'No users found.'
-          : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
+        users.length === 0 ? 'No users found.' : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
     };
   });
 

@@ -64,7 +64,8 @@ export class Counter {
 }
 
 /** What is wrong with a file that is no whole backup. */
-export const incompleteBackup = (why: string): UserError => new UserError(`it is not a complete backup: ${why}`);
+export const incompleteBackup = (why: string): UserError =>
+  new UserError(`it is not a complete backup: ${why}`);
 
 /** The manifest in the first line. @throws UserError if it is none, or one of a later format */
 export function parseManifest(line: string): Manifest {

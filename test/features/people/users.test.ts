@@ -172,7 +172,10 @@ onBothDrivers('users of one address', (instance) => {
       String(((await login(email, password)).json.user as { id: number }).id);
     const [attacker, victim] = [await id(attackers), await id(victims)];
     await operate(victim, verifyAddress);
-    await assert.rejects(operate(attacker, verifyAddress), /another user with the email address .* is already verified/);
+    await assert.rejects(
+      operate(attacker, verifyAddress),
+      /another user with the email address .* is already verified/,
+    );
   });
 
   test('a verified person accepts with the password that they have', async () => {

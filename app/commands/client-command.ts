@@ -60,7 +60,7 @@ async function ownDescription(): Promise<Document> {
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 
-/** The description of a running instance. @throws UserError where there is none */
+/** Fetches the description of a running instance. @throws UserError if it is not available */
 async function descriptionAt(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
   const address = `${url.replace(/\/+$/, '')}/docs/openapi.json`;

@@ -212,7 +212,7 @@ function filtersOf(record: string, parameters: readonly Parameter[]): readonly s
   });
 }
 
-/** Parameters of lists that are no filters; fields may not have these names. */
+/** List parameters other than filters; fields must not have these names. */
 const notFilters: ReadonlySet<string> = new Set([
   'sort',
   'dir',

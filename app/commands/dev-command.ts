@@ -16,7 +16,7 @@ export function devCommand({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, dev()));
 }
 
-/** @returns what to print once it listens; what edits do is told on standard error */
+/** Starts the server and reports edits on standard error. @returns the output to print once it is listening */
 async function dev(): Promise<CommandResult> {
   const config = readConfig();
   if (config.workers > 1) throw new UserError('crm dev runs a single process. Unset WORKERS.');

@@ -48,7 +48,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     const text = json ? JSON.stringify(result.json) : result.text;
     if (text !== '') process.stdout.write(`${text}\n`);
   } catch (error) {
-    // Streams that are written when nobody reads them fail with codes of their own.
+    // Writing to a stream without a reader fails with these codes.
     const isCut = [
       'EPIPE',
       'ERR_STREAM_PREMATURE_CLOSE',

@@ -19,7 +19,7 @@ import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 export interface WorkerPool {
   /** Starts a worker. @throws when it cannot serve, with its reason */
   readonly add: () => Promise<WorkerMessageOf<'listening'>>;
-  /** Makes one of those that serve the one that does the work besides requests. */
+  /** Chooses a serving worker to run the background work. */
   readonly lead: (isFirst: boolean) => Promise<WorkerMessageOf<'leading'>>;
   /** From now on, workers that die are replaced. */
   readonly replaceTheDead: () => void;

@@ -2,7 +2,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 
-/** How long before its end a key is told of, and since when one counts as used, in milliseconds. */
+/** How long before its expiry a key is reported, and how recently a used key was used, in milliseconds. */
 export const expiryNoticeMs = 14 * 86_400_000;
 const usedMs = 86_400_000;
 /** Keys that are told of one by one. */

@@ -120,7 +120,7 @@ export async function listKeys(tables: Tables, organization: string): Promise<Ke
 
 /**
  * Revokes a key of an organization, for good.
- * @throws UserError when there is no such key or it is revoked already
+ * @throws UserError if the key does not exist or is already revoked
  */
 export async function revokeKey(
   tables: Tables,

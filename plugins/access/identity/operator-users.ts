@@ -93,7 +93,7 @@ export async function listUsers(
 /**
  * Finds the user that the operator names.
  * @param wanted its e-mail address or id
- * @throws UserError if there is none, or the address has several
+ * @throws UserError if the user does not exist, or several users have the email address
  */
 export async function findUserBy(tables: Tables, wanted: string): Promise<UserInfo> {
   const found = await listUsers(tables, isRowId(wanted) ? { id: wanted } : { email: normalEmail(wanted) });
@@ -151,7 +151,7 @@ export async function resetSecondFactor(tables: Tables, actor: Actor, user: User
   await record(tables, actor, user.id, 'reset second factor');
 }
 
-/** Removes the links of a user to providers. @throws UserError if there are none */
+/** Removes a user's links to providers. @throws UserError if the user is not linked */
 export async function unlinkUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if ((await unlinkIdentities(tables, user.id)) === 0) {
     throw new UserError(`user ${user.id} is not linked to a provider`);

@@ -23,7 +23,7 @@ export async function findUsers(tables: Tables, email: string): Promise<User[]> 
   return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
 }
 
-/** The user with an id; undefined if there is none. */
+/** Returns the user with an ID, or undefined. */
 export async function findUser(tables: Tables, id: string): Promise<User | undefined> {
   const row = await selectUsers(tables).where('id', '=', id).executeTakeFirst();
   return row && userOf(row);

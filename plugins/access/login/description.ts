@@ -1,7 +1,7 @@
 import type { Fragment } from '../../../engine/compile/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-/** A successful response; absent examples are those of the schema. */
+/** Describes a successful response; examples default to the schema's. */
 const response = (description: string, schema: object, headers?: object, example?: object) => ({
   description,
   ...(headers && { headers }),

@@ -114,7 +114,7 @@ export async function listInvites(tables: Tables, organization: string): Promise
   return rows.map((row) => ({ ...row, id: row.id, expires_at: row.expires_at }));
 }
 
-/** Withdraws an invitation. @throws UserError when it is not open any more */
+/** Cancels an invitation. @throws UserError if it is no longer open */
 export async function cancelInvite(
   tables: Tables,
   actor: Actor,
@@ -221,7 +221,7 @@ export async function acceptInviteTo(tables: Tables, actor: Actor, email: string
   return true;
 }
 
-/** Marks an invitation as used. @returns false if it was used meanwhile: of two acceptances only one updates the row */
+/** Marks an invitation as used. @returns false if a concurrent request has already used it */
 async function claim(tables: Tables, organization: string, id: string): Promise<boolean> {
   const used = await tables
     .updateTable('crm_invites')

@@ -4,7 +4,7 @@ import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './
 /** What a login needs that a provider says of itself. */
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
-/** Why nobody can log in at a provider; undefined if people can, as far as its discovery document tells. */
+/** Returns why logins at a provider fail, or undefined if its discovery document is valid. */
 export async function problemOf(
   settings: ProviderSettings,
   limitSeconds = timeoutSeconds,

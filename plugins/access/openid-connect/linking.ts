@@ -34,7 +34,7 @@ export interface ProviderClaims {
 /**
  * The user of somebody who has logged in at a provider, in a transaction: the one that is linked already, else the one of
  * the verified address, else a new one where the settings allow that.
- * @throws UserError, for the person, if there is none
+ * @throws UserError with a message for the user if no user can be linked
  */
 export async function findOrLinkUser(
   tables: Tables,
@@ -81,7 +81,7 @@ function enabled(user: User): User {
   return user;
 }
 
-/** The user of an address that its holder has proven now; undefined if there is none. */
+/** Returns the user with a newly verified email address, or undefined. */
 async function userOf(
   tables: Tables,
   actor: Actor,
@@ -126,7 +126,7 @@ async function create(
   });
 }
 
-/** Throws what the person is told; the mistake of the settings is the cause, for the log. */
+/** Throws the message for the user; the configuration error is its cause, for the log. */
 const because = (message: string) => (cause: unknown) => {
   throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
 };

@@ -49,7 +49,7 @@ export function profilePages(
     if (profile === undefined) throw new UserError('this profile does not exist');
     return profile;
   };
-  /** The matrix. What the row of everything grants is shown in each row, where it cannot be taken away. */
+  /** Renders the matrix. Grants for all resources are shown in every row and cannot be removed there. */
   const matrix = (profile: Profile, given: readonly string[]): Input => {
     const chosen = given.length === 0 ? profile : { ...profile, grants: new Set(given) };
     return {

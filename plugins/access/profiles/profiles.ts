@@ -119,7 +119,7 @@ export async function changeProfile(
 
 /**
  * Adds grants to those of a profile, or takes them away.
- * @throws UserError when this profile does not exist, it is built in, or it does not grant what is to be taken away
+ * @throws UserError when this profile does not exist, it is built in, or it does not have the grants to remove
  */
 export async function adjustProfile(
   tables: Tables,
@@ -157,7 +157,7 @@ export async function deleteProfile(
   id: string,
 ): Promise<void> {
   await assertOwn(tables, organization, id);
-  // What can never be used again is no use: keys that are revoked or expired, and closed invitations.
+  // Revoked or expired keys and closed invitations do not count, because they can never be used again.
   await tables
     .deleteFrom('crm_api_keys')
     .where('organization_id', '=', organization)
@@ -242,7 +242,7 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   return { object, actions: actions as Grant['actions'] };
 }
 
-/** The id of a profile, by organization and name. @throws UserError when there is none */
+/** Returns the ID of a profile, by organization and name. @throws UserError if it does not exist */
 export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
   const row = await tables
     .selectFrom('crm_profiles')

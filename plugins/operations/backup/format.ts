@@ -34,7 +34,7 @@ export interface Count {
 export interface BackupEnd {
   readonly end: {
     readonly tables: Readonly<Record<string, Count>>;
-    /** The last number of each identity column, by `table.column`, and whether it was given out. */
+    /** The last sequence value of each identity column, by `table.column`, and whether it was assigned. */
     readonly sequences: Readonly<Record<string, readonly [last: string, isUsed: boolean]>>;
     /** SHA-256 over all lines before, hex. */
     readonly sha256: string;
@@ -63,7 +63,7 @@ export class Counter {
   }
 }
 
-/** What is wrong with a file that is no whole backup. */
+/** Creates the error for an incomplete backup file. */
 export const incompleteBackup = (why: string): UserError =>
   new UserError(`it is not a complete backup: ${why}`);
 

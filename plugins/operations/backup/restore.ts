@@ -36,7 +36,7 @@ export interface RestoreOptions {
 export interface Restored {
   readonly tables: number;
   readonly rows: number;
-  /** The migrations that came after those of the backup. */
+  /** Migrations newer than the backup. */
   readonly migrated: readonly string[];
   readonly ended: { readonly keys: number; readonly sessions: number; readonly invites: number };
   /** What a person has to know, a line each. */

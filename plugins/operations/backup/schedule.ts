@@ -54,7 +54,7 @@ export function scheduleBackups(app: FastifyInstance, services: ScheduleServices
   });
 }
 
-/** Makes a backup if it is time for one and nobody else makes it. @returns its file */
+/** Creates a backup if it is due and no other process is creating it. @returns its file */
 export async function backUpIfDue(
   { config, database, settings }: ScheduleServices,
   signal: AbortSignal,
@@ -64,7 +64,7 @@ export async function backUpIfDue(
   if (!(await isDue(tables, wanted))) return undefined;
   return withSnapshot(database, config, (snapshot) => {
     const work = () => make(tables, snapshot, config, wanted, signal);
-    // Nobody else has the embedded database.
+    // Only this process uses the embedded database.
     if (snapshot.kind === 'embedded') return work();
     // The transaction holds the lock, so every end of it releases it.
     return transaction(snapshot, async (holding) => {

@@ -139,7 +139,7 @@ export async function firstSamples(
   return found;
 }
 
-/** Samples of a resource; undefined if there is no file. @throws UserError if the file is not valid */
+/** Reads the samples of a resource, or undefined if the file does not exist. @throws UserError if the file is invalid */
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined;

@@ -14,7 +14,7 @@ function isNear(host: string): boolean {
   return host.startsWith('/') || !host.includes('.') || host.endsWith('.internal');
 }
 
-const mend = 'Add sslmode=verify-full and sslrootcert=system (or a file) to its URL.';
+const tlsAdvice = 'Add sslmode=verify-full and sslrootcert=system (or a file) to its URL.';
 
 const encryption: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   name: 'encryption of the database connection',
@@ -33,11 +33,11 @@ const unencrypted = (place: string, addresses: readonly Address[]): readonly Fin
       const name = describeHost(host);
       if (host.encryption.includes(false)) {
         const problem = `the connection to ${name} ${host.encryption.length > 1 ? 'can be' : 'is'} unencrypted and leaves the private network`;
-        return [{ place, problem, advice: mend }];
+        return [{ place, problem, advice: tlsAdvice }];
       }
       const isVerified = host.encryption.every((way) => way !== false && way.rejectUnauthorized === true);
       const problem = `the connection to ${name} is encrypted, but the server certificate is not verified`;
-      return isVerified ? [] : [{ place, problem, advice: mend, isNote: true }];
+      return isVerified ? [] : [{ place, problem, advice: tlsAdvice, isNote: true }];
     });
 
 const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {

@@ -4,10 +4,10 @@ import type { DatabaseConfig } from '../../../engine/database/index.ts';
 import { fileReason } from '../../../engine/errors.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** What the folder holds that nobody else may read. */
+/** Paths in the folder that other users must not be able to read. */
 const contents = ['', 'pgdata', 'auth-secret'];
 
-/** The data folder: it is a folder, this process may write there, and nobody else may read what it holds. */
+/** Checks that the data folder is a folder, is writable, and cannot be read by other users. */
 export const dataFolder: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   name: 'data folder',
   needs: ['config'],

@@ -22,7 +22,7 @@ export const nodeFindings = (version: string): readonly Finding[] =>
 
 const node: DoctorCheck = { name: 'Node', needs: [], run: () => nodeFindings(process.versions.node) };
 
-/** Files that a process has open besides connections: its own, and those of the database. */
+/** Number of files that a process and its database open in addition to connections. */
 const openAnyway = 150;
 
 const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> = {
@@ -34,7 +34,7 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
     };
     const limit = Number(userLimits?.open_files?.soft);
     const wanted = processShare(config.maxConnections, config) + config.pool + openAnyway;
-    // "unlimited" is no number, and Windows has no such limit.
+    // "unlimited" is not a number, and Windows does not have this limit.
     if (!(limit < wanted)) return [];
     return [
       {

@@ -42,7 +42,7 @@ interface Value {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Reads; whoever asks before that is done gets the same values. */
+/** Reads values once at a time; concurrent callers share the result. */
 function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefined> {
   let running: Promise<readonly Value[] | undefined> | undefined;
   const begin = async (): Promise<readonly Value[] | undefined> => {

@@ -83,7 +83,7 @@ export const loadMetrics = ({
   },
 });
 
-/** The disk of the data folder, which also holds backups; on PostgreSQL that of the closest folder that exists. */
+/** The disk that holds the data folder, or its closest existing parent folder. */
 export const diskMetrics = (dataFolder: string): Metrics => ({
   families: {
     crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk of DATA_DIR.' },

@@ -90,7 +90,7 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
   },
 };
 
-/** Everything that `crm doctor` looks at. */
+/** All checks of `crm doctor`. */
 export const checks: readonly DoctorCheck<DoctorTarget>[] = [
   variables,
   unset,

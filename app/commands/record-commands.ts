@@ -141,7 +141,7 @@ const importRecords = async (
   });
 };
 
-/** A report for people. */
+/** Formats an import report as text. */
 function textOf({
   created,
   updated,
@@ -176,7 +176,7 @@ function resourceOf({ resources }: Instance, name: string): Resource {
   throw new UserError(`resource "${name}" does not exist${suggestion(name, names)}`);
 }
 
-/** The command line as a caller who may do everything in an organization. */
+/** Returns the command line as a caller with all grants in an organization. */
 async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
   const grants = grantMasks([{ object: wildcard, action: wildcard }]);
@@ -199,7 +199,7 @@ function queryOf(parameters: readonly string[]): Record<string, readonly string[
   );
 }
 
-/** Work whose mistakes are the caller's. @throws UserError in one line for them */
+/** Runs work and converts the caller's errors. @throws UserError with a one-line message */
 async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -45,7 +45,7 @@ async function prune({ database, service }: Instance, isDry: boolean): Promise<C
   }
 }
 
-/** Removes all that is old, step by step. @returns how many rows */
+/** Deletes expired rows in batches. @returns the number of rows */
 async function removed({ steps }: RetentionRule, tables: () => Tables): Promise<number> {
   let all = 0;
   for (const step of steps) {
